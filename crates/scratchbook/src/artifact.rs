@@ -1,0 +1,105 @@
+//! Artifacts: named, versioned data of a session or, with `user:` before the name, of a user.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::content::Part;
+use crate::error::{Error, Result};
+use crate::session::{SessionKey, check_id};
+
+/// Keeps artifacts. Versions count from 0; nothing is overwritten.
+///
+/// A name that starts with `user:` belongs to the user and is seen from all sessions of the user's in the
+/// app; any other belongs to the session and goes when the session is deleted.
+#[async_trait]
+pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
+    /// Saves data under a name and gives the version it got.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, and for a part that
+    /// holds neither text nor data.
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64>;
+
+    /// Reads a version, or the newest; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names what cannot be read.
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>>;
+
+    /// The names of all artifacts the session sees, its own and its user's, in byte order.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>>;
+
+    /// The versions of a name, oldest first; empty where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names what cannot be read.
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>>;
+
+    /// Deletes all versions of a name; silent where there is none.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
+}
+
+/// What is known of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ArtifactVersion {
+    /// The version, from 0.
+    pub version: u64,
+    /// What the saver wanted kept beside it.
+    pub custom_metadata: Map<String, Value>,
+    /// When it was saved, in seconds since 1970.
+    pub create_time: f64,
+    /// What kind of data it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+}
+
+/// An artifact made ready to be stored.
+#[derive(Clone, Debug)]
+pub(crate) struct PreparedArtifact {
+    pub(crate) artifact: Arc<Part>,
+    pub(crate) mime_type: Option<String>,
+    pub(crate) custom_metadata: Map<String, Value>,
+}
+
+pub(crate) fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Value>) -> Result<PreparedArtifact> {
+    let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
+        (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
+        (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
+        (_, _, Some(_)) => Some("text/plain".to_owned()),
+        _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
+    };
+    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
+}
+
+/// Whether a name belongs to the user; refuses names that not every store could hold.
+pub(crate) fn check_filename(filename: &str) -> Result<bool> {
+    check_id("artifact name", filename)?;
+    let user = filename.strip_prefix("user:");
+    if user.unwrap_or(filename).is_empty() {
+        return Err(Error::invalid("the artifact has no name; give it one"));
+    }
+    Ok(user.is_some())
+}

@@ -1,0 +1,96 @@
+//! A bound on how long a call may take, as a wrapper on the trait.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::session::{
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Session,
+    SessionKey, SessionService, StateChange, StateOwner,
+};
+use crate::state::StateDelta;
+
+/// A service whose every call ends within a time: with its answer, or as `Unavailable`.
+///
+/// A write that runs into its deadline is not taken back: whether it was committed is unknown, and trying
+/// again with the same ids is safe. Wrap a shared service for one call, or once for all.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use scratchbook::{InMemorySessionService, SessionService, WithDeadline};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let service: Arc<dyn SessionService> = Arc::new(InMemorySessionService::new());
+/// let hurried = WithDeadline::new(Arc::clone(&service), Duration::from_secs(2));
+/// hurried.create_session("app", "user", Default::default()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct WithDeadline<S> {
+    service: S,
+    deadline: Duration,
+}
+
+impl<S: SessionService> WithDeadline<S> {
+    /// Gives every call of a service this long.
+    #[must_use]
+    pub fn new(service: S, deadline: Duration) -> Self {
+        Self { service, deadline }
+    }
+
+    async fn bound<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::time::timeout(self.deadline, call).await.unwrap_or_else(|_| {
+            let seconds = self.deadline.as_secs_f64();
+            Err(Error::new(ErrorKind::Unavailable, format!("no answer within the deadline of {seconds} s; try again")))
+        })
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: SessionService> SessionService for WithDeadline<S> {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        self.bound(self.service.create_session(app_name, user_id, config)).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        self.bound(self.service.get_session(key, config)).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        self.bound(self.service.list_sessions(app_name, config)).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        self.bound(self.service.delete_session(key)).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        self.bound(self.service.append(key, event, options)).await
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        self.bound(self.service.get_state(owner)).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
+        self.bound(self.service.put_state(owner, delta, author)).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        self.bound(self.service.list_state_changes(owner, after, limit)).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        self.bound(self.service.delete_user(app_name, user_id)).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.bound(self.service.close()).await
+    }
+}

@@ -1,0 +1,165 @@
+//! One error type with kinds; status codes, exit codes and exceptions are functions of the kind.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of every fallible call in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, as a class a program can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller passed something that can never be right: a bad key, id, number or shape.
+    InvalidArgument,
+    /// The session, template key, artifact or file named does not exist.
+    NotFound,
+    /// The thing to be made is there already, with other content.
+    AlreadyExists,
+    /// The write was refused because somebody else's came first.
+    Conflict,
+    /// The system is not in a state in which the call can work: closed, a newer schema, not a database of ours.
+    FailedPrecondition,
+    /// Something ran out: disk space, a queue, a limit.
+    ResourceExhausted,
+    /// The caller is not known.
+    Unauthenticated,
+    /// The caller, or the file system, does not allow it.
+    PermissionDenied,
+    /// The store cannot be reached just now; the same call may work later.
+    Unavailable,
+    /// This store cannot do what was asked.
+    Unsupported,
+    /// Stored data cannot be read back.
+    DataCorrupted,
+    /// A defect, ours or that of code called by us.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The kind's name in snake case, as logs and JSON answers show it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid_argument",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Conflict => "conflict",
+            Self::FailedPrecondition => "failed_precondition",
+            Self::ResourceExhausted => "resource_exhausted",
+            Self::Unauthenticated => "unauthenticated",
+            Self::PermissionDenied => "permission_denied",
+            Self::Unavailable => "unavailable",
+            Self::Unsupported => "unsupported",
+            Self::DataCorrupted => "data_corrupted",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// An error: its kind, a message that says what would be right, and what caused it.
+///
+/// `Display` prints the message alone; the cause is in [`source`](StdError::source).
+///
+/// ```
+/// use scratchbook::{ErrorKind, SessionKey};
+///
+/// let error = SessionKey::new("app", "user", "a\nb").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// assert!(!error.is_retryable());
+/// ```
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind, for stores, tools and agents of your own.
+    ///
+    /// The message starts in lower case and names the value that was wrong and what would be right;
+    /// it holds no secret and no state value.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { inner: Box::new(Inner { kind, message, source: None }) }
+    }
+
+    /// The same error with the cause it came from.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+
+    /// The same error with `context: ` before its message.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.inner.message = format!("{context}: {}", self.inner.message);
+        self
+    }
+
+    /// The class of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// Whether the same call may succeed later without a change.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict)
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    pub(crate) fn corrupted(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::DataCorrupted, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inner.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Error");
+        out.field("kind", &self.inner.kind).field("message", &self.inner.message);
+        if let Some(source) = &self.inner.source {
+            out.field("source", source);
+        }
+        out.finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match &self.inner.source {
+            Some(source) => Some(source.as_ref()),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Sessions: what a service returns, how it is asked, and the contract it keeps.
+
+mod key;
+mod options;
+mod service;
+
+use std::fmt;
+use std::sync::Arc;
+
+use imbl::Vector;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::event::Event;
+use crate::state::{StateDelta, StateMap};
+
+pub use key::{SessionKey, StateOwner};
+pub use options::{
+    AppendOptions, Committed, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,
+    ListSessionsResponse, Outcome, StateChange, StateSelection,
+};
+pub use service::{SessionService, SessionServiceExt};
+
+pub(crate) use key::{check_id, check_owner};
+pub(crate) use service::{no_session, temp_changes};
+
+/// A conversation as it was when it was read: its events and its merged state.
+///
+/// It cannot be changed by its holder: only [`append_event`](SessionServiceExt::append_event) moves it on.
+/// Copies are cheap, whatever its length. In JSON it is ADK's `Session`.
+#[derive(Clone, Debug)]
+pub struct Session {
+    key: SessionKey,
+    state: StateMap,
+    events: Events,
+    last_update_time: f64,
+    seq: u64,
+}
+
+impl Session {
+    /// A session as a store has read it; for stores, yours among them.
+    #[must_use]
+    pub fn new(key: SessionKey, state: StateMap, events: Events, last_update_time: f64, seq: u64) -> Self {
+        Self { key, state, events, last_update_time, seq }
+    }
+
+    /// The full address.
+    #[must_use]
+    pub fn key(&self) -> &SessionKey {
+        &self.key
+    }
+
+    /// The session's id among its user's.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.key.session_id()
+    }
+
+    /// The app.
+    #[must_use]
+    pub fn app_name(&self) -> &str {
+        self.key.app_name()
+    }
+
+    /// The user.
+    #[must_use]
+    pub fn user_id(&self) -> &str {
+        self.key.user_id()
+    }
+
+    /// The merged state: session, `user:` and `app:` keys, and `temp:` keys of events appended to this copy.
+    #[must_use]
+    pub fn state(&self) -> &StateMap {
+        &self.state
+    }
+
+    /// The events that were asked for, in the store's order.
+    #[must_use]
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// The timestamp of the event appended last, in seconds, to the microsecond; at first the creation's.
+    #[must_use]
+    pub fn last_update_time(&self) -> f64 {
+        self.last_update_time
+    }
+
+    /// The number of the last event up to which this copy has seen everything; 0 where there is none.
+    ///
+    /// An own append over events by others does not move it: the gap shows in the events' numbers, and
+    /// [`refresh`](SessionServiceExt::refresh) closes it.
+    #[must_use]
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Takes over what an append of this copy's holder has committed, unless it is here already.
+    pub(crate) fn apply(&mut self, event: &Arc<Event>, temp: &StateDelta) {
+        let seq = event.seq.unwrap_or_default();
+        let known =
+            self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).any(|e| e.seq == event.seq);
+        if seq <= self.seq || known {
+            return;
+        }
+        self.state.apply(&event.actions.state_delta);
+        self.state.apply(temp);
+        if let Some(seconds) = event.timestamp {
+            self.last_update_time = seconds_of_micros(micros_of_seconds(seconds));
+        }
+        if seq == self.seq + 1 {
+            self.seq = seq;
+        }
+        self.events.0.push_back(Arc::clone(event));
+    }
+}
+
+/// Times are kept to the microsecond wherever they order something.
+pub(crate) fn micros_of_seconds(seconds: f64) -> i64 {
+    // In range for every timestamp that passes `check_timestamp`.
+    (seconds * 1e6).round() as i64
+}
+
+pub(crate) fn seconds_of_micros(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+impl Serialize for Session {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = serializer.serialize_struct("Session", 6)?;
+        out.serialize_field("id", self.id())?;
+        out.serialize_field("appName", self.app_name())?;
+        out.serialize_field("userId", self.user_id())?;
+        out.serialize_field("state", &self.state)?;
+        out.serialize_field("events", &self.events)?;
+        out.serialize_field("lastUpdateTime", &self.last_update_time)?;
+        out.end()
+    }
+}
+
+/// A run of events in the store's order; copies share them.
+#[derive(Clone, Default, PartialEq)]
+pub struct Events(pub(crate) Vector<Arc<Event>>);
+
+impl Events {
+    /// How many events there are here.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The event at a place, from 0.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Arc<Event>> {
+        self.0.get(index)
+    }
+
+    /// The last event.
+    #[must_use]
+    pub fn last(&self) -> Option<&Arc<Event>> {
+        self.0.last()
+    }
+
+    /// The events, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl FromIterator<Arc<Event>> for Events {
+    fn from_iter<I: IntoIterator<Item = Arc<Event>>>(events: I) -> Self {
+        Self(events.into_iter().collect())
+    }
+}
+
+impl Serialize for Events {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Arc::as_ref))
+    }
+}

@@ -1,0 +1,265 @@
+//! What can be asked of a service beyond the required arguments, and what it answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Session, SessionKey};
+use crate::error::{Error, Result};
+use crate::event::{Event, check_timestamp};
+
+/// How a session is made.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CreateSessionConfig {
+    /// The id; empty or absent, the service makes one.
+    pub session_id: Option<String>,
+    /// The state to start with, a JSON object of prefixed keys; `temp:` keys are dropped.
+    pub state: Value,
+    /// Events to begin with, committed together with the session, as if appended one by one.
+    pub events: Vec<Event>,
+}
+
+impl CreateSessionConfig {
+    /// With an id.
+    #[must_use]
+    pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
+        self.session_id = Some(session_id.into());
+        self
+    }
+
+    /// With state: `json!({...})` of prefixed keys.
+    #[must_use]
+    pub fn with_state(mut self, state: impl Into<Value>) -> Self {
+        self.state = state.into();
+        self
+    }
+
+    /// With events to begin with.
+    #[must_use]
+    pub fn with_events(mut self, events: Vec<Event>) -> Self {
+        self.events = events;
+        self
+    }
+}
+
+/// Which part of a session is read. By default everything.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GetSessionConfig {
+    /// Only the last so many events; 0 for none, which reads the state alone.
+    pub num_recent_events: Option<usize>,
+    /// Only events from this time on, in seconds, inclusive; then the last so many of them.
+    pub after_timestamp: Option<f64>,
+    /// Only events on one side of a number, for paging either way.
+    pub cursor: Option<EventCursor>,
+    /// Which keys of the state.
+    pub state: StateSelection,
+}
+
+/// From where events are read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventCursor {
+    /// The first so many events with a number above this one.
+    After {
+        /// The number of the event before the page; 0 for the beginning.
+        seq: u64,
+        /// How many events at most.
+        limit: usize,
+    },
+    /// The last so many events with a number below this one.
+    Before {
+        /// The number of the event after the page.
+        seq: u64,
+        /// How many events at most.
+        limit: usize,
+    },
+}
+
+/// Which keys of the state are read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateSelection {
+    /// Every key.
+    #[default]
+    All,
+    /// These prefixed keys, where they are there.
+    Keys(Vec<String>),
+}
+
+impl GetSessionConfig {
+    /// Only the last so many events; 0 for none.
+    #[must_use]
+    pub fn with_num_recent_events(mut self, count: usize) -> Self {
+        self.num_recent_events = Some(count);
+        self
+    }
+
+    /// Only events from this time on, in seconds, inclusive.
+    #[must_use]
+    pub fn with_after_timestamp(mut self, seconds: f64) -> Self {
+        self.after_timestamp = Some(seconds);
+        self
+    }
+
+    /// The first `limit` events after a number.
+    #[must_use]
+    pub fn with_events_after(mut self, seq: u64, limit: usize) -> Self {
+        self.cursor = Some(EventCursor::After { seq, limit });
+        self
+    }
+
+    /// The last `limit` events before a number.
+    #[must_use]
+    pub fn with_events_before(mut self, seq: u64, limit: usize) -> Self {
+        self.cursor = Some(EventCursor::Before { seq, limit });
+        self
+    }
+
+    /// No events.
+    #[must_use]
+    pub fn state_only() -> Self {
+        Self::default().with_num_recent_events(0)
+    }
+
+    /// Only these keys of the state, prefixed.
+    #[must_use]
+    pub fn with_state_keys<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.state = StateSelection::Keys(keys.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Refuses combinations that mean nothing. Every service calls this first.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor together with `num_recent_events` or `after_timestamp`, and for an
+    /// `after_timestamp` that is no time in seconds.
+    pub fn check(&self) -> Result<()> {
+        if let Some(seconds) = self.after_timestamp {
+            check_timestamp(seconds).map_err(|e| e.context("after_timestamp"))?;
+        }
+        if self.cursor.is_some() && (self.num_recent_events.is_some() || self.after_timestamp.is_some()) {
+            return Err(Error::invalid("a cursor goes alone: leave out num_recent_events and after_timestamp"));
+        }
+        Ok(())
+    }
+}
+
+/// Which sessions are listed: all of the app or of one user, page by page.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListSessionsConfig {
+    /// Only this user's.
+    pub user_id: Option<String>,
+    /// How many at most in a page, 1 to 1,000.
+    pub page_size: usize,
+    /// The token of the page before.
+    pub page_token: Option<String>,
+}
+
+impl Default for ListSessionsConfig {
+    fn default() -> Self {
+        Self { user_id: None, page_size: 100, page_token: None }
+    }
+}
+
+impl ListSessionsConfig {
+    /// Only this user's sessions.
+    #[must_use]
+    pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
+        self.user_id = Some(user_id.into());
+        self
+    }
+
+    /// How many sessions at most in a page, 1 to 1,000; 100 otherwise.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// The page after the one that gave this token.
+    #[must_use]
+    pub fn with_page_token(mut self, page_token: impl Into<String>) -> Self {
+        self.page_token = Some(page_token.into());
+        self
+    }
+}
+
+/// A page of sessions, the one updated longest ago first; state merged, no events.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ListSessionsResponse {
+    /// The sessions.
+    pub sessions: Vec<Session>,
+    /// Asks for the next page; `None` at the end.
+    pub next_page_token: Option<String>,
+}
+
+impl ListSessionsResponse {
+    /// A page; for stores, yours among them.
+    #[must_use]
+    pub fn new(sessions: Vec<Session>, next_page_token: Option<String>) -> Self {
+        Self { sessions, next_page_token }
+    }
+}
+
+/// How an append is to be done. Nothing can be chosen yet: deltas merge key by key, the later commit wins.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct AppendOptions {}
+
+/// What an append has done.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The event as it is stored: with id, timestamp and number, without `temp:` keys.
+    pub event: Arc<Event>,
+    /// Whether it was stored by this call.
+    pub outcome: Outcome,
+}
+
+impl Committed {
+    /// An answer; for stores, yours among them.
+    #[must_use]
+    pub fn new(event: Arc<Event>, outcome: Outcome) -> Self {
+        Self { event, outcome }
+    }
+}
+
+/// What became of an event that was to be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was committed by this call.
+    Stored,
+    /// It was there already, with the same content: a retry, which changes nothing.
+    Replayed,
+    /// It is a piece of a stream: given back as it came, not stored.
+    Partial,
+}
+
+/// One change to a key of a user or an app, as the log keeps it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct StateChange {
+    /// The feed's position: orders all commits of a store.
+    pub position: u64,
+    /// The key, without its prefix.
+    pub name: String,
+    /// The key's version: 1 for its first write, then one more each.
+    pub version: u64,
+    /// The value written, `None` for a removal.
+    pub value: Option<Value>,
+    /// The session and the number of the event that wrote it, 0 for the session's creation; `None` for a
+    /// write outside of any session.
+    pub origin: Option<(SessionKey, u64)>,
+    /// The event's id; empty where there was none.
+    pub event_id: String,
+    /// Who wrote it.
+    pub author: String,
+    /// When, in seconds.
+    pub time: f64,
+}

@@ -1,0 +1,254 @@
+//! The trait every store implements, with its contract, and conveniences over it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::{
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
+    Session, SessionKey, StateChange, StateOwner,
+};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::state::{Scope, StateDelta};
+
+/// Keeps sessions and the state of users and apps.
+///
+/// # Contract
+///
+/// A service keeps the promises below; the suite in `scratchbook::conformance` (feature `conformance`) holds
+/// it to them, one function per promise.
+///
+/// - **Atomic**: a call does all it says or, with an error, nothing. Readers see one snapshot, never half of
+///   a commit. What is acknowledged is as durable as the store is.
+/// - **Ordered by the store**: each event gets the next number of its session, without gaps. No clock orders
+///   anything but lists.
+/// - **Nothing lost**: concurrent appends, from wherever, all succeed; deltas merge key by key and the later
+///   commit wins a key.
+/// - **Retries are safe**: an event whose id is in the session with the same content is answered as stored
+///   and changes nothing; with other content it is `AlreadyExists`.
+/// - **`temp:` leaves no trace**: no such key is stored, in state or in events.
+/// - **Apart**: everything is addressed by app, user and session; nothing leaks from one to another.
+/// - **Cheap**: a call costs what it touches or returns, whatever else there is.
+/// - **Dropping a future** of a write neither cancels nor halves it; the outcome is unknown, and a retry with
+///   the same ids is safe.
+///
+/// Implementors write every method; nothing has a default that fails. Conveniences are in
+/// [`SessionServiceExt`].
+#[async_trait]
+pub trait SessionService: fmt::Debug + Send + Sync + 'static {
+    /// Makes a session. State is split by prefix: `user:` and `app:` keys go to the user and the app.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` where the id is taken, which changes nothing; `InvalidArgument` for bad ids, keys or
+    /// values.
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
+
+    /// Reads a session, or the part of it that was asked for; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a configuration that means nothing; `DataCorrupted` names a row that cannot be
+    /// read.
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
+
+    /// Lists sessions of an app, the one updated longest ago first, in pages; state merged, no events.
+    ///
+    /// A session updated while its list is paged may be missed or seen twice.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a page size of 0 or above 1,000, or a token that is none.
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
+
+    /// Deletes a session with its events and its own state. The user's and the app's state stay.
+    /// Silent where there is no such session.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn delete_session(&self, key: &SessionKey) -> Result<()>;
+
+    /// Appends an event: it, its changes in all scopes, the update time and the number, in one commit.
+    ///
+    /// A partial event is given back as it came. An event without id or timestamp gets them here.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session; `AlreadyExists` for an id in use with other content;
+    /// `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
+    /// stays full. After an error nothing has changed.
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
+
+    /// The state of a user or an app; names without prefix, in byte order.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
+
+    /// Changes state of a user or an app outside of any session, logged with its author in one commit.
+    /// Names are without prefix.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for bad names or values.
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()>;
+
+    /// The log of a user's or an app's state above a position, in order, at most `limit` changes.
+    /// The state is the fold of this log.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
+
+    /// Erases a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
+    /// Silent where there is nothing. The app's own state and its log stay, without the user's name in them.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
+
+    /// Finishes what was accepted, then refuses every later call with `FailedPrecondition`. Closing twice is
+    /// fine.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn close(&self) -> Result<()>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: SessionService + ?Sized> SessionService for Arc<S> {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        (**self).create_session(app_name, user_id, config).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        (**self).get_session(key, config).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        (**self).list_sessions(app_name, config).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        (**self).delete_session(key).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        (**self).append(key, event, options).await
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        (**self).get_state(owner).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
+        (**self).put_state(owner, delta, author).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        (**self).list_state_changes(owner, after, limit).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        (**self).delete_user(app_name, user_id).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        (**self).close().await
+    }
+}
+
+/// Conveniences over every [`SessionService`].
+#[async_trait]
+pub trait SessionServiceExt: SessionService {
+    /// Appends an event to a session and moves the caller's copy on by it: this event with its number, its
+    /// changes and its `temp:` keys. What others committed meanwhile is not fetched.
+    ///
+    /// A partial event is given back and nothing is applied. After an error the session is unchanged.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let config = CreateSessionConfig::default().with_state(json!({"user:login_count": 0}));
+    /// let mut session = service.create_session("app", "user2", config).await?;
+    ///
+    /// let count = session.state().get_as::<u64>("user:login_count")?.unwrap_or(0);
+    /// let delta = StateDelta::new().with("user:login_count", count + 1)?.with("temp:validation_needed", true)?;
+    /// service.append_event(&mut session, Event::new("system").with_state_delta(delta)).await?;
+    ///
+    /// let stored = service.get_session(session.key(), &GetSessionConfig::default()).await?.unwrap();
+    /// assert_eq!(stored.state().get("user:login_count"), Some(&json!(1)));
+    /// assert_eq!(stored.state().get("temp:validation_needed"), None);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::append`].
+    async fn append_event(&self, session: &mut Session, event: Event) -> Result<Arc<Event>> {
+        let temp = temp_changes(&event);
+        let committed = self.append(session.key(), event, AppendOptions::default()).await?;
+        if committed.outcome != Outcome::Partial {
+            session.apply(&committed.event, &temp);
+        }
+        Ok(committed.event)
+    }
+
+    /// Reads a session again, so that the copy shows what others have committed. `temp:` keys are gone.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where the session was deleted meanwhile.
+    async fn refresh(&self, session: &mut Session) -> Result<()> {
+        match self.get_session(session.key(), &GetSessionConfig::default()).await? {
+            Some(fresh) => {
+                *session = fresh;
+                Ok(())
+            }
+            None => Err(no_session(session.key())),
+        }
+    }
+
+    /// The state of a user; names without `user:`.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::get_state`].
+    async fn get_user_state(&self, app_name: &str, user_id: &str) -> Result<Map<String, Value>> {
+        self.get_state(&StateOwner::user(app_name, user_id)?).await
+    }
+
+    /// The state of an app; names without `app:`.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::get_state`].
+    async fn get_app_state(&self, app_name: &str) -> Result<Map<String, Value>> {
+        self.get_state(&StateOwner::app(app_name)?).await
+    }
+}
+
+impl<S: SessionService + ?Sized> SessionServiceExt for S {}
+
+/// The changes of an event that live in the caller's copy alone.
+pub(crate) fn temp_changes(event: &Event) -> StateDelta {
+    let mut temp = event.actions.state_delta.clone();
+    temp.retain(|key| Scope::split(key).0 == Scope::Temp);
+    temp
+}
+
+/// The error for a session that is not there.
+pub(crate) fn no_session(key: &SessionKey) -> Error {
+    Error::not_found(format!("session not found: {key}; create it first"))
+}

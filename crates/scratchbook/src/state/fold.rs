@@ -1,0 +1,41 @@
+//! State is the fold of its log: what it was, then every delta in order.
+
+use serde_json::{Map, Value};
+
+use super::{Change, StateDelta};
+
+/// Applies one delta to a plain map: a value replaces the old one whole, a removal takes the key out.
+pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
+    for (key, change) in delta.iter() {
+        match change {
+            Change::Set(value) => {
+                state.insert(key.to_owned(), value.clone());
+            }
+            Change::Remove => {
+                state.shift_remove(key);
+            }
+        }
+    }
+}
+
+/// The state that a sequence of deltas leads to from an initial one.
+///
+/// ```
+/// use scratchbook::{StateDelta, fold};
+/// use serde_json::json;
+///
+/// let initial = json!({"count": 10, "name": "Alice"}).as_object().unwrap().clone();
+/// let first = StateDelta::new().with("count", 15)?;
+/// let mut second = StateDelta::new();
+/// second.remove("name")?;
+/// assert_eq!(json!(fold(initial, [&first, &second])), json!({"count": 15}));
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[must_use]
+pub fn fold<'a>(initial: Map<String, Value>, deltas: impl IntoIterator<Item = &'a StateDelta>) -> Map<String, Value> {
+    let mut state = initial;
+    for delta in deltas {
+        apply(&mut state, delta);
+    }
+    state
+}

@@ -1,0 +1,158 @@
+//! What a write writes: one pure description that every store carries out.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::json::check_text_depth;
+use crate::session::{CreateSessionConfig, Outcome, SessionKey, StateOwner, check_id, check_owner, micros_of_seconds};
+use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
+
+/// An event made ready to be stored, and everything that is written with it but its number.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The event, with id and timestamp and without `temp:` keys.
+    pub(crate) event: Event,
+    /// The event as JSON.
+    pub(crate) text: String,
+    /// The hash of the event as it was sent, by which a retry is known.
+    pub(crate) hash: [u8; 32],
+    /// The session's new update time.
+    pub(crate) micros: i64,
+    /// The changes to stored keys, session before user before app, by name: the order of locks.
+    pub(crate) changes: Vec<KeyChange>,
+}
+
+/// A change to one stored key.
+#[derive(Debug)]
+pub(crate) struct KeyChange {
+    pub(crate) scope: Scope,
+    /// The key without its prefix.
+    pub(crate) name: String,
+    pub(crate) change: Change,
+}
+
+impl KeyChange {
+    /// The value as JSON text, `None` for a removal.
+    pub(crate) fn text(&self) -> Result<Option<String>> {
+        self.change.value().map(to_text).transpose()
+    }
+}
+
+/// Makes an event ready.
+pub(crate) fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<Prepared> {
+    event.check()?;
+    check_id("event id", &event.id)?;
+    check_id("invocation id", &event.invocation_id)?;
+    event.seq = None;
+    event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+    let mut text = to_text(&event)?;
+    let hash = Sha256::digest(&text).into();
+    if event.id.is_empty() || event.timestamp.is_none() {
+        if event.id.is_empty() {
+            event.id = environment.new_id();
+        }
+        event.timestamp.get_or_insert_with(|| environment.now());
+        text = to_text(&event)?;
+    }
+    check_text_depth(&text, "the event")?;
+    let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
+    let changes = key_changes(&event.actions.state_delta);
+    Ok(Prepared { event, text, hash, micros, changes })
+}
+
+/// What becomes of an event whose id is in its session already.
+pub(crate) fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
+    if prepared.hash == stored_hash {
+        return Ok(Outcome::Replayed);
+    }
+    Err(Error::new(
+        crate::ErrorKind::AlreadyExists,
+        format!("the event {} is in the session already, with other content; use a new id", prepared.event.id),
+    ))
+}
+
+/// A session made ready to be stored.
+#[derive(Debug)]
+pub(crate) struct PreparedSession {
+    pub(crate) key: SessionKey,
+    /// The session's own keys, with which its fold begins.
+    pub(crate) initial: Map<String, Value>,
+    /// The changes to the user's and the app's keys, by name.
+    pub(crate) shared: Vec<KeyChange>,
+    pub(crate) created: i64,
+    pub(crate) events: Vec<Prepared>,
+}
+
+/// Makes a session ready.
+pub(crate) fn prepare_session(
+    app_name: &str,
+    user_id: &str,
+    config: CreateSessionConfig,
+    environment: &dyn Environment,
+) -> Result<PreparedSession> {
+    let id = config.session_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
+    let key = match id {
+        Some(id) => SessionKey::new(app_name, user_id, id)?,
+        None => SessionKey::new(app_name, user_id, &environment.new_id())?,
+    };
+    let state = StateDelta::try_from(config.state)?;
+    let (own, shared) = key_changes(&state).into_iter().partition(|change| change.scope == Scope::Session);
+    let initial = own_values(own);
+    let events = config.events.into_iter().filter(|event| !event.is_partial());
+    let events = events.map(|event| prepare_event(event, environment)).collect::<Result<_>>()?;
+    let created = micros_of_seconds(environment.now());
+    Ok(PreparedSession { key, initial, shared, created, events })
+}
+
+fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
+    let values = changes.into_iter().filter_map(|KeyChange { name, change, .. }| match change {
+        Change::Set(value) => Some((name, value)),
+        Change::Remove => None,
+    });
+    values.collect()
+}
+
+/// Changes to a user's or an app's state made ready; the names are without prefix.
+pub(crate) fn prepare_state(owner: &StateOwner, delta: StateDelta) -> Result<Vec<KeyChange>> {
+    delta.check()?;
+    let scope = match owner {
+        StateOwner::User { .. } => Scope::User,
+        StateOwner::App { .. } => Scope::App,
+    };
+    check_owner(owner.app_name(), owner.user_id().unwrap_or_default())?;
+    let mut changes = Vec::with_capacity(delta.len());
+    for (name, change) in delta.iter() {
+        if name.len() + scope.prefix().len() > MAX_KEY_BYTES {
+            return Err(Error::invalid(format!(
+                "a name of {} bytes with the prefix '{}' is longer than a key may be, {MAX_KEY_BYTES} bytes",
+                name.len(),
+                scope.prefix()
+            )));
+        }
+        changes.push(KeyChange { scope, name: name.to_owned(), change: change.clone() });
+    }
+    changes.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(changes)
+}
+
+fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
+    let mut changes: Vec<_> = delta
+        .iter()
+        .map(|(key, change)| {
+            let (scope, name) = Scope::split(key);
+            KeyChange { scope, name: name.to_owned(), change: change.clone() }
+        })
+        .filter(|change| change.scope != Scope::Temp)
+        .collect();
+    changes.sort_by(|a, b| (a.scope, &a.name).cmp(&(b.scope, &b.name)));
+    changes
+}
+
+/// JSON text of something of ours.
+pub(crate) fn to_text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::internal("writing JSON").with_source(e))
+}

@@ -1,0 +1,79 @@
+//! The stores. Each carries out the same description of a write and the same plan of a read; none knows
+//! another.
+
+mod commit;
+mod memory;
+mod query;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::artifact::ArtifactService;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{SessionKey, SessionService};
+use commit::Prepared;
+
+pub use memory::InMemorySessionService;
+
+/// The services of one store: its sessions and its artifacts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Store {
+    /// Sessions and state.
+    pub sessions: Arc<dyn SessionService>,
+    /// Artifacts.
+    pub artifacts: Arc<dyn ArtifactService>,
+}
+
+impl Store {
+    /// The services of a store that is both.
+    #[must_use]
+    pub fn new<S: SessionService + ArtifactService>(store: Arc<S>) -> Self {
+        Self { sessions: Arc::<S>::clone(&store), artifacts: store }
+    }
+}
+
+/// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
+///
+/// Everything after `sqlite://` is the path, relative or absolute; the file is made where it is missing.
+/// `?synchronous=normal` gives up durability on power loss for speed; see [`SqliteOptions`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let store = scratchbook::connect("memory:").await?;
+/// store.sessions.create_session("app", "user", Default::default()).await?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// `InvalidArgument` for a URI that names no store of this build; and what opening the store gives.
+pub async fn connect(uri: &str) -> Result<Store> {
+    if uri == "memory:" || uri == "memory://" {
+        return Ok(Store::new(Arc::new(InMemorySessionService::new())));
+    }
+    let scheme = uri.split(':').next().unwrap_or_default();
+    let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
+    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")))
+}
+
+/// The error of a service that was closed.
+fn closed() -> Error {
+    Error::new(ErrorKind::FailedPrecondition, "the service was closed; open it again")
+}
+
+/// The error for a session id in use.
+fn taken(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}; use another id"))
+}
+
+/// Refuses, before anything is written, events of which one would be refused after another.
+fn check_event_ids(events: &[Prepared]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for event in events {
+        if let Some(hash) = seen.insert(event.event.id.as_str(), event.hash) {
+            commit::replay(event, &hash)?;
+        }
+    }
+    Ok(())
+}
