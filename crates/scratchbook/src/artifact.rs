@@ -60,6 +60,36 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
 }
 
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<A: ArtifactService + ?Sized> ArtifactService for Arc<A> {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        (**self).save_artifact(session, filename, artifact, custom_metadata).await
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        (**self).load_artifact(session, filename, version).await
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        (**self).list_artifacts(session).await
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        (**self).list_artifact_versions(session, filename).await
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        (**self).delete_artifact(session, filename).await
+    }
+}
+
 /// What is known of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

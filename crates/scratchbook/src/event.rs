@@ -138,7 +138,7 @@ pub struct Event {
     #[serde(skip)]
     pub seq: Option<u64>,
     #[serde(flatten)]
-    extra: Map<String, Value>,
+    pub(crate) extra: Map<String, Value>,
 }
 
 impl Event {
@@ -337,5 +337,5 @@ pub struct NodeInfo {
     #[serde(default, alias = "message_as_output", skip_serializing_if = "Option::is_none")]
     pub message_as_output: Option<bool>,
     #[serde(flatten)]
-    extra: Map<String, Value>,
+    pub(crate) extra: Map<String, Value>,
 }

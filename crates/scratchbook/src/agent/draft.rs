@@ -1,0 +1,112 @@
+//! An event in the making: the id it will have, and what callbacks and tools have done for it so far.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::board::{LayerId, Seen};
+use super::context::InvocationContext;
+use crate::error::Result;
+use crate::event::{Event, EventActions};
+
+/// An event that is not yet yielded. Contexts are handed out for it; their writes and actions go into it in
+/// the order in which they were handed out.
+#[derive(Debug)]
+pub(crate) struct EventDraft {
+    context: InvocationContext,
+    id: String,
+    pages: Mutex<Vec<Arc<Page>>>,
+}
+
+/// What one callback or tool call adds to an event.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) layer: LayerId,
+    actions: Mutex<EventActions>,
+}
+
+impl Page {
+    pub(crate) fn actions(&self) -> MutexGuard<'_, EventActions> {
+        self.actions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EventDraft {
+    pub(crate) fn new(context: &InvocationContext) -> Self {
+        let id = context.environment().new_id();
+        Self { context: context.clone(), id, pages: Mutex::default() }
+    }
+
+    /// A page for a callback or a tool call.
+    pub(crate) fn page(&self, seen_by: Seen) -> Arc<Page> {
+        let layer = self.context.board().open(&self.id, seen_by);
+        let page = Arc::new(Page { layer, actions: Mutex::default() });
+        self.pages().push(Arc::clone(&page));
+        page
+    }
+
+    /// Takes a page out again, with all that was written to it.
+    pub(crate) fn tear_out(&self, page: &Arc<Page>) {
+        self.context.board().discard(page.layer);
+        self.pages().retain(|other| !Arc::ptr_eq(other, page));
+    }
+
+    /// Takes over a page of another draft, whose event will not be.
+    pub(crate) fn adopt(&self, other: &Self, page: &Arc<Page>) {
+        self.context.board().carry(page.layer, &self.id);
+        other.pages().retain(|kept| !Arc::ptr_eq(kept, page));
+        self.pages().push(Arc::clone(page));
+    }
+
+    /// The event with its address and everything the pages add; pages written later go before the event's
+    /// own changes.
+    pub(crate) fn finish(&self, mut event: Event) -> Result<Event> {
+        let mut actions = EventActions::default();
+        for page in self.pages().iter() {
+            let mut added = page.actions().clone();
+            added.state_delta = self.context.board().delta(page.layer)?;
+            merge_actions(&mut actions, added);
+        }
+        merge_actions(&mut actions, event.actions);
+        event.actions = actions;
+        event.id.clone_from(&self.id);
+        self.context.address(&mut event);
+        Ok(event)
+    }
+
+    /// An event of state and actions alone, or `None` where there are none.
+    pub(crate) fn finish_changes(&self) -> Result<Option<Event>> {
+        let event = self.finish(Event::default())?;
+        Ok((event.actions != EventActions::default()).then_some(event))
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Vec<Arc<Page>>> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds actions to others; where both say something, the later wins.
+fn merge_actions(into: &mut EventActions, later: EventActions) {
+    into.state_delta.merge(later.state_delta);
+    into.artifact_delta.extend(later.artifact_delta);
+    into.requested_auth_configs.extend(later.requested_auth_configs);
+    into.requested_tool_confirmations.extend(later.requested_tool_confirmations);
+    macro_rules! take_over {
+        ($($field:ident),*) => {$(
+            if later.$field.is_some() {
+                into.$field = later.$field;
+            }
+        )*};
+    }
+    take_over!(
+        skip_summarization,
+        transfer_to_agent,
+        transfer_reason,
+        escalate,
+        compaction,
+        end_of_agent,
+        agent_state,
+        rewind_before_invocation_id,
+        route,
+        render_ui_widgets,
+        set_model_response
+    );
+}

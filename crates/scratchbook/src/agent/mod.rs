@@ -1,0 +1,87 @@
+//! Agents: who acts in a run, and what they are given of it.
+
+mod board;
+mod callback;
+mod context;
+mod draft;
+mod function_agent;
+mod history;
+mod llm_agent;
+mod state;
+mod step;
+mod tree;
+mod workflow;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::Stream;
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+
+pub use callback::ToolCall;
+pub use context::{CallbackContext, InvocationContext, ReadonlyContext, ToolContext};
+pub use function_agent::FunctionAgent;
+pub use llm_agent::{Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state};
+pub use state::ContextState;
+pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
+
+pub(crate) use board::Board;
+pub(crate) use context::Invocation;
+pub(crate) use tree::AgentTree;
+
+/// The events of an agent's turn or of a whole run, as they arise.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Event>> + Send>>;
+
+/// Something that acts in a run: it yields events, each of which is committed before it goes on.
+///
+/// An agent of your own is usually a [`FunctionAgent`]; implement this for one with sub-agents.
+pub trait Agent: fmt::Debug + Send + Sync + 'static {
+    /// The name, unique among the agents of a tree; the author of the agent's events.
+    fn name(&self) -> &str;
+
+    /// What the agent is good at, for agents that may hand over to it.
+    fn description(&self) -> &str;
+
+    /// The agents below it.
+    fn sub_agents(&self) -> &[Arc<dyn Agent>];
+
+    /// Whether conversations can be handed to and from this agent by `transfer_to_agent`.
+    fn is_transferable(&self) -> bool;
+
+    /// The agent's turn. Code after a yield sees the state with the event committed. An error ends the run.
+    fn run(&self, context: InvocationContext) -> EventStream;
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<A: Agent + ?Sized> Agent for Arc<A> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn description(&self) -> &str {
+        (**self).description()
+    }
+
+    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
+        (**self).sub_agents()
+    }
+
+    fn is_transferable(&self) -> bool {
+        (**self).is_transferable()
+    }
+
+    fn run(&self, context: InvocationContext) -> EventStream {
+        (**self).run(context)
+    }
+}
+
+/// The event that tells of a failure.
+pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
+    let mut event = context.event();
+    event.error_code = Some(error.kind().as_str().to_uppercase());
+    event.error_message = Some(error.to_string());
+    event
+}

@@ -1,0 +1,306 @@
+//! A turn of an [`LlmAgent`](super::LlmAgent), step by step: a model call, then the calls it asks for.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::{Map, Value, json};
+
+use super::board::Seen;
+use super::callback::ToolCall;
+use super::context::{CallbackContext, InvocationContext, ToolContext};
+use super::draft::{EventDraft, Page};
+use super::llm_agent::Inner;
+use super::{EventStream, failure_event, history};
+use crate::content::{Content, FunctionCall, FunctionResponse, Part};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::json;
+use crate::model::{LlmRequest, LlmResponse, LlmStream};
+use crate::tool::{Tool, TransferTool};
+
+/// A turn: steps until an event is the final one, or another agent takes over.
+pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream {
+    Box::pin(async_stream::try_stream! {
+        let tools = agent.all_tools(&context);
+        loop {
+            // What the model says.
+            let mut calls = None;
+            let mut model_events = model_step(Arc::clone(&agent), &tools, context.clone());
+            let mut last_is_final = true;
+            while let Some(event) = model_events.next().await {
+                let event = event?;
+                last_is_final = event.is_partial() || event.is_final_response();
+                if !event.is_partial() && event.function_calls().next().is_some() {
+                    calls = Some(event.clone());
+                }
+                yield event;
+            }
+            drop(model_events);
+            let Some(calls) = calls else {
+                if last_is_final { break } else { continue };
+            };
+            // What the tools answer.
+            let answers = tool_step(&agent, &tools, &context, &calls).await?;
+            let mut handed_to = None;
+            for event in answers {
+                last_is_final = event.is_final_response();
+                handed_to = handed_to.or_else(|| event.actions.transfer_to_agent.clone());
+                yield event;
+            }
+            if let Some(name) = handed_to {
+                let target = context.tree().find(&name).cloned();
+                let target = target.ok_or_else(|| Error::not_found(format!("there is no agent '{name}'")))?;
+                let mut events = target.run(context.clone());
+                while let Some(event) = events.next().await {
+                    yield event?;
+                }
+                break;
+            }
+            if last_is_final {
+                break;
+            }
+        }
+    })
+}
+
+impl Inner {
+    /// The agent's tools, and the one that hands over where there is whom to hand over to.
+    fn all_tools(&self, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
+        let mut tools = self.tools.clone();
+        let targets: Vec<_> = context.tree().transfer_targets(&self.name).iter().map(|a| a.name().to_owned()).collect();
+        if !targets.is_empty() {
+            tools.push(Arc::new(TransferTool::new(targets)));
+        }
+        tools
+    }
+
+    async fn request(&self, tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<LlmRequest> {
+        let mut instruction = match &self.instruction {
+            Some(instruction) => Some(instruction.render(context.readonly()).await?),
+            None => None,
+        };
+        let targets = context.tree().transfer_targets(&self.name);
+        if !targets.is_empty() {
+            let known: Vec<_> =
+                targets.iter().map(|agent| format!("- {}: {}", agent.name(), agent.description())).collect();
+            let name = TransferTool::NAME;
+            let hint = format!(
+                "If another agent is better suited to answer, call `{name}` with its name. The agents are:\n{}",
+                known.join("\n")
+            );
+            instruction = Some(instruction.map_or(hint.clone(), |own| format!("{own}\n\n{hint}")));
+        }
+        Ok(LlmRequest {
+            model: self.model.name().to_owned(),
+            system_instruction: instruction,
+            contents: history::contents(context),
+            tools: tools.iter().map(|tool| tool.declaration()).collect(),
+            output_schema: self.output_schema.as_ref().map(|output| output.schema.clone()),
+            stream: context.run_config().streaming,
+        })
+    }
+
+    /// Asks the model, or the callback that answers in its place.
+    async fn ask(&self, mut request: LlmRequest, draft: &EventDraft, context: &InvocationContext) -> Result<LlmStream> {
+        for callback in &self.callbacks.before_model {
+            match callback(CallbackContext::new(draft, context), request).await? {
+                ControlFlow::Continue(next) => request = next,
+                ControlFlow::Break(response) => return Ok(Box::pin(stream::iter([Ok(response)]))),
+            }
+        }
+        context.count_llm_call()?;
+        tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
+        Ok(self.model.generate(request))
+    }
+
+    /// The event of a model's response, with what callbacks and `output_key` add.
+    async fn event(&self, mut response: LlmResponse, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
+        for callback in &self.callbacks.after_model {
+            response = callback(CallbackContext::new(draft, context), response).await?;
+        }
+        let mut event = response.into_event();
+        for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
+            if let Some(call) = part.function_call.as_mut().filter(|call| call.id.is_none()) {
+                call.id = Some(format!("adk-{}", context.environment().new_id()));
+            }
+        }
+        if event.is_partial() {
+            return draft.finish(event);
+        }
+        let ids: BTreeSet<_> = event
+            .function_calls()
+            .filter(|call| self.is_long_running(call.name.as_deref().unwrap_or_default()))
+            .filter_map(|call| call.id.clone())
+            .collect();
+        if event.function_calls().next().is_some() {
+            event.long_running_tool_ids = Some(ids);
+        }
+        self.save_output(&event, draft, context)?;
+        draft.finish(event)
+    }
+
+    fn is_long_running(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
+    }
+
+    /// Puts the agent's final text, or what it parses to, under the output key.
+    fn save_output(&self, event: &Event, draft: &EventDraft, context: &InvocationContext) -> Result<()> {
+        if !event.is_final_response() {
+            return Ok(());
+        }
+        let said = |part: &&Part| part.thought != Some(true) && part.text.is_some();
+        let Some(content) = event.content.as_ref().filter(|content| content.parts().iter().any(|part| said(&part)))
+        else {
+            return Ok(());
+        };
+        let text = content.text();
+        let value = match &self.output_schema {
+            None => Value::String(text),
+            Some(_) if text.trim().is_empty() => return Ok(()),
+            Some(output) => {
+                let value = json::from_str(&text).map_err(|e| e.context("the model's answer"))?;
+                (output.check)(&value)?;
+                value
+            }
+        };
+        match &self.output_key {
+            Some(key) => CallbackContext::new(draft, context).state().set(key, value),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One model call: pieces as they come, then the whole.
+fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationContext) -> EventStream {
+    let tools = tools.to_vec();
+    Box::pin(async_stream::try_stream! {
+        // An instruction that lacks a key fails here, before any model is asked.
+        let request = agent.request(&tools, &context).await?;
+        let mut draft = context.draft();
+        let mut responses = match agent.ask(request, &draft, &context).await {
+            Ok(responses) => responses,
+            Err(error) => Box::pin(stream::iter([Err(error)])),
+        };
+        let mut answered = false;
+        while let Some(response) = responses.next().await {
+            let event = match response {
+                Ok(response) => agent.event(response, &draft, &context).await,
+                Err(error) => Err(error.context(format!("the model '{}'", agent.model.name()))),
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => {
+                    // What callbacks wrote before the failure travels with the event that tells of it.
+                    if context.tell_failure() {
+                        yield draft.finish(failure_event(&context, &error))?;
+                    }
+                    Err(error)?
+                }
+            };
+            if !event.is_partial() {
+                answered = true;
+                draft = context.draft();
+            }
+            yield event;
+        }
+        if !answered {
+            Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", agent.model.name())))?;
+        }
+    })
+}
+
+/// Runs the calls of a model event at the same time. The events that carry their answers: one function
+/// response event in call order, and one of state alone for each long-running tool that has no answer yet.
+async fn tool_step(
+    agent: &Inner,
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+    event: &Event,
+) -> Result<Vec<Event>> {
+    let draft = &context.draft();
+    let running = event.function_calls().map(|call| {
+        let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
+        // A long-running tool may have no answer yet: then its writes go into an event of their own.
+        let own = tool.filter(|tool| tool.is_long_running()).map(|_| context.draft());
+        let page = own.as_ref().unwrap_or(draft).page(Seen::ByItself);
+        async move {
+            let answer = run_call(agent, tool, context, call, &page).await;
+            match &answer {
+                // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
+                Ok(_) => context.board().publish(page.layer),
+                Err(_) => own.as_ref().unwrap_or(draft).tear_out(&page),
+            }
+            (call, own, page, answer)
+        }
+    });
+    let mut parts = Vec::new();
+    let mut later = Vec::new();
+    for (call, own, page, answer) in join_all(running).await {
+        match (own, answer) {
+            (Some(own), Ok(Value::Null)) => later.extend(own.finish_changes()?),
+            (own, answer) => {
+                if let (Some(own), Ok(_)) = (&own, &answer) {
+                    draft.adopt(own, &page);
+                }
+                parts.push(response_part(call, answer));
+            }
+        }
+    }
+    let mut events = Vec::new();
+    if !parts.is_empty() {
+        let content = Some(Content::new("user", parts));
+        events.push(draft.finish(Event { content, ..Event::default() })?);
+    }
+    events.extend(later);
+    Ok(events)
+}
+
+/// One call: callbacks, the tool, callbacks. A panic of a tool is its error.
+async fn run_call(
+    agent: &Inner,
+    tool: Option<&Arc<dyn Tool>>,
+    context: &InvocationContext,
+    call: &FunctionCall,
+    page: &Arc<Page>,
+) -> Result<Value> {
+    let name = call.name.clone().unwrap_or_default();
+    let Some(tool) = tool else {
+        return Err(Error::not_found(format!("there is no tool '{name}'; call one that was declared")));
+    };
+    let tool_context = ToolContext::new(Arc::clone(page), context, call.id.as_deref().unwrap_or_default());
+    let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
+    for callback in &agent.callbacks.before_tool {
+        match callback(tool_context.clone(), call).await? {
+            ControlFlow::Continue(next) => call = next,
+            ControlFlow::Break(answer) => return Ok(answer),
+        }
+    }
+    let running = AssertUnwindSafe(tool.run(call.args.clone(), tool_context.clone())).catch_unwind();
+    let mut answer = match running.await {
+        Ok(answer) => answer?,
+        Err(_) => return Err(Error::internal(format!("the tool '{}' panicked", call.name))),
+    };
+    for callback in &agent.callbacks.after_tool {
+        answer = callback(tool_context.clone(), call.clone(), answer).await?;
+    }
+    Ok(answer)
+}
+
+fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {
+    let response = match answer {
+        Ok(Value::Object(map)) => map,
+        Ok(value) => Map::from_iter([("result".to_owned(), value)]),
+        Err(error) => Map::from_iter([("error".to_owned(), json!(error.to_string()))]),
+    };
+    let response = FunctionResponse {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        response: Some(response),
+        ..FunctionResponse::default()
+    };
+    Part { function_response: Some(response), ..Part::default() }
+}

@@ -1,0 +1,257 @@
+//! The Runner: takes a message, lets an agent act on it, and appends what it yields. It is the only place
+//! that appends an agent's events.
+
+mod options;
+mod turns;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use futures_util::StreamExt;
+
+use crate::agent::{Agent, AgentTree, Board, EventStream, Invocation, InvocationContext};
+use crate::artifact::ArtifactService;
+use crate::content::Content;
+use crate::environment::{Environment, SystemEnvironment};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::session::{
+    AppendOptions, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService, no_session,
+    temp_changes,
+};
+use crate::state::Scope;
+
+pub use options::{RunConfig, RunRequest, WhenBusy};
+
+pub(crate) use turns::inherit_run;
+
+use turns::{Turn, Turns, in_run};
+
+/// Runs agents on sessions.
+///
+/// An invocation reads its session once, appends the user's message, and then every event the agent yields:
+/// each is committed before the caller sees it and before the agent goes on. Dropping the stream ends the run
+/// and leaves the session as its last committed event left it.
+///
+/// ```
+/// use futures_util::TryStreamExt;
+/// use scratchbook::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let agent = LlmAgent::builder("assistant").model(ScriptedLlm::new(["Noted."])).build()?;
+/// let runner = Runner::builder("shop", agent, InMemorySessionService::new()).auto_create_session().build()?;
+///
+/// let delta = StateDelta::new().with("cart", ["book"])?.with("user:visits", 1)?;
+/// let request = RunRequest::message("Add a book").with_state_delta(delta);
+/// let events: Vec<_> = runner.run("alice", "s1", request).try_collect().await?;
+/// assert_eq!(events.len(), 1);
+///
+/// let key = SessionKey::new("shop", "alice", "s1")?;
+/// let session = runner.session_service().get_session(&key, &GetSessionConfig::default()).await?.unwrap();
+/// assert_eq!(session.state().get("cart"), Some(&json!(["book"])));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Runner {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    app_name: String,
+    tree: Arc<AgentTree>,
+    sessions: Arc<dyn SessionService>,
+    artifacts: Option<Arc<dyn ArtifactService>>,
+    environment: Arc<dyn Environment>,
+    auto_create_session: bool,
+    turns: Turns,
+}
+
+/// Builds a [`Runner`].
+#[derive(Debug)]
+pub struct RunnerBuilder {
+    app_name: String,
+    agent: Arc<dyn Agent>,
+    sessions: Arc<dyn SessionService>,
+    artifacts: Option<Arc<dyn ArtifactService>>,
+    environment: Arc<dyn Environment>,
+    auto_create_session: bool,
+}
+
+impl RunnerBuilder {
+    /// Where artifacts are kept; without it, saving one is an error.
+    #[must_use]
+    pub fn artifacts(mut self, artifacts: impl ArtifactService) -> Self {
+        self.artifacts = Some(Arc::new(artifacts));
+        self
+    }
+
+    /// Makes a session that is missing instead of refusing the run.
+    #[must_use]
+    pub fn auto_create_session(mut self) -> Self {
+        self.auto_create_session = true;
+        self
+    }
+
+    /// A clock and ids of your own.
+    #[must_use]
+    pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// The runner.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` where two agents of the tree have one name, or one is called `user`.
+    pub fn build(self) -> Result<Runner> {
+        let inner = Inner {
+            app_name: self.app_name,
+            tree: Arc::new(AgentTree::new(self.agent)?),
+            sessions: self.sessions,
+            artifacts: self.artifacts,
+            environment: self.environment,
+            auto_create_session: self.auto_create_session,
+            turns: Turns::default(),
+        };
+        Ok(Runner { inner: Arc::new(inner) })
+    }
+}
+
+impl Runner {
+    /// Begins a runner of an app: its root agent, and where its sessions are kept.
+    #[must_use]
+    pub fn builder(app_name: impl Into<String>, agent: impl Agent, sessions: impl SessionService) -> RunnerBuilder {
+        RunnerBuilder {
+            app_name: app_name.into(),
+            agent: Arc::new(agent),
+            sessions: Arc::new(sessions),
+            artifacts: None,
+            environment: Arc::new(SystemEnvironment),
+            auto_create_session: false,
+        }
+    }
+
+    /// The app.
+    #[must_use]
+    pub fn app_name(&self) -> &str {
+        &self.inner.app_name
+    }
+
+    /// Where sessions are kept.
+    #[must_use]
+    pub fn session_service(&self) -> &Arc<dyn SessionService> {
+        &self.inner.sessions
+    }
+
+    /// Runs the agent on a session: a message, a state delta, or both. The stream yields the agent's events,
+    /// committed, as they arise; nothing happens until it is polled. Needs a Tokio runtime.
+    ///
+    /// The stream ends with an error where the session is missing (`NotFound`), where another run of the
+    /// session is going on and waiting is not wanted (`Conflict`), where the run was started inside a run of
+    /// its own session (`FailedPrecondition`), and where the agent or its model fails; the event before such a
+    /// failure tells of it.
+    #[must_use]
+    pub fn run(&self, user_id: &str, session_id: &str, request: impl Into<RunRequest>) -> EventStream {
+        let inner = Arc::clone(&self.inner);
+        let key = SessionKey::new(&inner.app_name, user_id, session_id);
+        let request = request.into();
+        Box::pin(async_stream::try_stream! {
+            let key = key?;
+            let turn = inner.turns.begin(&key, request.config.when_busy).await?;
+            let run = inner.start(key.clone(), request, &turn).await?;
+            let mut events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
+            while let Some(event) = events.next().await {
+                yield inner.commit(&run.context, event?, &turn).await?;
+            }
+        })
+    }
+}
+
+/// A run under way.
+struct Run {
+    agent: Arc<dyn Agent>,
+    context: InvocationContext,
+}
+
+impl Inner {
+    /// Reads the session, appends what the user says, and picks the agent.
+    async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
+        let RunRequest { message, state_delta, invocation_id, config } = request;
+        if message.is_none() && state_delta.is_empty() {
+            return Err(Error::invalid("a run needs a message or a state delta; give it one"));
+        }
+        let session = self.session(&key).await?;
+        let invocation = Invocation {
+            id: invocation_id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
+            board: Board::new(session),
+            key,
+            tree: Arc::clone(&self.tree),
+            artifacts: self.artifacts.clone(),
+            environment: Arc::clone(&self.environment),
+            user_content: message.clone(),
+            config,
+            llm_calls: AtomicUsize::new(0),
+            failure_told: AtomicBool::new(false),
+        };
+        let context = InvocationContext::new(Arc::new(invocation), "user");
+        let mut event = context.event().with_state_delta(state_delta);
+        event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
+        self.commit(&context, event, turn).await?;
+        let agent = Arc::clone(self.tree.next_agent(context.session().events()));
+        let context = context.for_agent(agent.name());
+        Ok(Run { agent, context })
+    }
+
+    async fn session(&self, key: &SessionKey) -> Result<Session> {
+        if let Some(session) = self.sessions.get_session(key, &GetSessionConfig::default()).await? {
+            return Ok(session);
+        }
+        if !self.auto_create_session {
+            return Err(no_session(key));
+        }
+        let config = CreateSessionConfig::default().with_session_id(key.session_id());
+        self.sessions.create_session(key.app_name(), key.user_id(), config).await
+    }
+
+    /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
+    async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
+        if event.is_partial() {
+            event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+            return Ok(event);
+        }
+        // With an id and a time of its own the append can be tried again.
+        if event.id.is_empty() {
+            event.id = self.environment.new_id();
+        }
+        event.timestamp.get_or_insert_with(|| self.environment.now());
+        if event.invocation_id.is_empty() {
+            context.invocation_id().clone_into(&mut event.invocation_id);
+        }
+        let temp = temp_changes(&event);
+        let committed = self.append(context.session_key().clone(), event, turn).await?;
+        context.board().committed(&committed, &temp);
+        Ok(Event::clone(&committed))
+    }
+
+    /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
+    /// of the session begin before it is done.
+    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Arc<Event>> {
+        let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
+        let append = tokio::spawn(async move {
+            let committed = sessions.append(&key, event, AppendOptions::default()).await;
+            drop(turn);
+            committed
+        });
+        let committed = append.await.map_err(|e| Error::internal("the append panicked").with_source(e))??;
+        match committed.outcome {
+            Outcome::Stored => Ok(committed.event),
+            Outcome::Replayed | Outcome::Partial => {
+                let id = &committed.event.id;
+                Err(Error::invalid(format!("the event {id} is in the session already; yield each event once")))
+            }
+        }
+    }
+}

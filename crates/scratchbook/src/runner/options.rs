@@ -1,0 +1,111 @@
+//! What a run is asked to do, and how.
+
+use crate::content::Content;
+use crate::state::StateDelta;
+
+/// A run's input: a message, state changes, or both.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RunRequest {
+    /// What the user says.
+    pub message: Option<Content>,
+    /// State changes that are committed with the message; its `temp:` keys are seen all through the run.
+    pub state_delta: StateDelta,
+    /// The run's id; absent, one is made.
+    pub invocation_id: Option<String>,
+    /// How it is done.
+    pub config: RunConfig,
+}
+
+impl RunRequest {
+    /// A message.
+    #[must_use]
+    pub fn message(message: impl Into<Content>) -> Self {
+        Self { message: Some(message.into()), ..Self::default() }
+    }
+
+    /// State changes without a message: an event without content.
+    #[must_use]
+    pub fn state_delta(delta: StateDelta) -> Self {
+        Self::default().with_state_delta(delta)
+    }
+
+    /// With state changes.
+    #[must_use]
+    pub fn with_state_delta(mut self, delta: StateDelta) -> Self {
+        self.state_delta = delta;
+        self
+    }
+
+    /// With an id for the run.
+    #[must_use]
+    pub fn with_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
+        self.invocation_id = Some(invocation_id.into());
+        self
+    }
+
+    /// Done this way.
+    #[must_use]
+    pub fn with_config(mut self, config: RunConfig) -> Self {
+        self.config = config;
+        self
+    }
+}
+
+impl<C: Into<Content>> From<C> for RunRequest {
+    fn from(message: C) -> Self {
+        Self::message(message)
+    }
+}
+
+/// How a run is done.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunConfig {
+    /// Whether answers come in pieces, as partial events, before the whole.
+    pub streaming: bool,
+    /// How many model calls the run may make; 500 by default, as in ADK.
+    pub max_llm_calls: usize,
+    /// What to do while another run of the session is going on.
+    pub when_busy: WhenBusy,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self { streaming: false, max_llm_calls: 500, when_busy: WhenBusy::default() }
+    }
+}
+
+impl RunConfig {
+    /// Answers come in pieces before the whole.
+    #[must_use]
+    pub fn with_streaming(mut self) -> Self {
+        self.streaming = true;
+        self
+    }
+
+    /// How many model calls the run may make.
+    #[must_use]
+    pub fn with_max_llm_calls(mut self, max_llm_calls: usize) -> Self {
+        self.max_llm_calls = max_llm_calls;
+        self
+    }
+
+    /// What to do while another run of the session is going on.
+    #[must_use]
+    pub fn with_when_busy(mut self, when_busy: WhenBusy) -> Self {
+        self.when_busy = when_busy;
+        self
+    }
+}
+
+/// What to do while another run of the session is going on in this runner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenBusy {
+    /// Wait for it to end; runs take their turns in order.
+    #[default]
+    Queue,
+    /// Refuse, with `Conflict`.
+    Refuse,
+}

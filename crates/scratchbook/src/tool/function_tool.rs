@@ -1,0 +1,105 @@
+//! A tool from an async function with typed arguments.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use schemars::{JsonSchema, schema_for};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Tool;
+use crate::agent::ToolContext;
+use crate::error::{Error, Result};
+use crate::model::FunctionDeclaration;
+use crate::state::to_value;
+
+/// An async function as a tool; the JSON Schema the model is shown comes from the arguments' type.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use scratchbook::{FunctionTool, ToolContext};
+/// use serde::Deserialize;
+/// use serde_json::json;
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct AddToCart {
+///     /// What to add.
+///     item: String,
+///     quantity: u32,
+/// }
+///
+/// let tool = FunctionTool::new("add_to_cart", "Adds an item to the cart.", |args: AddToCart, context: ToolContext| async move {
+///     let mut cart: Vec<String> = context.state().get_as("cart")?.unwrap_or_default();
+///     cart.extend(std::iter::repeat_n(args.item, args.quantity as usize));
+///     context.state().set("cart", &cart)?;
+///     Ok(json!({"items": cart.len()}))
+/// });
+/// ```
+pub struct FunctionTool<A> {
+    declaration: FunctionDeclaration,
+    long_running: bool,
+    function: Box<dyn Fn(A, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync>,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
+    /// A tool of this name; the description is for the model.
+    #[must_use]
+    pub fn new<F, Fut, R>(name: impl Into<String>, description: impl Into<String>, function: F) -> Self
+    where
+        F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R>> + Send + 'static,
+        R: Serialize,
+    {
+        let declaration = FunctionDeclaration {
+            name: name.into(),
+            description: description.into(),
+            parameters_json_schema: schema_for!(A).to_value(),
+        };
+        let function = Box::new(move |args, context| {
+            let running = function(args, context);
+            let answer: BoxFuture<'static, _> = Box::pin(async move { to_value(&running.await?) });
+            answer
+        });
+        Self { declaration, long_running: false, function, arguments: PhantomData }
+    }
+
+    /// The same tool as one whose answer comes later.
+    #[must_use]
+    pub fn long_running(mut self) -> Self {
+        self.long_running = true;
+        self
+    }
+}
+
+#[async_trait]
+impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
+    fn declaration(&self) -> FunctionDeclaration {
+        self.declaration.clone()
+    }
+
+    fn is_long_running(&self) -> bool {
+        self.long_running
+    }
+
+    async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
+        let running = match serde_json::from_value(Value::Object(args)) {
+            Ok(args) => (self.function)(args, context),
+            Err(e) => {
+                let name = &self.declaration.name;
+                return Err(Error::invalid(format!("the arguments of '{name}' do not fit its schema: {e}")));
+            }
+        };
+        running.await
+    }
+}
+
+impl<A> fmt::Debug for FunctionTool<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FunctionTool").field("name", &self.declaration.name).finish_non_exhaustive()
+    }
+}

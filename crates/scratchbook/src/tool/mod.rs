@@ -1,0 +1,39 @@
+//! Tools: what a model may call.
+
+mod function_tool;
+mod transfer;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use crate::agent::ToolContext;
+use crate::error::Result;
+use crate::model::FunctionDeclaration;
+
+pub use function_tool::FunctionTool;
+
+pub(crate) use transfer::TransferTool;
+
+/// Something a model can call by name, with arguments.
+///
+/// A tool that fails answers the model with its error, and what it wrote to the state vanishes; the run goes
+/// on. Calls of one model turn run at the same time; each sees its own writes at once, the others' when they
+/// have returned well.
+#[async_trait]
+pub trait Tool: fmt::Debug + Send + Sync + 'static {
+    /// The tool as the model is told of it.
+    fn declaration(&self) -> FunctionDeclaration;
+
+    /// Whether the answer comes later, by a function response in a message to come.
+    fn is_long_running(&self) -> bool;
+
+    /// Does it. An object is the answer as it is, any other value becomes `{"result": value}`; `null` from a
+    /// long-running tool means that there is no answer yet.
+    ///
+    /// # Errors
+    ///
+    /// Any error; the model is told its message.
+    async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
+}

@@ -1,0 +1,55 @@
+//! `transfer_to_agent`: how a model hands the conversation to another agent.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use super::Tool;
+use crate::agent::ToolContext;
+use crate::error::{Error, Result};
+use crate::model::FunctionDeclaration;
+
+/// The tool an agent has when there are agents it may hand over to.
+#[derive(Debug)]
+pub(crate) struct TransferTool {
+    targets: Vec<String>,
+}
+
+impl TransferTool {
+    /// ADK's name for it.
+    pub(crate) const NAME: &str = "transfer_to_agent";
+
+    pub(crate) fn new(targets: Vec<String>) -> Self {
+        Self { targets }
+    }
+}
+
+#[async_trait]
+impl Tool for TransferTool {
+    fn declaration(&self) -> FunctionDeclaration {
+        FunctionDeclaration {
+            name: Self::NAME.to_owned(),
+            description: "Hands the conversation to another agent, which is better suited to answer.".to_owned(),
+            parameters_json_schema: json!({
+                "type": "object",
+                "properties": {
+                    "agent_name": {"type": "string", "description": "The agent to hand over to.", "enum": self.targets},
+                },
+                "required": ["agent_name"],
+            }),
+        }
+    }
+
+    fn is_long_running(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
+        let name = args.get("agent_name").and_then(Value::as_str).unwrap_or_default();
+        if !self.targets.iter().any(|target| target == name) {
+            let known = self.targets.join(", ");
+            return Err(Error::invalid(format!("there is no agent '{name}' to hand over to; there are: {known}")));
+        }
+        context.transfer_to_agent(name);
+        Ok(Value::Null)
+    }
+}

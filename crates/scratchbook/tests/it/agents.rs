@@ -1,0 +1,339 @@
+//! Agents: output keys, callbacks, workflow agents, transfer.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use schemars::JsonSchema;
+use scratchbook::{
+    Agent, Content, ErrorKind, FunctionAgent, InvocationContext, LlmAgent, LlmResponse, LoopAgent, ParallelAgent, Part,
+    ScriptedLlm, SequentialAgent, StateDelta,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::runner::{run, runner, stored};
+
+fn says(name: &str, text: &str) -> LlmAgent {
+    LlmAgent::builder(name).model(ScriptedLlm::new(vec![text; 50])).output_key(format!("{name}_said")).build().unwrap()
+}
+
+#[tokio::test]
+async fn output_key_holds_the_final_text_without_thoughts() {
+    let thought = Part { thought: Some(true), ..Part::text("hmm") };
+    let content = Content::new("model", vec![thought, Part::text("Hello "), Part::text("there!")]);
+    let answer = LlmResponse { content: Some(content), ..LlmResponse::default() };
+    for (key, shown) in [("last_greeting", true), ("user:greeting", true), ("temp:greeting", false)] {
+        let agent =
+            LlmAgent::builder("Greeter").model(ScriptedLlm::new([answer.clone()])).output_key(key).build().unwrap();
+        let runner = runner(agent);
+        run(&runner, "Hello").await.unwrap();
+        let session = stored(&runner).await;
+        assert_eq!(session.state().get(key), shown.then_some(&json!("Hello there!")), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn output_key_is_seen_by_the_agents_that_follow() {
+    let model = ScriptedLlm::new(["Better."]);
+    let editor = LlmAgent::builder("editor").model(model.clone()).instruction("Edit: {writer_said}").build().unwrap();
+    let both = SequentialAgent::new("both", vec![Arc::new(says("writer", "A draft.")), Arc::new(editor)]);
+    run(&runner(both), "go").await.unwrap();
+    assert_eq!(model.requests()[0].system_instruction.as_deref(), Some("Edit: A draft."));
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[allow(dead_code, reason = "only its shape is wanted")]
+struct City {
+    name: String,
+    people: u64,
+}
+
+#[tokio::test]
+async fn with_an_output_type_the_parsed_value_is_stored() {
+    let city = |text: &str| {
+        let model = ScriptedLlm::new([text.to_owned()]);
+        let agent =
+            LlmAgent::builder("a").model(model.clone()).output_key("city").output_type::<City>().build().unwrap();
+        (runner(agent), model)
+    };
+    let (good, model) = city(r#"{"name": "Bern", "people": 134000}"#);
+    run(&good, "go").await.unwrap();
+    assert_eq!(stored(&good).await.state().get("city"), Some(&json!({"name": "Bern", "people": 134_000})));
+    assert_eq!(model.requests()[0].output_schema.as_ref().unwrap()["properties"]["people"]["type"], "integer");
+    let (blank, _) = city("  ");
+    run(&blank, "go").await.unwrap();
+    assert!(stored(&blank).await.state().is_empty());
+    let (bad, _) = city(r#"{"name": "Bern"}"#);
+    let error = run(&bad, "go").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(stored(&bad).await.state().is_empty());
+}
+
+#[tokio::test]
+async fn callbacks_write_state_and_each_later_reader_sees_it_at_once() {
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Hi."]))
+        .instruction("count={count} temp={temp:t}")
+        .before_agent(|context| async move {
+            let count = context.state().get_as::<u64>("user_action_count")?.unwrap_or(0);
+            context.state().set("user_action_count", count + 1)?;
+            context.state().set("temp:t", "seen")?;
+            context.state().set("count", 1)?;
+            Ok(None)
+        })
+        .before_agent(|context| async move {
+            assert_eq!(context.state().get("count"), Some(json!(1)));
+            context.state().set("count", 2)?;
+            Ok(None)
+        })
+        .before_model(|context, mut request| async move {
+            assert_eq!(request.system_instruction.as_deref(), Some("count=2 temp=seen"));
+            request.system_instruction = Some("changed".to_owned());
+            context.state().set("model_calls", 1)?;
+            Ok(ControlFlow::Continue(request))
+        })
+        .after_model(|context, mut response| async move {
+            assert_eq!(context.state().get("model_calls"), Some(json!(1)));
+            context.state().set("after", true)?;
+            response.content = Some(Content::model("Changed."));
+            Ok(response)
+        })
+        .after_agent(|context| async move {
+            assert_eq!(context.state().get("after"), Some(json!(true)));
+            assert_eq!(context.state().get("said"), Some(json!("Changed.")));
+            context.state().remove("count")?;
+            Ok(Some(Content::model("Bye.")))
+        })
+        .output_key("said")
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    let events = run(&runner, "go").await.unwrap();
+    assert_eq!(events.len(), 3, "before_agent's writes, the model's answer, after_agent's content");
+    assert_eq!(events[0].content, None);
+    assert_eq!(json!(events[0].actions.state_delta), json!({"user_action_count": 1, "count": 2}));
+    assert_eq!(json!(events[1].actions.state_delta), json!({"model_calls": 1, "after": true, "said": "Changed."}));
+    assert_eq!(events[2].content, Some(Content::model("Bye.")));
+    let state = json!(stored(&runner).await.state());
+    assert_eq!(state, json!({"user_action_count": 1, "model_calls": 1, "after": true, "said": "Changed."}));
+}
+
+#[tokio::test]
+async fn callbacks_can_answer_in_the_place_of_agent_and_model() {
+    let silent = ScriptedLlm::new(["never said"]);
+    let agent = LlmAgent::builder("agent")
+        .model(silent.clone())
+        .before_agent(|context| async move {
+            context.state().set("skipped", true)?;
+            Ok(Some(Content::model("Not now.")))
+        })
+        .build()
+        .unwrap();
+    let skipping = runner(agent);
+    let events = run(&skipping, "go").await.unwrap();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].content, Some(Content::model("Not now.")));
+    assert_eq!(stored(&skipping).await.state().get("skipped"), Some(&json!(true)));
+    let agent = LlmAgent::builder("agent")
+        .model(silent.clone())
+        .before_model(|_, _| async { Ok(ControlFlow::Break(LlmResponse::text("From the cache."))) })
+        .output_key("said")
+        .build()
+        .unwrap();
+    let cached = runner(agent);
+    run(&cached, "go").await.unwrap();
+    assert_eq!(stored(&cached).await.state().get("said"), Some(&json!("From the cache.")));
+    assert!(silent.requests().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_callback_discards_leaves_nothing() {
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Hi."]))
+        .before_agent(|context| async move {
+            context.state().set("a", 1)?;
+            assert!(context.state().has_delta());
+            context.state().discard();
+            assert!(!context.state().has_delta());
+            assert_eq!(context.state().set_default("b", 2)?, json!(2));
+            assert_eq!(context.state().get_or("none", "x"), json!("x"));
+            assert_eq!(context.state().require("none").unwrap_err().kind(), ErrorKind::NotFound);
+            Ok(None)
+        })
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    run(&runner, "go").await.unwrap();
+    assert_eq!(json!(stored(&runner).await.state()), json!({"b": 2}));
+}
+
+#[tokio::test]
+async fn sequential_parallel_and_loop_share_one_invocation() {
+    let mark = |name: &str| -> Arc<dyn Agent> {
+        let own = name.to_owned();
+        Arc::new(FunctionAgent::new(name, move |context: InvocationContext| {
+            let own = own.clone();
+            async_stream::try_stream! {
+                let mut seen: Vec<String> = context.state().get_as("temp:seen")?.unwrap_or_default();
+                seen.push(own);
+                let delta = StateDelta::new().with("temp:seen", &seen)?.with("seen", &seen)?;
+                yield context.event().with_state_delta(delta);
+            }
+        }))
+    };
+    let nested = SequentialAgent::new("inner", vec![mark("b"), mark("c")]);
+    let repeated = LoopAgent::new("loop", vec![mark("d")]).with_max_iterations(2);
+    let parallel = ParallelAgent::new("par", vec![mark("e")]);
+    let top = SequentialAgent::new("top", vec![mark("a"), Arc::new(nested), Arc::new(repeated), Arc::new(parallel)]);
+    let runner = runner(top);
+    let events = run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("seen"), Some(&json!(["a", "b", "c", "d", "d", "e"])));
+    assert!(events.iter().all(|event| event.invocation_id == events[0].invocation_id));
+}
+
+#[tokio::test]
+async fn a_loop_ends_when_an_agent_escalates_after_that_agents_turn() {
+    let agent = FunctionAgent::new("agent", |context: InvocationContext| {
+        async_stream::try_stream! {
+            let n = context.state().get_as::<u64>("n")?.unwrap_or(0) + 1;
+            let mut event = context.event().with_state_delta(StateDelta::new().with("n", n)?);
+            event.actions.escalate = (n == 3).then_some(true);
+            yield event;
+            yield context.event().with_state_delta(StateDelta::new().with("after", n)?);
+        }
+    });
+    let never = FunctionAgent::new("next", |context: InvocationContext| {
+        let n = context.state().get_as::<u64>("n").unwrap().unwrap();
+        assert!(n < 3, "the agent after the one that escalated does not run");
+        futures_util::stream::empty()
+    });
+    let runner = runner(LoopAgent::new("loop", vec![Arc::new(agent), Arc::new(never)]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(json!(stored(&runner).await.state()), json!({"n": 3, "after": 3}));
+}
+
+#[tokio::test]
+async fn parallel_children_run_on_branches_and_wait_for_their_events_to_be_taken() {
+    let child = |name: &'static str| -> Arc<dyn Agent> {
+        Arc::new(FunctionAgent::new(name, move |context: InvocationContext| {
+            async_stream::try_stream! {
+                for n in 1..=3 {
+                    yield context.event().with_state_delta(StateDelta::new().with(name, n)?);
+                    assert_eq!(context.session().state().get(name), Some(&json!(n)), "committed before it goes on");
+                }
+            }
+        }))
+    };
+    let inner = ParallelAgent::new("inner", vec![child("c")]);
+    let runner = runner(ParallelAgent::new("par", vec![child("a"), child("b"), Arc::new(inner)]));
+    let events = run(&runner, "go").await.unwrap();
+    assert_eq!(events.len(), 9);
+    for event in &events {
+        let branch = match event.author.as_str() {
+            "c" => "par.inner.inner.c".to_owned(),
+            name => format!("par.{name}"),
+        };
+        assert_eq!(event.branch.as_deref(), Some(branch.as_str()));
+    }
+    assert_eq!(json!(stored(&runner).await.state()), json!({"a": 3, "b": 3, "c": 3}));
+}
+
+#[tokio::test]
+async fn branches_do_not_see_each_other_and_other_agents_are_told_as_such() {
+    let model = ScriptedLlm::from_fn(|_| Ok("Hi.".into()));
+    let a = LlmAgent::builder("a").model(model.clone()).build().unwrap();
+    let b = LlmAgent::builder("b").model(model.clone()).build().unwrap();
+    let last = ScriptedLlm::from_fn(|_| Ok("Sum.".into()));
+    let sum = LlmAgent::builder("sum").model(last.clone()).build().unwrap();
+    let both = ParallelAgent::new("par", vec![Arc::new(a), Arc::new(b)]);
+    run(&runner(SequentialAgent::new("top", vec![Arc::new(both), Arc::new(sum)])), "go").await.unwrap();
+    assert!(model.requests().iter().all(|request| request.contents == [Content::user("go")]));
+    let told: Vec<String> = last.requests()[0].contents.iter().map(Content::text).collect();
+    assert_eq!(told.len(), 3);
+    assert!(told[1].starts_with("For context:[") && told[1].ends_with("said: Hi."), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_conversation_is_handed_over_and_stays_there() {
+    let refunds = LlmAgent::builder("refunds")
+        .description("Handles refunds")
+        .model(ScriptedLlm::new(["Refunded.", "Still me."]))
+        .build()
+        .unwrap();
+    let root_model =
+        ScriptedLlm::new([LlmResponse::call("transfer_to_agent", json!({"agent_name": "refunds"})), "Root.".into()]);
+    let root = LlmAgent::builder("root").model(root_model.clone()).sub_agent(refunds).build().unwrap();
+    let runner = runner(root);
+    let events = run(&runner, "I want my money back").await.unwrap();
+    let authors: Vec<_> = events.iter().map(|event| event.author.as_str()).collect();
+    assert_eq!(authors, ["root", "root", "refunds"]);
+    assert_eq!(events[1].actions.transfer_to_agent.as_deref(), Some("refunds"));
+    let request = &root_model.requests()[0];
+    assert!(request.system_instruction.as_deref().unwrap().contains("refunds: Handles refunds"));
+    assert_eq!(request.tools[0].parameters_json_schema["properties"]["agent_name"]["enum"], json!(["refunds"]));
+    let events = run(&runner, "Thanks").await.unwrap();
+    assert_eq!(events[0].author, "refunds", "the next message goes to the agent that was handed the conversation");
+}
+
+#[tokio::test]
+async fn an_unknown_agent_to_hand_over_to_is_told_to_the_model() {
+    let other = says("other", "Hi.");
+    let turns = [LlmResponse::call("transfer_to_agent", json!({"agent_name": "nobody"})), "Then I do it.".into()];
+    let root = LlmAgent::builder("root").model(ScriptedLlm::new(turns)).sub_agent(other).build().unwrap();
+    let events = run(&runner(root), "go").await.unwrap();
+    assert_eq!(events.len(), 3);
+    let answer = events[1].function_responses().next().unwrap();
+    assert!(json!(answer.response)["error"].as_str().unwrap().contains("'nobody'"));
+}
+
+#[tokio::test]
+async fn an_answer_to_a_call_goes_to_the_agent_that_made_it() {
+    let sub = LlmAgent::builder("sub")
+        .model(ScriptedLlm::new([LlmResponse::call("ask", json!({})), "Thanks.".into()]))
+        .tool(
+            scratchbook::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, serde_json::Value>, _| async {
+                Ok(())
+            })
+            .long_running(),
+        )
+        .build()
+        .unwrap();
+    let top = SequentialAgent::new("top", vec![Arc::new(sub)]);
+    let runner = runner(top);
+    let events = run(&runner, "go").await.unwrap();
+    let call = events[0].function_calls().next().unwrap().clone();
+    let answer = scratchbook::FunctionResponse {
+        id: call.id,
+        name: call.name,
+        response: Some(serde_json::Map::from_iter([("result".to_owned(), json!(42))])),
+        ..Default::default()
+    };
+    let content = Content::new("user", vec![Part { function_response: Some(answer), ..Part::default() }]);
+    let events = run(&runner, content).await.unwrap();
+    assert_eq!(events[0].author, "sub");
+    assert_eq!(events[0].content, Some(Content::model("Thanks.")));
+}
+
+#[tokio::test]
+async fn dropping_a_parallel_run_ends_its_children() {
+    let flag = Arc::new(());
+    let held = Arc::clone(&flag);
+    let forever = FunctionAgent::new("forever", move |context: InvocationContext| {
+        let held = Arc::clone(&held);
+        async_stream::try_stream! {
+            yield context.event();
+            std::future::pending::<()>().await;
+            drop(held);
+        }
+    });
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(forever)]));
+    let mut events = runner.run("user", "s", "go");
+    events.next().await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&flag), 3);
+    drop(events);
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(Arc::strong_count(&flag), 2, "the child's stream is gone");
+}
