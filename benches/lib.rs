@@ -1,0 +1,41 @@
+//! What the benches share: events of a realistic size, sessions of a given length, and the bare rows to compare with.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use scratchbook::{
+    Content, CreateSessionConfig, Event, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta,
+    Synchronous,
+};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+/// An event of about 600 bytes that writes one session key and one user key.
+#[must_use]
+pub fn event(n: usize) -> Event {
+    let text = format!("{n}: {}", "All work and no play makes the agent a dull program. ".repeat(6));
+    let delta = StateDelta::new().with("step", n).unwrap().with("user:last_step", n).unwrap();
+    Event::new("agent").with_invocation_id("e-0").with_content(Content::model(text)).with_state_delta(delta)
+}
+
+/// A session with so many events and so many keys in its state.
+pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys: usize) -> SessionKey {
+    let state: serde_json::Map<_, _> = (0..keys).map(|n| (format!("key{n}"), json!("a value of some length"))).collect();
+    let config = CreateSessionConfig::default()
+        .with_session_id(id)
+        .with_state(state)
+        .with_events((0..events).map(event).collect());
+    service.create_session("app", "user", config).await.unwrap().key().clone()
+}
+
+/// A runtime with a worker per core.
+#[must_use]
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+/// A SQLite store at a path.
+pub async fn sqlite(path: &Path, synchronous: Synchronous) -> Arc<SqliteSessionService> {
+    Arc::new(SqliteSessionService::open(path, SqliteOptions::default().with_synchronous(synchronous)).await.unwrap())
+}

@@ -1,0 +1,124 @@
+//! Every promise about speed as a ratio of two things measured in the same run: the median of interleaved rounds.
+//!
+//! Prints a table in Markdown and fails where a target is missed. `--bench` and other arguments of the harness
+//! are ignored; a word filters by name.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
+
+mod memory;
+mod sqlite;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Rounds per comparison; each measures both sides, in turn.
+const ROUNDS: usize = 5;
+
+/// A comparison: what was measured, and whether it is as promised.
+pub(crate) struct Row {
+    name: &'static str,
+    /// The two sides in each round: seconds for so much work.
+    rounds: Vec<(f64, f64)>,
+    target: Target,
+    unit: &'static str,
+}
+
+/// What the ratio of a to b must be.
+#[derive(Clone, Copy)]
+pub(crate) enum Target {
+    /// a costs at most so many times b.
+    CostAtMost(f64),
+    /// a is at least so many times as fast as b.
+    SpeedAtLeast(f64),
+}
+
+/// Measures both sides in turn, round by round; each gives the seconds that one unit of work took.
+pub(crate) fn compare(
+    name: &'static str,
+    target: Target,
+    unit: &'static str,
+    mut a: impl FnMut() -> f64,
+    mut b: impl FnMut() -> f64,
+) -> Row {
+    (a(), b()); // warms both up
+    let rounds = (0..ROUNDS).map(|_| (a(), b())).collect();
+    Row { name, rounds, target, unit }
+}
+
+/// The seconds that one of `count` repetitions takes.
+pub(crate) fn time_each(count: usize, mut work: impl FnMut()) -> f64 {
+    let started = Instant::now();
+    (0..count).for_each(|_| work());
+    started.elapsed().as_secs_f64() / count as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        median(self.rounds.iter().map(|(a, b)| if let Target::CostAtMost(_) = self.target { a / b } else { b / a }).collect())
+    }
+
+    fn is_met(&self) -> bool {
+        match self.target {
+            Target::CostAtMost(limit) => self.ratio() <= limit,
+            Target::SpeedAtLeast(limit) => self.ratio() >= limit,
+        }
+    }
+
+    fn print(&self) {
+        let per_second = |side: fn(&(f64, f64)) -> f64| 1.0 / median(self.rounds.iter().map(side).collect());
+        let target = match self.target {
+            Target::CostAtMost(limit) => format!("cost at most {limit}"),
+            Target::SpeedAtLeast(limit) => format!("speed at least {limit}"),
+        };
+        let met = if self.is_met() { "yes" } else { "**no**" };
+        println!(
+            "| {} | {:.0} | {:.0} | {} | {:.2} | {target} | {met} |",
+            self.name,
+            per_second(|round| round.0),
+            per_second(|round| round.1),
+            self.unit,
+            self.ratio(),
+        );
+    }
+}
+
+fn load() -> String {
+    std::fs::read_to_string("/proc/loadavg").map_or("unknown".to_owned(), |text| {
+        text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+    })
+}
+
+/// How long one flush of a small write takes, the median of many.
+fn flush_time() -> Duration {
+    use std::io::Write;
+    let folder = tempfile::tempdir().unwrap();
+    let mut file = std::fs::File::create(folder.path().join("flush")).unwrap();
+    let times = (0..50).map(|_| {
+        file.write_all(&[7; 4096]).unwrap();
+        let started = Instant::now();
+        file.sync_data().unwrap();
+        started.elapsed().as_secs_f64()
+    });
+    Duration::from_secs_f64(median(times.collect()))
+}
+
+fn main() -> ExitCode {
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    println!("{cores} cores, load {}, one flush {} us\n", load(), flush_time().as_micros());
+    println!("| a against b | a, per s | b, per s | what | ratio | target | met |");
+    println!("|---|---|---|---|---|---|---|");
+    let comparisons = memory::COMPARISONS.iter().chain(sqlite::COMPARISONS);
+    let mut missed = 0;
+    for (name, comparison) in comparisons.filter(|(name, _)| name.contains(&filter)) {
+        let row = comparison(name);
+        row.print();
+        missed += usize::from(!row.is_met());
+    }
+    println!("\nload afterwards {}; {missed} targets missed", load());
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,47 @@
+//! The memory store: costs that do not grow with the session.
+
+use futures_util::FutureExt;
+use scratchbook::{AppendOptions, GetSessionConfig, InMemorySessionService, SessionKey, SessionService};
+use scratchbook_benches::{event, session};
+
+use crate::{Row, Target, compare, time_each};
+
+pub(crate) const COMPARISONS: &[(&str, fn(&'static str) -> Row)] = &[
+    ("memory: get at 100,000 events against 10", get),
+    ("memory: append at event 100,000 against the first thousand", append),
+];
+
+/// The memory store never waits: its futures are ready when they are first polled.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("the memory store never waits")
+}
+
+fn with_events(events: usize) -> (InMemorySessionService, SessionKey) {
+    let service = InMemorySessionService::new();
+    let key = now(session(&service, "s", events, 10));
+    (service, key)
+}
+
+fn get(name: &'static str) -> Row {
+    let ((long, key), (short, _)) = (with_events(100_000), with_events(10));
+    let config = GetSessionConfig::default();
+    let get = |service: &InMemorySessionService| {
+        time_each(200_000, || drop(std::hint::black_box(now(service.get_session(&key, &config)).unwrap())))
+    };
+    compare(name, Target::CostAtMost(1.2), "gets", || get(&long), || get(&short))
+}
+
+fn append(name: &'static str) -> Row {
+    let (long, key) = with_events(100_000);
+    let thousand = |service: &InMemorySessionService| {
+        let mut events = (0..1000).map(event).collect::<Vec<_>>().into_iter();
+        time_each(1000, || {
+            let event = events.next().unwrap();
+            now(service.append(&key, event, AppendOptions::default())).unwrap();
+        })
+    };
+    // The mean over several fresh sessions, so that both sides run about as long.
+    let first = || (0..5).map(|_| thousand(&with_events(0).0)).sum::<f64>() / 5.0;
+    let late = || (0..5).map(|_| thousand(&long)).sum::<f64>() / 5.0;
+    compare(name, Target::CostAtMost(1.2), "appends", late, first)
+}

@@ -1,0 +1,252 @@
+//! The SQLite store: against bare SQLite, and against itself with little in it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rusqlite::{Connection, params};
+use scratchbook::{AppendOptions, GetSessionConfig, SessionKey, SessionService, SqliteSessionService, Synchronous};
+use scratchbook_benches::{event, runtime, session, sqlite};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::{Row, Target, compare};
+
+pub(crate) const COMPARISONS: &[(&str, fn(&'static str) -> Row)] = &[
+    ("SQLite: one writer against a bare transaction of the same rows", one_writer),
+    ("SQLite: 64 appenders at FULL against NORMAL", full_against_normal),
+    ("SQLite: 64 appenders at FULL against a bare single INSERT per transaction", group_commit),
+    ("SQLite: get of the last 10 at 100,000 events against 100", get_last),
+    ("SQLite: get of state alone at 100,000 events against 100", get_state),
+    ("SQLite: append at 100,000 events against 100", append_by_events),
+    ("SQLite: append with 10,000 state keys against 10", append_by_keys),
+    ("SQLite: append among 10,000 sessions against 10", append_by_sessions),
+];
+
+/// A store in a folder of its own, with a runtime to use it on.
+struct Bench {
+    runtime: Runtime,
+    store: Arc<SqliteSessionService>,
+    folder: TempDir,
+}
+
+impl Bench {
+    fn new(synchronous: Synchronous) -> Self {
+        let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+        let store = runtime.block_on(sqlite(&folder.path().join("bench.db"), synchronous));
+        Self { runtime, store, folder }
+    }
+
+    fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {
+        self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
+    }
+
+    /// Seconds an append by one writer who waits for each.
+    fn append(&self, key: &SessionKey, count: usize) -> f64 {
+        let events: Vec<_> = (0..count).map(event).collect();
+        self.runtime.block_on(async {
+            let started = Instant::now();
+            for event in events {
+                self.store.append(key, event, AppendOptions::default()).await.unwrap();
+            }
+            started.elapsed().as_secs_f64() / count as f64
+        })
+    }
+
+    /// Seconds an append when 64 writers append to a session each.
+    fn append_by_64(&self, each: usize) -> f64 {
+        let events: Vec<Vec<_>> = (0..64).map(|_| (0..each).map(event).collect()).collect();
+        self.runtime.block_on(async {
+            let started = Instant::now();
+            let writers = events.into_iter().enumerate().map(|(n, events)| {
+                let store = Arc::clone(&self.store);
+                tokio::spawn(async move {
+                    let key = SessionKey::new("app", "user", &format!("s{n}")).unwrap();
+                    for event in events {
+                        store.append(&key, event, AppendOptions::default()).await.unwrap();
+                    }
+                })
+            });
+            for writer in writers.collect::<Vec<_>>() {
+                writer.await.unwrap();
+            }
+            started.elapsed().as_secs_f64() / (64 * each) as f64
+        })
+    }
+
+    fn with_64_sessions(self) -> Self {
+        (0..64).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
+        self
+    }
+
+    fn get(&self, key: &SessionKey, config: &GetSessionConfig, count: usize) -> f64 {
+        self.runtime.block_on(async {
+            let started = Instant::now();
+            for _ in 0..count {
+                std::hint::black_box(self.store.get_session(key, config).await.unwrap());
+            }
+            started.elapsed().as_secs_f64() / count as f64
+        })
+    }
+}
+
+/// A database of the same schema and the same settings, written to directly.
+struct Bare {
+    connection: Connection,
+    seq: i64,
+    _folder: TempDir,
+}
+
+impl Bare {
+    fn new() -> Self {
+        let bench = Bench::new(Synchronous::Full);
+        bench.session("s", 0, 10);
+        let path = bench.folder.path().join("bench.db");
+        bench.runtime.block_on(bench.store.close()).unwrap();
+        let connection = open(&path);
+        Self { connection, seq: 0, _folder: bench.folder }
+    }
+
+    /// Seconds a transaction that writes what one append writes.
+    fn transactions(&mut self, count: usize) -> f64 {
+        let events: Vec<_> = (0..count).map(|n| serde_json::to_string(&event(n)).unwrap()).collect();
+        let started = Instant::now();
+        for text in &events {
+            self.seq += 1;
+            let (connection, seq) = (&self.connection, self.seq);
+            let run = |sql: &str, params: &[&dyn rusqlite::ToSql]| {
+                connection.prepare_cached(sql).unwrap().execute(params).unwrap();
+            };
+            let (address, id) = (("app", "user", "s"), format!("0190a0a0-0000-7000-8000-{seq:012}"));
+            run("BEGIN IMMEDIATE", params![]);
+            run("UPDATE feed SET position = ?1", params![seq]);
+            insert_event(connection, seq, &id, text);
+            run(
+                "UPDATE sessions SET seq = ?4, update_time = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+                params![address.0, address.1, address.2, seq, 1_700_000_000_000_000 + seq],
+            );
+            run(
+                "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq)
+                 VALUES (?1, ?2, ?3, 'step', ?4, ?5)
+                 ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
+                params![address.0, address.1, address.2, seq.to_string(), seq],
+            );
+            run(
+                "INSERT INTO user_states (app_name, user_id, key, value, version) VALUES (?1, ?2, 'last_step', ?3, 1)
+                 ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1",
+                params![address.0, address.1, seq.to_string()],
+            );
+            run(
+                "INSERT INTO state_log (app_name, scope, user_id, position, key, version, value, session_user,
+                     session_id, seq, event_id, author, time)
+                 VALUES ('app', 'user', 'user', ?1, 'last_step', ?1, ?2, 'user', 's', ?1, ?3, 'agent', 1.5)",
+                params![seq, seq.to_string(), id],
+            );
+            run("COMMIT", params![]);
+        }
+        started.elapsed().as_secs_f64() / count as f64
+    }
+
+    /// Seconds an INSERT of one event in a transaction of its own.
+    fn single_inserts(&mut self, count: usize) -> f64 {
+        let events: Vec<_> = (0..count).map(|n| serde_json::to_string(&event(n)).unwrap()).collect();
+        let started = Instant::now();
+        for text in &events {
+            self.seq += 1;
+            insert_event(&self.connection, self.seq, &format!("0190a0a0-0000-7000-8000-{:012}", self.seq), text);
+        }
+        started.elapsed().as_secs_f64() / count as f64
+    }
+}
+
+fn open(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_update(None, "synchronous", "FULL").unwrap();
+    connection.pragma_update(None, "cache_size", -16_384).unwrap();
+    connection
+}
+
+fn insert_event(connection: &Connection, seq: i64, id: &str, text: &str) {
+    let sql = "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author,
+                   timestamp, event)
+               VALUES (?1, 'app', 'user', 's', ?1, ?2, ?3, 'e-0', 'agent', ?4, ?5)";
+    let time = 1_700_000_000.0 + seq as f64;
+    connection.prepare_cached(sql).unwrap().execute(params![seq, id, [7_u8; 32], time, text]).unwrap();
+}
+
+fn one_writer(name: &'static str) -> Row {
+    let bench = Bench::new(Synchronous::Full);
+    let key = bench.session("s", 0, 10);
+    let mut bare = Bare::new();
+    compare(
+        name,
+        Target::SpeedAtLeast(0.7),
+        "appends",
+        || bench.append(&key, 2000),
+        || bare.transactions(2000),
+    )
+}
+
+fn full_against_normal(name: &'static str) -> Row {
+    let full = Bench::new(Synchronous::Full).with_64_sessions();
+    let normal = Bench::new(Synchronous::Normal).with_64_sessions();
+    compare(name, Target::SpeedAtLeast(0.7), "appends", || full.append_by_64(150), || normal.append_by_64(150))
+}
+
+fn group_commit(name: &'static str) -> Row {
+    let bench = Bench::new(Synchronous::Full).with_64_sessions();
+    let mut bare = Bare::new();
+    compare(name, Target::SpeedAtLeast(2.5), "appends", || bench.append_by_64(150), || bare.single_inserts(3000))
+}
+
+fn get_last(name: &'static str) -> Row {
+    get_by_events(name, &GetSessionConfig::default().with_num_recent_events(10))
+}
+
+fn get_state(name: &'static str) -> Row {
+    get_by_events(name, &GetSessionConfig::state_only())
+}
+
+fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
+    let bench = Bench::new(Synchronous::Normal);
+    let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
+    compare(
+        name,
+        Target::CostAtMost(1.2),
+        "gets",
+        || bench.get(&long, config, 3000),
+        || bench.get(&short, config, 3000),
+    )
+}
+
+/// Appends to one of two sessions; without flushes, which would hide what is compared.
+fn append_to(name: &'static str, bench: &Bench, much: &SessionKey, little: &SessionKey) -> Row {
+    let (much, little) = (|| bench.append(much, 3000), || bench.append(little, 3000));
+    compare(name, Target::CostAtMost(1.2), "appends", much, little)
+}
+
+fn append_by_events(name: &'static str) -> Row {
+    let bench = Bench::new(Synchronous::Normal);
+    let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
+    append_to(name, &bench, &long, &short)
+}
+
+fn append_by_keys(name: &'static str) -> Row {
+    let bench = Bench::new(Synchronous::Normal);
+    let (large, small) = (bench.session("large", 0, 10_000), bench.session("small", 0, 10));
+    append_to(name, &bench, &large, &small)
+}
+
+fn append_by_sessions(name: &'static str) -> Row {
+    let (many, few) = (Bench::new(Synchronous::Normal), Bench::new(Synchronous::Normal));
+    (0..10_000).for_each(|n| drop(many.session(&format!("s{n}"), 1, 1)));
+    (0..10).for_each(|n| drop(few.session(&format!("s{n}"), 1, 1)));
+    let key = SessionKey::new("app", "user", "s5").unwrap();
+    compare(
+        name,
+        Target::CostAtMost(1.2),
+        "appends",
+        || many.append(&key, 3000),
+        || few.append(&key, 3000),
+    )
+}
