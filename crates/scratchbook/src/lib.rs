@@ -24,3 +24,5 @@ pub use session::{
 };
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 pub use store::{InMemorySessionService, Store, connect};
+#[cfg(feature = "sqlite")]
+pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
