@@ -46,10 +46,14 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     if mode != "wal" {
         lock.hold(|| use_wal(&connection, &path))?;
     }
-    connection.pragma_update(None, "synchronous", match options.synchronous {
-        Synchronous::Full => "FULL",
-        Synchronous::Normal => "NORMAL",
-    })?;
+    connection.pragma_update(
+        None,
+        "synchronous",
+        match options.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Normal => "NORMAL",
+        },
+    )?;
     // On macOS a plain fsync does not reach the disk; elsewhere this means nothing.
     connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
     connection.pragma_update(None, "cache_size", -16_384)?;

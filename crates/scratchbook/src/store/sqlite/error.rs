@@ -66,9 +66,7 @@ fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         ErrorCode::DatabaseCorrupt => {
             (ErrorKind::DataCorrupted, "the database file is damaged; restore a backup of it")
         }
-        ErrorCode::NotADatabase => {
-            (ErrorKind::FailedPrecondition, "the file is not a SQLite database; name another")
-        }
+        ErrorCode::NotADatabase => (ErrorKind::FailedPrecondition, "the file is not a SQLite database; name another"),
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => {
             (ErrorKind::PermissionDenied, "the database cannot be written; allow it, or name another")
         }

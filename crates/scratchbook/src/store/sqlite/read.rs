@@ -11,9 +11,7 @@ use serde_json::{Map, Value};
 use super::error::{Failure, Fallible};
 use crate::error::Error;
 use crate::event::Event;
-use crate::session::{
-    Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros,
-};
+use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 
@@ -32,7 +30,8 @@ pub(super) fn session(
 ) -> Fallible<Option<Session>> {
     let sql = "SELECT seq, update_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     let address = [key.app_name(), key.user_id(), key.session_id()];
-    let found = connection.prepare_cached(sql)?.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional()?;
+    let found =
+        connection.prepare_cached(sql)?.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional()?;
     let Some((seq, micros)) = found else {
         return Ok(None);
     };
@@ -97,8 +96,9 @@ fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallibl
     let page = params![app_name, after.micros, after.user_id, after.session_id, limit];
     let rows = match &query.user_id {
         None => statement.query_map(page, place)?,
-        Some(user) => statement
-            .query_map(params![app_name, after.micros, after.user_id, after.session_id, limit, user], place)?,
+        Some(user) => {
+            statement.query_map(params![app_name, after.micros, after.user_id, after.session_id, limit, user], place)?
+        }
     };
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -236,13 +236,7 @@ fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
 }
 
 /// The values of one scope; `owner` is app, user and session, as far as the scope has them.
-fn values(
-    connection: &Connection,
-    sql: &str,
-    owner: &[&str],
-    query: &StateQuery,
-    scope: Scope,
-) -> Fallible<ScopeMap> {
+fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery, scope: Scope) -> Fallible<ScopeMap> {
     let mut values = ScopeMap::new();
     let mut insert = |row: &Row<'_>| -> Fallible<()> {
         let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
@@ -261,7 +255,8 @@ fn values(
         Some(names) => {
             let mut statement = connection.prepare_cached(&format!("{sql} AND key = ?{}", owner.len() + 1))?;
             for name in names {
-                let mut rows = statement.query(rusqlite::params_from_iter(owner.iter().copied().chain([name.as_str()])))?;
+                let mut rows =
+                    statement.query(rusqlite::params_from_iter(owner.iter().copied().chain([name.as_str()])))?;
                 while let Some(row) = rows.next()? {
                     insert(row)?;
                 }

@@ -73,7 +73,10 @@ fn state(connection: &Connection, path: &Path) -> Fallible<State> {
     let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if id != APPLICATION_ID && (id != 0 || tables != 0) {
-        return Err(refused(format!("{}: a SQLite database, but not a scratchbook database; name another", path.display())));
+        return Err(refused(format!(
+            "{}: a SQLite database, but not a scratchbook database; name another",
+            path.display()
+        )));
     }
     let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
     if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {

@@ -31,9 +31,8 @@ pub(super) struct TextChange {
 
 impl TextChange {
     pub(super) fn all(changes: &[KeyChange]) -> Result<Vec<Self>> {
-        let text = |change: &KeyChange| {
-            Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? })
-        };
+        let text =
+            |change: &KeyChange| Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? });
         changes.iter().map(text).collect()
     }
 
