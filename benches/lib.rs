@@ -21,7 +21,8 @@ pub fn event(n: usize) -> Event {
 
 /// A session with so many events and so many keys in its state.
 pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys: usize) -> SessionKey {
-    let state: serde_json::Map<_, _> = (0..keys).map(|n| (format!("key{n}"), json!("a value of some length"))).collect();
+    let state: serde_json::Map<_, _> =
+        (0..keys).map(|n| (format!("key{n}"), json!("a value of some length"))).collect();
     let config = CreateSessionConfig::default()
         .with_session_id(id)
         .with_state(state)

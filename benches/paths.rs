@@ -1,5 +1,9 @@
 //! Single paths under criterion, to watch one of them while working on it.
-#![allow(missing_docs, clippy::unwrap_used, reason = "criterion's macros; a bench that cannot run has nothing to report")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "criterion's macros; a bench that cannot run has nothing to report"
+)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use scratchbook::{

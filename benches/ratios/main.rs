@@ -10,6 +10,9 @@ mod sqlite;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// Makes a row of a name.
+pub(crate) type Comparison = fn(&'static str) -> Row;
+
 /// Rounds per comparison; each measures both sides, in turn.
 const ROUNDS: usize = 5;
 
@@ -39,7 +42,8 @@ pub(crate) fn compare(
     mut a: impl FnMut() -> f64,
     mut b: impl FnMut() -> f64,
 ) -> Row {
-    (a(), b()); // warms both up
+    // Warms both up.
+    let _ = (a(), b());
     let rounds = (0..ROUNDS).map(|_| (a(), b())).collect();
     Row { name, rounds, target, unit }
 }
@@ -58,7 +62,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 impl Row {
     fn ratio(&self) -> f64 {
-        median(self.rounds.iter().map(|(a, b)| if let Target::CostAtMost(_) = self.target { a / b } else { b / a }).collect())
+        median(
+            self.rounds
+                .iter()
+                .map(|(a, b)| if let Target::CostAtMost(_) = self.target { a / b } else { b / a })
+                .collect(),
+        )
     }
 
     fn is_met(&self) -> bool {
@@ -87,9 +96,8 @@ impl Row {
 }
 
 fn load() -> String {
-    std::fs::read_to_string("/proc/loadavg").map_or("unknown".to_owned(), |text| {
-        text.split(' ').take(3).collect::<Vec<_>>().join(" ")
-    })
+    std::fs::read_to_string("/proc/loadavg")
+        .map_or("unknown".to_owned(), |text| text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
 /// How long one flush of a small write takes, the median of many.

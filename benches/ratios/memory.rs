@@ -4,9 +4,9 @@ use futures_util::FutureExt;
 use scratchbook::{AppendOptions, GetSessionConfig, InMemorySessionService, SessionKey, SessionService};
 use scratchbook_benches::{event, session};
 
-use crate::{Row, Target, compare, time_each};
+use crate::{Comparison, Row, Target, compare, time_each};
 
-pub(crate) const COMPARISONS: &[(&str, fn(&'static str) -> Row)] = &[
+pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("memory: get at 100,000 events against 10", get),
     ("memory: append at event 100,000 against the first thousand", append),
 ];

@@ -10,9 +10,9 @@ use scratchbook_benches::{event, runtime, session, sqlite};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::{Row, Target, compare};
+use crate::{Comparison, Row, Target, compare};
 
-pub(crate) const COMPARISONS: &[(&str, fn(&'static str) -> Row)] = &[
+pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("SQLite: one writer against a bare transaction of the same rows", one_writer),
     ("SQLite: 64 appenders at FULL against NORMAL", full_against_normal),
     ("SQLite: 64 appenders at FULL against a bare single INSERT per transaction", group_commit),
@@ -178,13 +178,7 @@ fn one_writer(name: &'static str) -> Row {
     let bench = Bench::new(Synchronous::Full);
     let key = bench.session("s", 0, 10);
     let mut bare = Bare::new();
-    compare(
-        name,
-        Target::SpeedAtLeast(0.7),
-        "appends",
-        || bench.append(&key, 2000),
-        || bare.transactions(2000),
-    )
+    compare(name, Target::SpeedAtLeast(0.7), "appends", || bench.append(&key, 2000), || bare.transactions(2000))
 }
 
 fn full_against_normal(name: &'static str) -> Row {
@@ -242,11 +236,5 @@ fn append_by_sessions(name: &'static str) -> Row {
     (0..10_000).for_each(|n| drop(many.session(&format!("s{n}"), 1, 1)));
     (0..10).for_each(|n| drop(few.session(&format!("s{n}"), 1, 1)));
     let key = SessionKey::new("app", "user", "s5").unwrap();
-    compare(
-        name,
-        Target::CostAtMost(1.2),
-        "appends",
-        || many.append(&key, 3000),
-        || few.append(&key, 3000),
-    )
+    compare(name, Target::CostAtMost(1.2), "appends", || many.append(&key, 3000), || few.append(&key, 3000))
 }
