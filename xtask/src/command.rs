@@ -45,15 +45,17 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
 
 /// Runs every command, and fails with the names of all that failed.
 pub(crate) fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<(), Stop> {
-    let mut failed = Vec::new();
+    let (mut count, mut failed) = (0, Vec::new());
     for mut command in commands {
-        match run(&mut command) {
-            Ok(()) => {}
-            Err(Stop::Failed(why)) => failed.push(why),
-            Err(left_out) => return Err(left_out),
+        count += 1;
+        if run(&mut command).is_err() {
+            failed.push(format!("`{}`", show(&command)));
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(Stop::Failed(failed.join("; "))) }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("{} of {count} commands: {}", failed.len(), failed.join(", "))))
 }
 
 fn show(command: &Command) -> String {

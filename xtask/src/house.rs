@@ -97,7 +97,7 @@ fn marker(line: &str) -> Option<&'static str> {
 /// Folders that only somebody's machine has.
 const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "farm", "home"];
 
-/// The first absolute path of a machine in a line: `/home/`, say, after no letter.
+/// The first absolute path in a line that begins with such a folder, and not after a letter, as in a URL.
 fn machine_path(line: &str) -> Option<String> {
     MACHINE_FOLDERS.into_iter().map(|folder| format!("/{folder}/")).find(|path| {
         line.match_indices(path.as_str())

@@ -14,7 +14,7 @@ pub(crate) fn test() -> Vec<Step> {
     vec![
         Step::new("format", "every source file is formatted", format),
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
-        Step::new("clippy", "no warning, with all features", || run(&mut clippy(&["--workspace", "--all-features"]))),
+        Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", || {
             run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))
@@ -52,20 +52,23 @@ pub(crate) fn bench(arguments: &[&str]) -> Step {
 }
 
 fn format() -> Result<(), Stop> {
+    tools::component("fmt", "rustfmt")?;
     run_all([cargo(&["fmt", "--all", "--check"]), cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])])
 }
 
 fn clippy(what: &[&str]) -> Command {
     let mut command = cargo(&["clippy", "--locked"]);
-    // Unit tests use everything together; a feature alone is the library as its users build it.
-    if what.contains(&"--workspace") {
-        command.arg("--all-targets");
-    }
     command.args(what).args(["--", "-D", "warnings"]);
     command
 }
 
+fn workspace_clippy() -> Result<(), Stop> {
+    tools::component("clippy", "clippy")?;
+    run(&mut clippy(&["--workspace", "--all-targets", "--all-features"]))
+}
+
 fn each_feature() -> Result<(), Stop> {
+    tools::component("clippy", "clippy")?;
     let features = features_of(&read(&root().join("crates/scratchbook/Cargo.toml"))?);
     let alone = |feature: &String| clippy(&["-p", "scratchbook", "--no-default-features", "--features", feature]);
     run_all(std::iter::once(clippy(&["-p", "scratchbook", "--no-default-features"])).chain(features.iter().map(alone)))
@@ -78,8 +81,9 @@ fn features_of(manifest: &str) -> Vec<String> {
     entries.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned())).collect()
 }
 
+/// The libraries alone: the binary of the CLI bears the library's name and would take its place.
 fn docs() -> Result<(), Stop> {
-    let mut command = cargo(&["doc", "--workspace", "--all-features", "--no-deps"]);
+    let mut command = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"]);
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
@@ -120,6 +124,7 @@ fn long_tests() -> Result<(), Stop> {
 /// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.
 fn fuzz() -> Result<(), Stop> {
     let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
+    tools::cxx()?;
     let tool = tools::FUZZ.path()?;
     let targets = examples_in(&root().join("fuzz/fuzz_targets"))?;
     let mut commands = Vec::new();
@@ -139,7 +144,7 @@ fn fuzz() -> Result<(), Stop> {
 }
 
 fn deny(checks: &[&str]) -> Result<(), Stop> {
-    run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check"]).args(checks))
+    run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
 }
 
 /// The list of known flaws is fetched anew, so a machine without that connection has to leave this out.

@@ -1,10 +1,34 @@
-//! Programs that some steps need beyond Rust itself. A missing one is built into the target folder, so that
-//! nothing outside the checkout changes.
+//! Programs that some steps need beyond `cargo` and `rustc`. A missing one is installed: a part of the Rust
+//! toolchain into the toolchain, anything else into the target folder, so that nothing outside the checkout
+//! changes. What cannot be installed leaves its step out.
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use crate::command::{cargo, root, run};
+use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
+
+/// Sees to it that `cargo NAME` is there, a part of the toolchain called `component`.
+pub(crate) fn component(name: &str, component: &str) -> Result<(), Stop> {
+    if answers(cargo(&[name])) {
+        return Ok(());
+    }
+    run(program("rustup").args(["component", "add", component]))
+        .map_err(|_| Stop::LeftOut(format!("this toolchain has no {component}; install it")))
+}
+
+/// Sees to it that there is a C++ compiler, which libFuzzer is built with.
+pub(crate) fn cxx() -> Result<(), Stop> {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    if answers(program(&compiler)) {
+        return Ok(());
+    }
+    Err(Stop::LeftOut(format!("no C++ compiler '{compiler}'; on Debian it is in the package g++")))
+}
+
+fn answers(mut command: Command) -> bool {
+    command.arg("--version").output().is_ok_and(|output| output.status.success())
+}
 
 /// A program from the crate registry, in the version these steps were written for.
 pub(crate) struct Tool {
@@ -42,6 +66,12 @@ impl Tool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        assert_eq!(component("check", "cargo"), Ok(()));
+        assert!(!answers(program("no-such-program")));
+    }
 
     #[test]
     fn a_tool_that_cannot_be_had_leaves_its_step_out() {
