@@ -42,6 +42,14 @@ fn a_name_of_the_root_counts_as_its_module() {
 }
 
 #[test]
+fn a_name_may_go_up_where_the_table_says_so() {
+    clean("tool/mod.rs", "use crate::agent::ToolContext;");
+    clean("tool/mod.rs", "use crate::agent::{ToolContext};\ncrate::for_each_promise!(one);");
+    broken("tool/mod.rs", "use crate::agent::{LlmAgent, ToolContext};", "'tool' may not use 'agent' (agent::LlmAgent)");
+    broken("model/mod.rs", "use crate::agent::ToolContext;", "'model' may not use 'agent'");
+}
+
+#[test]
 fn a_new_module_needs_a_row() {
     broken("novelty.rs", "use crate::error::Error;", "'novelty' has no row");
     broken("event.rs", "use crate::novelty::New;", "'event' may not use 'novelty'");
