@@ -1,1 +1,65 @@
-fn main() {}
+//! The project's own commands: `cargo xtask test`, `cargo xtask test full`, `cargo xtask bench`.
+//!
+//! # Layout
+//!
+//! - `steps.rs`: what is run, in order. Start here to add a check.
+//! - `step.rs`: how steps are run and reported.
+//! - `command.rs`, `tools.rs`: starting programs, and installing those that a step needs.
+//! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
+
+mod command;
+mod house;
+mod layers;
+mod step;
+mod steps;
+mod tools;
+
+use std::process::ExitCode;
+
+use step::Step;
+
+const USAGE: &str = "\
+usage: cargo xtask test [full] [--list | --step NAME]
+       cargo xtask bench [ARGUMENTS OF cargo bench]
+
+  test        every check of the project
+  test full   the same, and what takes long: fuzzing, more crashes, more cases, release builds, licences
+  bench       the ratio benches
+
+  --list      say which steps there are
+  --step NAME run one step
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["test"] => step::run(steps::test()),
+        ["test", "full"] => step::run(steps::full()),
+        ["test", "--list"] => list(&steps::test()),
+        ["test", "full", "--list"] => list(&steps::full()),
+        ["test", "--step", name] | ["test", "full", "--step", name] => run_one(name),
+        ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
+        _ => {
+            eprint!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn list(steps: &[Step]) -> ExitCode {
+    for step in steps {
+        println!("{:10} {}", step.name, step.what);
+    }
+    ExitCode::SUCCESS
+}
+
+fn run_one(name: &str) -> ExitCode {
+    let mut steps = steps::full();
+    steps.retain(|step| step.name == name);
+    if steps.is_empty() {
+        eprintln!("no step is called '{name}'; `cargo xtask test full --list` names them all");
+        return ExitCode::from(2);
+    }
+    step::run(steps)
+}

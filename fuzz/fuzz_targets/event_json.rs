@@ -1,0 +1,13 @@
+//! Any text is an event or an error, never a panic; and what is an event is the same one after a round trip.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scratchbook::Event;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(event) = Event::from_json(text) else { return };
+    let written = serde_json::to_string(&event).expect("an event that was read can be written");
+    let again = Event::from_json(&written).expect("an event that was written can be read");
+    assert_eq!(event, again, "{written}");
+});

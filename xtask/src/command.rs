@@ -1,0 +1,94 @@
+//! Starting a program at the root of the repository and turning its end into a step's.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::step::Stop;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.parent().unwrap_or(own).to_path_buf()
+}
+
+/// `cargo` with these arguments.
+pub(crate) fn cargo<S: AsRef<str>>(arguments: &[S]) -> Command {
+    let mut command = program(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
+    command.args(arguments.iter().map(AsRef::as_ref));
+    command
+}
+
+/// A program at the root of the repository, without standard input.
+pub(crate) fn program(path: impl AsRef<Path>) -> Command {
+    let mut command = Command::new(path.as_ref());
+    command.current_dir(root()).stdin(Stdio::null());
+    // What `cargo run` tells this program about itself would make build scripts below run again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Shows a command, runs it and fails as it fails.
+pub(crate) fn run(command: &mut Command) -> Result<(), Stop> {
+    let shown = show(command);
+    println!("$ {shown}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Stop::Failed(format!("`{shown}` ended with {status}"))),
+        Err(error) => Err(Stop::Failed(format!("`{shown}` did not start: {error}"))),
+    }
+}
+
+/// Runs every command, and fails with the names of all that failed.
+pub(crate) fn run_all(commands: impl IntoIterator<Item = Command>) -> Result<(), Stop> {
+    let (mut count, mut failed) = (0, Vec::new());
+    for mut command in commands {
+        count += 1;
+        if run(&mut command).is_err() {
+            failed.push(format!("`{}`", show(&command)));
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::Failed(format!("{} of {count} commands: {}", failed.len(), failed.join(", "))))
+}
+
+fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let mut words: Vec<String> = Vec::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            words.push(format!("{}='{}'", name.to_string_lossy(), value.to_string_lossy()));
+        }
+    }
+    words.push(program.to_string_lossy().into_owned());
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = cargo(&["doc", "--no-deps"]);
+        command.env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(show(&command), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
+    }
+
+    #[test]
+    fn all_are_run_and_all_failures_named() {
+        assert_eq!(run_all([cargo(&["--version"])]), Ok(()));
+        let Err(Stop::Failed(why)) = run_all([cargo(&["no-such-a"]), cargo(&["no-such-b"])]) else {
+            panic!("both fail");
+        };
+        assert!(why.contains("no-such-a") && why.contains("no-such-b"), "{why}");
+        assert!(run(&mut program("no-such-program")).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The house rules: what no compiler checks about the files of the repository.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{program, root};
+use crate::layers;
+use crate::step::Stop;
+
+/// At this length a source file is split.
+const MOST_LINES: usize = 800;
+
+/// What the repository should not have to carry in one file.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Looks at every file that is tracked, or would be once added.
+pub(crate) fn check() -> Result<(), Stop> {
+    let mut breaches = Vec::new();
+    for path in tracked_files()? {
+        check_file(&path, &mut breaches)?;
+    }
+    breaches.extend(layers::check(&root().join("crates/scratchbook/src"))?);
+    for breach in &breaches {
+        println!("{breach}");
+    }
+    match breaches.len() {
+        0 => Ok(()),
+        count => Err(Stop::Failed(format!("house rules broken in {count} places"))),
+    }
+}
+
+fn tracked_files() -> Result<Vec<String>, Stop> {
+    let listed = program("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .map_err(|error| Stop::LeftOut(format!("git did not start: {error}")))?;
+    if !listed.status.success() {
+        return Err(Stop::LeftOut(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim())));
+    }
+    let names = String::from_utf8_lossy(&listed.stdout).into_owned();
+    Ok(names.split_terminator('\0').map(str::to_owned).collect())
+}
+
+fn check_file(path: &str, breaches: &mut Vec<String>) -> Result<(), Stop> {
+    let full = root().join(path);
+    // A file that was deleted but is still in the index has nothing to check.
+    let Ok(meta) = fs::metadata(&full) else { return Ok(()) };
+    if !meta.is_file() {
+        return Ok(());
+    }
+    if let Some(breach) = too_big(meta.len()) {
+        breaches.push(format!("{path}: {breach}"));
+        return Ok(());
+    }
+    let bytes = fs::read(&full).map_err(|error| Stop::Failed(format!("{path}: {error}")))?;
+    breaches.extend(in_text(path, &String::from_utf8_lossy(&bytes)).into_iter().map(|b| format!("{path}{b}")));
+    Ok(())
+}
+
+fn too_big(bytes: u64) -> Option<String> {
+    (bytes > MOST_BYTES).then(|| format!(" has {bytes} bytes, over {MOST_BYTES}"))
+}
+
+/// What one file's text breaks, each as the rest of a line that begins with the path.
+fn in_text(path: &str, text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let extension = Path::new(path).extension().and_then(|e| e.to_str()).unwrap_or_default();
+    let lines = text.lines().count();
+    if extension == "rs" && !is_test(path) && lines > MOST_LINES {
+        breaches.push(format!(": {lines} lines, over {MOST_LINES}: split it"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let number = number + 1;
+        if extension == "rs" {
+            breaches.extend(marker(line).map(|marker| format!(":{number}: '{marker}' was left behind")));
+        }
+        if extension != "lock" {
+            breaches.extend(machine_path(line).map(|found| format!(":{number}: a path of one machine, '{found}'")));
+        }
+    }
+    breaches
+}
+
+/// Whether a file holds tests alone.
+pub(crate) fn is_test(path: &str) -> bool {
+    path.split('/').any(|part| part == "tests" || part == "tests.rs")
+}
+
+/// What is left in a source file while it is being written. Put together, so that this file has none of them.
+const MARKERS: [&str; 4] =
+    [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!("), concat!("#[", "ignore")];
+
+fn marker(line: &str) -> Option<&'static str> {
+    MARKERS.into_iter().find(|marker| line.contains(marker))
+}
+
+/// Folders that only somebody's machine has.
+const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "farm", "home"];
+
+/// The first absolute path in a line that begins with such a folder, and not after a letter, as in a URL.
+fn machine_path(line: &str) -> Option<String> {
+    MACHINE_FOLDERS.into_iter().map(|folder| format!("/{folder}/")).find(|path| {
+        line.match_indices(path.as_str())
+            .any(|(at, _)| !line[..at].chars().next_back().is_some_and(|before| before.is_ascii_alphabetic()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(count: usize) -> String {
+        "// a line\n".repeat(count)
+    }
+
+    #[test]
+    fn long_source_files_are_found_and_long_tests_are_not() {
+        assert_eq!(in_text("src/a.rs", &lines(800)), Vec::<String>::new());
+        assert_eq!(in_text("src/a.rs", &lines(801)), [": 801 lines, over 800: split it"]);
+        assert!(in_text("crates/a/tests/b.rs", &lines(801)).is_empty());
+        assert!(in_text("src/a/tests.rs", &lines(801)).is_empty());
+        assert!(in_text("a.md", &lines(801)).is_empty());
+    }
+
+    #[test]
+    fn what_was_left_behind_is_found_in_sources_alone() {
+        for marker in MARKERS {
+            let text = format!("fn f() {{\n    {marker}\n}}");
+            assert_eq!(in_text("a.rs", &text), [format!(":2: '{marker}' was left behind")]);
+            assert!(in_text("a.md", &text).is_empty());
+        }
+        assert!(in_text("a.rs", "//! Todo lists, ignored.").is_empty());
+    }
+
+    #[test]
+    fn paths_of_a_machine_are_found_but_in_lock_files() {
+        for folder in MACHINE_FOLDERS {
+            for text in [format!("/{folder}/x"), format!("see `/{folder}/x`"), format!("../{folder}/x")] {
+                assert_eq!(in_text("a.md", &text).len(), 1, "{text}");
+                assert!(in_text("Cargo.lock", &text).is_empty());
+            }
+            assert!(in_text("a.md", &format!("https://example.com/{folder}/ and a/{folder}/b, /{folder}")).is_empty());
+        }
+    }
+
+    #[test]
+    fn big_files_are_found() {
+        assert_eq!(too_big(MOST_BYTES), None);
+        assert!(too_big(MOST_BYTES + 1).is_some());
+    }
+
+    #[test]
+    fn the_files_of_the_repository_are_listed() {
+        let files = tracked_files().unwrap();
+        assert!(files.iter().any(|path| path == "Cargo.toml"));
+    }
+}

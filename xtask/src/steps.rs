@@ -1,0 +1,195 @@
+//! What is checked, in order: cheap steps first.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::command::{cargo, program, root, run, run_all};
+use crate::house;
+use crate::step::{Step, Stop};
+use crate::tools;
+
+/// The project's test command.
+pub(crate) fn test() -> Vec<Step> {
+    vec![
+        Step::new("format", "every source file is formatted", format),
+        Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
+        Step::new("clippy", "no warning, with all features", workspace_clippy),
+        Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
+        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", || {
+            run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))
+        }),
+        Step::new("docs", "the documentation builds without a warning", docs),
+        Step::new("examples", "each example runs", || examples(&[])),
+        Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
+    ]
+}
+
+/// The same, and what takes long.
+pub(crate) fn full() -> Vec<Step> {
+    let mut steps = test();
+    steps.extend([
+        Step::new("long", "the tests again, with 100 crashes, 10 s of saturation, 2,000 cases a property", long_tests),
+        Step::new("fuzz", "each fuzz target for a minute", fuzz),
+        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
+            deny(&["bans", "licenses", "sources"])
+        }),
+        Step::new("advisories", "no known flaw in a dependency", advisories),
+        Step::new("release", "examples and demo, built for release", || {
+            examples(&["--release"])?;
+            demo(&["--release"])
+        }),
+        bench(&[]),
+    ]);
+    steps
+}
+
+/// The ratio benches.
+pub(crate) fn bench(arguments: &[&str]) -> Step {
+    let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
+    words.extend(arguments.iter().map(|word| (*word).to_owned()));
+    Step::new("bench", "the ratio benches", move || run(&mut cargo(&words)))
+}
+
+fn format() -> Result<(), Stop> {
+    tools::component("fmt", "rustfmt")?;
+    run_all([cargo(&["fmt", "--all", "--check"]), cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"])])
+}
+
+fn clippy(what: &[&str]) -> Command {
+    let mut command = cargo(&["clippy", "--locked"]);
+    command.args(what).args(["--", "-D", "warnings"]);
+    command
+}
+
+fn workspace_clippy() -> Result<(), Stop> {
+    tools::component("clippy", "clippy")?;
+    run(&mut clippy(&["--workspace", "--all-targets", "--all-features"]))
+}
+
+fn each_feature() -> Result<(), Stop> {
+    tools::component("clippy", "clippy")?;
+    let features = features_of(&read(&root().join("crates/scratchbook/Cargo.toml"))?);
+    let alone = |feature: &String| clippy(&["-p", "scratchbook", "--no-default-features", "--features", feature]);
+    run_all(std::iter::once(clippy(&["-p", "scratchbook", "--no-default-features"])).chain(features.iter().map(alone)))
+}
+
+/// The names in the `[features]` table of a manifest.
+fn features_of(manifest: &str) -> Vec<String> {
+    let table = manifest.lines().skip_while(|line| line.trim() != "[features]").skip(1);
+    let entries = table.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
+    entries.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned())).collect()
+}
+
+/// The libraries alone: the binary of the CLI bears the library's name and would take its place.
+fn docs() -> Result<(), Stop> {
+    let mut command = cargo(&["doc", "--workspace", "--lib", "--all-features", "--no-deps"]);
+    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn examples(profile: &[&str]) -> Result<(), Stop> {
+    let names = examples_in(&root().join("crates/scratchbook/examples"))?;
+    run_all(names.iter().map(|name| {
+        let mut command = cargo(&["run", "--quiet", "-p", "scratchbook", "--example", name]);
+        command.args(profile);
+        command
+    }))
+}
+
+/// The names of the examples in a folder: `NAME.rs` or `NAME/main.rs`. None at all is a failure.
+fn examples_in(folder: &Path) -> Result<Vec<String>, Stop> {
+    let failed = |error| Stop::Failed(format!("{}: {error}", folder.display()));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|e| e == "rs") || path.join("main.rs").is_file() {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    if names.is_empty() { Err(Stop::Failed(format!("no example in {}", folder.display()))) } else { Ok(names) }
+}
+
+fn demo(profile: &[&str]) -> Result<(), Stop> {
+    let mut command = cargo(&["run", "--quiet", "-p", "scratchbook-cli"]);
+    run(command.args(profile).args(["--", "demo"]))
+}
+
+fn long_tests() -> Result<(), Stop> {
+    let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
+    command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATION_SECONDS", "10");
+    run(command.env("PROPTEST_CASES", "2000"))
+}
+
+/// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.
+fn fuzz() -> Result<(), Stop> {
+    let seconds = std::env::var("SCRATCHBOOK_FUZZ_SECONDS").unwrap_or_else(|_| "60".into());
+    tools::cxx()?;
+    let tool = tools::FUZZ.path()?;
+    let targets = examples_in(&root().join("fuzz/fuzz_targets"))?;
+    let mut commands = Vec::new();
+    for target in targets {
+        let folder = |kind: &str| format!("fuzz/{kind}/{target}");
+        fs::create_dir_all(root().join(folder("corpus"))).map_err(|error| Stop::Failed(error.to_string()))?;
+        let mut command = program(&tool);
+        command.args(["fuzz", "run", "--sanitizer", "none", &target, &folder("corpus")]);
+        if root().join(folder("seeds")).is_dir() {
+            command.arg(folder("seeds"));
+        }
+        command.args(["--", "-dict=fuzz/json.dict", "-verbosity=0", "-print_final_stats=1"]);
+        command.arg(format!("-max_total_time={seconds}"));
+        commands.push(command);
+    }
+    run_all(commands)
+}
+
+fn deny(checks: &[&str]) -> Result<(), Stop> {
+    run(program(tools::DENY.path()?).args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(checks))
+}
+
+/// The list of known flaws is fetched anew, so a machine without that connection has to leave this out.
+fn advisories() -> Result<(), Stop> {
+    run(program(tools::DENY.path()?).args(["fetch", "db"]))
+        .map_err(|_| Stop::LeftOut("the list of advisories could not be fetched".into()))?;
+    deny(&["--disable-fetch", "advisories"])
+}
+
+fn read(path: &Path) -> Result<String, Stop> {
+    fs::read_to_string(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_features_of_a_manifest_are_read() {
+        let manifest = "[package]\nname = \"x\"\n[features]\ndefault = [\n    \"a\",\n]\n# a = comment\na = []\n\nb = []\n[dependencies]\nc = \"1\"\n";
+        assert_eq!(features_of(manifest), ["default", "a", "b"]);
+        let own = features_of(&read(&root().join("crates/scratchbook/Cargo.toml")).unwrap());
+        assert!(own.contains(&"sqlite".to_owned()), "{own:?}");
+    }
+
+    #[test]
+    fn fuzz_targets_are_found_and_declared() {
+        let manifest = read(&root().join("fuzz/Cargo.toml")).unwrap();
+        for target in examples_in(&root().join("fuzz/fuzz_targets")).unwrap() {
+            assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_folder_without_examples_is_a_failure() {
+        assert!(examples_in(&root().join(".ci")).is_err());
+        assert!(examples_in(&root().join("no such folder")).is_err());
+    }
+
+    #[test]
+    fn steps_have_names_of_their_own() {
+        let mut names: Vec<&str> = full().iter().map(|step| step.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

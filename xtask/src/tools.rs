@@ -1,0 +1,84 @@
+//! Programs that some steps need beyond `cargo` and `rustc`. A missing one is installed: a part of the Rust
+//! toolchain into the toolchain, anything else into the target folder, so that nothing outside the checkout
+//! changes. What cannot be installed leaves its step out.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::command::{cargo, program, root, run};
+use crate::step::Stop;
+
+/// Sees to it that `cargo NAME` is there, a part of the toolchain called `component`.
+pub(crate) fn component(name: &str, component: &str) -> Result<(), Stop> {
+    if answers(cargo(&[name])) {
+        return Ok(());
+    }
+    run(program("rustup").args(["component", "add", component]))
+        .map_err(|_| Stop::LeftOut(format!("this toolchain has no {component}; install it")))
+}
+
+/// Sees to it that there is a C++ compiler, which libFuzzer is built with.
+pub(crate) fn cxx() -> Result<(), Stop> {
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    if answers(program(&compiler)) {
+        return Ok(());
+    }
+    Err(Stop::LeftOut(format!("no C++ compiler '{compiler}'; on Debian it is in the package g++")))
+}
+
+fn answers(mut command: Command) -> bool {
+    command.arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// A program from the crate registry, in the version these steps were written for.
+pub(crate) struct Tool {
+    name: &'static str,
+    version: &'static str,
+}
+
+pub(crate) const FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
+pub(crate) const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+
+impl Tool {
+    /// Where the program is; installed first where it is missing.
+    pub(crate) fn path(&self) -> Result<PathBuf, Stop> {
+        if let Some(found) = self.found() {
+            return Ok(found);
+        }
+        let into = root().join("target/tools");
+        let into = into.to_string_lossy();
+        let install = ["install", "--locked", "--root", &into, self.name, "--version", self.version];
+        run(&mut cargo(&install)).map_err(|stop| match stop {
+            Stop::Failed(why) => Stop::LeftOut(format!("{} could not be installed: {why}", self.name)),
+            left_out => left_out,
+        })?;
+        self.found().ok_or_else(|| Stop::LeftOut(format!("{} was installed, but is not there", self.name)))
+    }
+
+    fn found(&self) -> Option<PathBuf> {
+        let own = root().join("target/tools/bin");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let file = format!("{}{}", self.name, std::env::consts::EXE_SUFFIX);
+        std::iter::once(own).chain(std::env::split_paths(&path)).map(|dir| dir.join(&file)).find(|path| path.is_file())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        assert_eq!(component("check", "cargo"), Ok(()));
+        assert!(!answers(program("no-such-program")));
+    }
+
+    #[test]
+    fn a_tool_that_cannot_be_had_leaves_its_step_out() {
+        assert!(Tool { name: "rustc", version: "0" }.path().is_ok());
+        let Err(Stop::LeftOut(why)) = Tool { name: "no such name", version: "0.0.0" }.path() else {
+            panic!("no such tool can be installed");
+        };
+        assert!(why.contains("could not be installed"), "{why}");
+    }
+}
