@@ -242,6 +242,13 @@ impl Event {
         if let Some(seconds) = self.timestamp {
             check_timestamp(seconds)?;
         }
+        // serde_json would write null for these without a word.
+        let compaction = self.actions.compaction.iter().flat_map(|c| [c.start_timestamp, c.end_timestamp]);
+        if let Some(bad) = compaction.chain(self.avg_logprobs).find(|number| !number.is_finite()) {
+            return Err(Error::invalid(format!(
+                "the event's avg_logprobs or compaction holds {bad}, which JSON has no form for; leave it out"
+            )));
+        }
         self.actions.state_delta.check()
     }
 }
