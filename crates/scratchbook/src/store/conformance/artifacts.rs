@@ -44,12 +44,12 @@ pub async fn artifacts_come_back_as_they_were(store: &Store) {
     let large: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 253) as u8).collect();
     let mut named = Part::bytes([0, 255, 0], "image/png");
     named.inline_data.as_mut().unwrap().display_name = Some("a picture".to_owned());
-    let mut file = Part::default();
-    file.file_data = Some(crate::FileData {
+    let uri = crate::FileData {
         file_uri: Some("gs://bucket/x".to_owned()),
         mime_type: Some("image/png".to_owned()),
         ..Default::default()
-    });
+    };
+    let file = Part { file_data: Some(uri), ..Part::default() };
     let parts = [
         Part::text(""),
         Part::text("text \0 \u{1f5bc}\r\n"),

@@ -2,7 +2,7 @@
 //!
 //! Each function works in an app of its own with a fresh name, so that all of them run side by side on one
 //! store, and on a store that holds other data. It returns when the promise is kept and panics with the reason
-//! when it is not. Only those of [`lifecycle`] close the store they are given.
+//! when it is not. Only those of [`closing`] close the store they are given.
 //!
 //! The suite is no stable part of the crate: later versions state more promises.
 //!
@@ -30,13 +30,14 @@ mod support;
 
 pub mod append;
 pub mod artifacts;
+pub mod closing;
 pub mod concurrency;
 pub mod create;
 pub mod delete;
 pub mod errors;
 pub mod events;
+pub mod handles;
 pub mod ids;
-pub mod lifecycle;
 pub mod list;
 pub mod log;
 pub mod races;

@@ -183,10 +183,12 @@ macro_rules! for_each_promise {
                 a_bad_page_size_is_shown
                 no_message_shows_a_value
             }
-            lifecycle {
+            handles {
                 a_deadline_that_is_met_changes_nothing
                 a_deadline_that_is_missed_is_unavailable
                 handles_share_the_store
+            }
+            closing {
                 closing_finishes_what_was_accepted
                 a_closed_service_refuses_every_call
             }

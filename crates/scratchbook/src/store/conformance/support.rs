@@ -171,9 +171,10 @@ pub(super) fn ids(sessions: &[Session]) -> Vec<&str> {
 #[track_caller]
 pub(super) fn assert_same(found: Option<&Value>, sent: &Value, what: &str) {
     let found = found.unwrap_or_else(|| panic!("{what}: it is not there"));
-    if found.to_string() != sent.to_string() {
-        let cut = |value: &Value| value.to_string().chars().take(200).collect::<String>();
-        panic!("{what}: sent {}, found {}", cut(sent), cut(found));
+    let (found, sent) = (found.to_string(), sent.to_string());
+    if found != sent {
+        let cut = |text: &str| text.chars().take(200).collect::<String>();
+        panic!("{what}: sent {}, found {}", cut(&sent), cut(&found));
     }
 }
 
