@@ -77,6 +77,7 @@ pub async fn pages_hold_every_session_once(store: &Store) {
                 assert!(sessions.len() <= page_size, "{} sessions in a page of {page_size}", sessions.len());
                 assert!(sessions.len() == page_size || next_page_token.is_none(), "a short page with a token");
                 seen.extend(sessions);
+                assert!(seen.len() <= whole.len(), "pages of {page_size} come to no end");
                 let Some(token) = next_page_token else { break };
                 config = config.with_page_token(token);
             }

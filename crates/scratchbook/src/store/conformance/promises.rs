@@ -102,6 +102,7 @@ macro_rules! for_each_promise {
                 an_error_leaves_the_copy_unchanged
                 a_partial_event_moves_no_copy
                 a_retry_moves_the_copy_once
+                a_retry_moves_no_copy_that_has_seen_it
                 a_late_retry_takes_nothing_back
                 a_part_moves_like_the_whole
             }

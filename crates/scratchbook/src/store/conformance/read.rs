@@ -141,6 +141,7 @@ pub async fn a_cursor_reads_forwards(store: &Store) {
             let Some(last) = page.last() else { break };
             after = *last;
             seen.extend(page);
+            assert!(seen.len() <= 10, "pages of {limit} come to no end: {seen:?}");
         }
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "pages of {limit}");
     }
@@ -163,6 +164,7 @@ pub async fn a_cursor_reads_backwards(store: &Store) {
             let Some(first) = page.first() else { break };
             before = *first;
             seen.splice(0..0, page);
+            assert!(seen.len() <= 10, "pages of {limit} come to no end: {seen:?}");
         }
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "pages of {limit}");
     }

@@ -121,6 +121,22 @@ pub async fn a_retry_moves_the_copy_once(store: &Store) {
     }
 }
 
+/// A retry moves no copy that was read after the first try, whatever part of the session it holds.
+pub async fn a_retry_moves_no_copy_that_has_seen_it(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    let event = || changing(json!({"a": 1, "temp:t": 1})).with_id("e").with_timestamp(5.0);
+    ground.append(&key, event()).await;
+    ground.append(&key, changing(json!({"a": 2})).with_timestamp(6.0)).await;
+    for config in [GetSessionConfig::default(), GetSessionConfig::state_only()] {
+        let mut copy = ground.read(&key, config).await;
+        let before = copy.clone();
+        ground.sessions().append_event(&mut copy, event()).await.unwrap();
+        assert_eq!(state(&copy), json!({"a": 2}));
+        assert_eq!((copy.events(), copy.last_update_time()), (before.events(), 6.0));
+    }
+}
+
 /// A retry that comes after a later append does not take back what that one wrote.
 pub async fn a_late_retry_takes_nothing_back(store: &Store) {
     let ground = Ground::new(store);
