@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Content {
     /// The parts, in order.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_objects")]
     pub parts: Option<Vec<Part>>,
     /// `user` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,22 +84,52 @@ pub struct Part {
     #[serde(default, alias = "media_resolution", skip_serializing_if = "Option::is_none")]
     pub media_resolution: Option<Value>,
     /// What running code gave.
-    #[serde(default, alias = "code_execution_result", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "code_execution_result",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub code_execution_result: Option<CodeExecutionResult>,
     /// Code the model wants run.
-    #[serde(default, alias = "executable_code", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "executable_code",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub executable_code: Option<ExecutableCode>,
     /// Data kept elsewhere, by its URI.
-    #[serde(default, alias = "file_data", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "file_data",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub file_data: Option<FileData>,
     /// A tool the model wants called.
-    #[serde(default, alias = "function_call", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "function_call",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub function_call: Option<FunctionCall>,
     /// What a tool answered.
-    #[serde(default, alias = "function_response", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "function_response",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub function_response: Option<FunctionResponse>,
     /// Data itself.
-    #[serde(default, alias = "inline_data", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        alias = "inline_data",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
     pub inline_data: Option<Blob>,
     /// Text.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -33,7 +33,7 @@ pub struct Event {
     #[serde(default, alias = "model_version", skip_serializing_if = "Option::is_none")]
     pub model_version: Option<String>,
     /// What was said, called or answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
     pub content: Option<Content>,
     /// Where the answer's facts come from.
     #[serde(default, alias = "grounding_metadata", skip_serializing_if = "Option::is_none")]
@@ -111,13 +111,13 @@ pub struct Event {
     #[serde(default)]
     pub author: String,
     /// What the event does beyond being said.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::json::object")]
     pub actions: EventActions,
     /// What a workflow node gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// Where in a workflow the event arose.
-    #[serde(default, alias = "node_info")]
+    #[serde(default, alias = "node_info", deserialize_with = "crate::json::object")]
     pub node_info: NodeInfo,
     /// Ids of the calls in this event whose tools answer later.
     #[serde(default, alias = "long_running_tool_ids", skip_serializing_if = "Option::is_none")]
@@ -242,6 +242,13 @@ impl Event {
         if let Some(seconds) = self.timestamp {
             check_timestamp(seconds)?;
         }
+        // serde_json would write null for these without a word.
+        let compaction = self.actions.compaction.iter().flat_map(|c| [c.start_timestamp, c.end_timestamp]);
+        if let Some(bad) = compaction.chain(self.avg_logprobs).find(|number| !number.is_finite()) {
+            return Err(Error::invalid(format!(
+                "the event's avg_logprobs or compaction holds {bad}, which JSON has no form for; leave it out"
+            )));
+        }
         self.actions.state_delta.check()
     }
 }
@@ -286,7 +293,7 @@ pub struct EventActions {
     #[serde(default, alias = "requested_tool_confirmations")]
     pub requested_tool_confirmations: Map<String, Value>,
     /// A summary that stands for earlier events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
     pub compaction: Option<EventCompaction>,
     /// Whether the agent has finished for good.
     #[serde(default, alias = "end_of_agent", skip_serializing_if = "Option::is_none")]
@@ -319,7 +326,7 @@ pub struct EventCompaction {
     #[serde(alias = "end_timestamp")]
     pub end_timestamp: f64,
     /// The summary.
-    #[serde(alias = "compacted_content")]
+    #[serde(alias = "compacted_content", deserialize_with = "crate::json::object")]
     pub compacted_content: Content,
 }
 

@@ -3,7 +3,8 @@
 //! `serde_json` turns an integer beyond 64 bits into a float without a word. Everything that comes in as
 //! text therefore passes [`from_str`] or [`from_slice`], which look at the raw numbers first.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -124,6 +125,60 @@ pub(crate) fn check_text_depth(text: &str, what: &str) -> Result<()> {
         at += 1;
     }
     Ok(())
+}
+
+/// Reads a field that is an object. Serde alone would take an array for one, its fields in their order.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|object| object.0)
+}
+
+/// Reads a field that is an object, `null` or absent.
+pub(crate) fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let object: Option<Object<T>> = Option::deserialize(deserializer)?;
+    Ok(object.map(|object| object.0))
+}
+
+/// Reads a field that is a list of objects, `null` or absent.
+pub(crate) fn optional_objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let objects: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|object| object.0).collect()))
+}
+
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(MapsOnly(deserializer)).map(Object)
+    }
+}
+
+/// Gives a struct that asks for its fields a map of them, and nothing else.
+struct MapsOnly<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapsOnly<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 #[cfg(test)]

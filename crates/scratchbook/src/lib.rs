@@ -45,6 +45,8 @@ pub use session::{
     StateSelection,
 };
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
+#[cfg(feature = "conformance")]
+pub use store::conformance;
 pub use store::{InMemorySessionService, Store, connect};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};

@@ -96,22 +96,34 @@ impl Session {
     }
 
     /// Takes over what an append of this copy's holder has committed, unless it is here already.
+    ///
+    /// An event may come later than one with a higher number, when the answer to its append was lost and the
+    /// append tried again: then what the later event changed stays as it is.
     pub(crate) fn apply(&mut self, event: &Arc<Event>, temp: &StateDelta) {
         let seq = event.seq.unwrap_or_default();
-        let known =
-            self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).any(|e| e.seq == event.seq);
-        if seq <= self.seq || known {
+        let later: Vec<_> =
+            self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).cloned().collect();
+        if seq <= self.seq || later.iter().any(|e| e.seq == event.seq) {
             return;
         }
-        self.state.apply(&event.actions.state_delta);
-        self.state.apply(temp);
-        if let Some(seconds) = event.timestamp {
-            self.last_update_time = seconds_of_micros(micros_of_seconds(seconds));
+        if later.is_empty() {
+            self.state.apply(&event.actions.state_delta);
+            self.state.apply(temp);
+            if let Some(seconds) = event.timestamp {
+                self.last_update_time = seconds_of_micros(micros_of_seconds(seconds));
+            }
+        } else {
+            let (mut changes, mut temp) = (event.actions.state_delta.clone(), temp.clone());
+            changes.retain(|key| !later.iter().any(|e| e.actions.state_delta.contains(key)));
+            temp.retain(|key| !self.state.contains(key));
+            self.state.apply(&changes);
+            self.state.apply(&temp);
         }
-        if seq == self.seq + 1 {
-            self.seq = seq;
+        self.events.0.insert(self.events.len() - later.len(), Arc::clone(event));
+        let seen = self.events.iter().skip(self.events.len() - later.len() - 1);
+        for number in seen.filter_map(|event| event.seq) {
+            self.seq += u64::from(number == self.seq + 1);
         }
-        self.events.0.push_back(Arc::clone(event));
     }
 }
 

@@ -245,7 +245,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StateChange {
-    /// The feed's position: orders all commits of a store.
+    /// The feed's position: orders all commits of a store. The changes of one commit share it.
     pub position: u64,
     /// The key, without its prefix.
     pub name: String,

@@ -98,8 +98,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `InvalidArgument` for bad names or values.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()>;
 
-    /// The log of a user's or an app's state above a position, in order, at most `limit` changes.
-    /// The state is the fold of this log.
+    /// The log of a user's or an app's state above a position, in order, about `limit` changes: a page holds
+    /// commits whole, so that going on after the last position seen gives every change once. It has fewer
+    /// changes than `limit` only at the end of the log. The state is the fold of this log.
     ///
     /// # Errors
     ///

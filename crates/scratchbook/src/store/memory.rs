@@ -78,7 +78,7 @@ struct Stored {
     state: ScopeMap,
     events: Events,
     ids: HashMap<String, ([u8; 32], usize)>,
-    /// Timestamps as bits, which order as the numbers do, with the place of the event.
+    /// Timestamps in their order, with the place of the event.
     by_time: BTreeSet<(u64, usize)>,
     micros: i64,
 }
@@ -114,10 +114,12 @@ impl InMemorySessionService {
     /// The app, if anything was ever written to it. A lock poisoned by a panic elsewhere is still whole:
     /// nothing between two commits can panic.
     fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
-        }
+        self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 
     fn app_or_new(&self, app_name: &str) -> Result<Arc<RwLock<App>>> {
@@ -218,7 +220,7 @@ impl App {
         let event = Arc::new(event);
         let time = event.timestamp.unwrap_or_default();
         stored.ids.insert(event.id.clone(), (hash, place));
-        stored.by_time.insert((time.to_bits(), place));
+        stored.by_time.insert((time_order(time), place));
         stored.events.0.push_back(Arc::clone(&event));
         let own = changes.iter().filter(|change| change.scope == Scope::Session);
         own.for_each(|change| change_scope(&mut stored.state, &change.name, &change.change));
@@ -246,6 +248,11 @@ impl App {
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
         self.by_update.remove(&position);
     }
+}
+
+/// The bits of a time that is not negative, which order as the numbers do; `-0.0` is where `0.0` is.
+fn time_order(seconds: f64) -> u64 {
+    (seconds + 0.0).to_bits()
 }
 
 impl Stored {
@@ -288,12 +295,12 @@ impl Stored {
     /// Events from a time on, the last `count` of them in the store's order.
     fn since(&self, seconds: f64, count: usize) -> Events {
         let recent = |event: &&Arc<Event>| event.timestamp.is_some_and(|t| t >= seconds);
-        let tail: Vec<_> = self.events.iter().rev().take(count).filter(recent).cloned().collect();
+        let tail: Vec<_> = self.events.iter().rev().take(count).take_while(recent).cloned().collect();
         // Where all of the last `count` are recent, they are the answer; else the index finds the few there are.
         if tail.len() == count {
             return tail.into_iter().rev().collect();
         }
-        let mut places: Vec<_> = self.by_time.range((seconds.to_bits(), 0)..).map(|(_, place)| *place).collect();
+        let mut places: Vec<_> = self.by_time.range((time_order(seconds), 0)..).map(|(_, place)| *place).collect();
         places.sort_unstable();
         let skip = places.len().saturating_sub(count);
         places[skip..].iter().filter_map(|place| self.events.get(*place).cloned()).collect()
@@ -386,6 +393,7 @@ impl SessionService for InMemorySessionService {
 
     async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
+            self.check_open()?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment.as_ref())?;
@@ -421,7 +429,12 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
         let from = log.partition_point(|change| change.position <= after);
-        Ok(log[from..].iter().take(limit).cloned().collect())
+        let mut to = from.saturating_add(limit).min(log.len());
+        // All changes of a commit have its position: a page that ended among them would lose the rest.
+        while from < to && to < log.len() && log[to].position == log[to - 1].position {
+            to += 1;
+        }
+        Ok(log[from..to].to_vec())
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

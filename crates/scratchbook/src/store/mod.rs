@@ -2,6 +2,8 @@
 //! another.
 
 mod commit;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod memory;
 mod query;
 #[cfg(feature = "sqlite")]

@@ -1,11 +1,19 @@
-//! The promises of the library, as tests.
+//! The promises of the library, as tests: of every store, of agents and runs, and of what survives a crash.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[macro_use]
+mod stores;
+
 mod agents;
+mod conformance;
 mod crash;
 mod database;
+mod generate;
 mod instructions;
+mod model;
+mod overlay;
 mod processes;
 mod runner;
 mod sqlite;
 mod tools;
+mod wire;

@@ -1,0 +1,64 @@
+//! The suite that holds a store to its promises, one function per promise.
+//!
+//! Each function works in an app of its own with a fresh name, so that all of them run side by side on one
+//! store, and on a store that holds other data. It returns when the promise is kept and panics with the reason
+//! when it is not. Only those of [`closing`] close the store they are given.
+//!
+//! The suite is no stable part of the crate: later versions state more promises.
+//!
+//! # Testing a store of your own
+//!
+//! [`conformance_tests!`](crate::conformance_tests) makes one test of every promise. In a program or a harness
+//! of your own, go through [`PROMISES`], or call [`all`]:
+//!
+//! ```
+//! # #[tokio::main] async fn main() -> scratchbook::Result<()> {
+//! let store = scratchbook::connect("memory:").await?;
+//! scratchbook::conformance::scopes::a_prefix_is_a_scope(&store).await;
+//! # Ok(()) }
+//! ```
+//!
+//! # Adding a promise
+//!
+//! Write the function, and its name into the list in `promises.rs`. A test finds functions that are not listed.
+
+// A promise that is broken is told by a panic, as every test tells it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod promises;
+mod support;
+
+pub mod append;
+pub mod artifacts;
+pub mod closing;
+pub mod concurrency;
+pub mod create;
+pub mod delete;
+pub mod errors;
+pub mod events;
+pub mod handles;
+pub mod ids;
+pub mod list;
+pub mod log;
+pub mod races;
+pub mod read;
+pub mod retry;
+pub mod scopes;
+pub mod session;
+pub mod state;
+pub mod values;
+
+pub use promises::{PROMISES, Promise};
+
+use crate::Store;
+
+/// Checks every promise on one store, one after the other, and closes it.
+///
+/// # Panics
+///
+/// At the first promise that is broken, with the reason.
+pub async fn all(store: &Store) {
+    for promise in PROMISES {
+        (promise.run)(store.clone()).await;
+    }
+}

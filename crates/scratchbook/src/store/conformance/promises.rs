@@ -1,0 +1,263 @@
+//! The list of promises, and the macros that make tests of it.
+
+/// Hands every promise of the suite, by theme, to a macro of yours.
+///
+/// The macro is called once, as `your_macro! { {ARGS} theme { promise ... } ... }`. For one test a promise,
+/// [`conformance_tests!`](crate::conformance_tests) is all it takes.
+#[macro_export]
+macro_rules! for_each_promise {
+    ($callback:path, $($args:tt)*) => {
+        $callback! {
+            {$($args)*}
+            scopes {
+                a_prefix_is_a_scope
+                no_key_crosses_an_app
+                other_prefixes_are_session_keys
+                one_prefix_is_stripped
+                an_empty_name_is_a_name
+                keys_are_compared_byte_by_byte
+                keys_have_at_most_1024_bytes
+                keys_hold_no_nul
+                temp_keys_leave_no_trace
+            }
+            ids {
+                a_session_is_addressed_by_app_user_and_id
+                session_ids_are_compared_byte_by_byte
+                apps_and_users_are_compared_byte_by_byte
+                an_app_name_may_be_empty
+                ids_have_at_most_512_bytes
+                ids_hold_no_control_characters
+                session_ids_are_trimmed
+                an_empty_session_id_means_make_one
+            }
+            values {
+                every_json_value_comes_back
+                integers_come_back_exactly
+                floats_come_back_bit_for_bit
+                floats_stay_floats
+                strings_are_kept_exactly
+                large_strings_are_kept_exactly
+                objects_keep_the_order_of_their_keys
+                values_are_nested_at_most_100_levels_deep
+                a_delta_may_have_thousands_of_keys
+                null_is_a_value
+                a_removed_key_is_gone
+                a_removal_is_a_string_on_the_wire
+                the_removal_string_cannot_be_set
+                a_map_replaces_the_old_one_whole
+            }
+            create {
+                a_created_session_is_given_back_as_it_is_read
+                creation_splits_its_state_by_prefix
+                state_at_creation_may_be_absent
+                state_at_creation_is_an_object
+                a_taken_id_is_refused_and_nothing_changes
+                events_at_creation_are_committed_with_it
+                events_at_creation_are_completed
+                one_bad_event_and_nothing_is_created
+            }
+            read {
+                a_missing_session_is_none
+                merged_state_is_live
+                a_read_session_is_a_snapshot
+                all_events_are_read_by_default
+                recent_events_are_the_last_by_number
+                after_timestamp_is_inclusive
+                negative_zero_is_a_time_like_zero
+                after_timestamp_comes_before_the_last_n
+                a_cursor_reads_forwards
+                a_cursor_reads_backwards
+                the_state_can_be_read_alone
+                some_keys_can_be_read_alone
+                every_part_knows_where_the_session_stands
+                options_that_mean_nothing_are_refused
+            }
+            list {
+                sessions_are_listed_by_app_and_by_user
+                the_oldest_update_comes_first
+                equal_times_have_an_order
+                pages_hold_every_session_once
+                a_page_token_outlives_its_session
+                a_page_has_1_to_1000_sessions
+                a_bad_page_token_is_refused
+                listed_sessions_hold_state_and_no_events
+            }
+            append {
+                an_append_commits_event_state_time_and_number
+                numbers_have_no_gaps
+                no_clock_orders_events
+                an_event_gets_an_id_and_a_time
+                timestamps_are_kept_bit_for_bit
+                bad_timestamps_are_refused
+                the_update_time_is_the_last_events
+                other_sessions_do_not_move_the_update_time
+                partial_events_are_not_stored
+                appending_to_a_missing_session_is_not_found
+            }
+            session {
+                a_copy_moves_by_its_own_events
+                temp_keys_are_seen_in_the_copy_alone
+                what_others_committed_shows_as_a_gap
+                stale_copies_merge_key_by_key
+                an_error_leaves_the_copy_unchanged
+                a_partial_event_moves_no_copy
+                a_retry_moves_the_copy_once
+                a_retry_moves_no_copy_that_has_seen_it
+                a_late_retry_takes_nothing_back
+                a_part_moves_like_the_whole
+            }
+            retry {
+                the_same_event_is_stored_once
+                a_retry_without_a_time_is_known
+                temp_keys_make_no_difference
+                another_event_of_the_same_id_is_refused
+                event_ids_are_a_sessions_own
+                event_ids_are_compared_byte_by_byte
+                a_deleted_sessions_event_ids_are_free
+            }
+            events {
+                events_come_back_whole
+                unknown_fields_are_kept
+                small_events_come_back
+                large_events_come_back
+                numbers_without_json_are_refused
+                events_too_deep_are_refused
+            }
+            delete {
+                a_deleted_session_is_gone_and_shared_state_stays
+                deleting_a_missing_session_is_silent
+                a_session_made_again_begins_empty
+                an_erased_user_is_gone_wholly
+                erasing_a_user_touches_no_other
+                an_erased_users_app_writes_stay_without_the_name
+            }
+            state {
+                shared_state_is_read_without_prefixes
+                put_state_reaches_every_session
+                put_state_takes_names_without_prefix
+                a_bad_put_writes_nothing
+                events_and_puts_write_the_same_keys
+            }
+            log {
+                state_is_the_fold_of_its_log
+                versions_count_up
+                the_log_says_who_wrote
+                positions_rise
+                pages_of_the_log_hold_every_change_once
+                logs_are_apart
+            }
+            concurrency {
+                many_writers_on_one_session_lose_nothing
+                many_writers_on_one_users_keys_lose_nothing
+                many_writers_on_one_apps_keys_lose_nothing
+                readers_never_see_half_a_commit
+                writers_apart_stay_apart
+            }
+            races {
+                racing_creates_have_one_winner
+                racing_retries_are_stored_once
+                racing_events_of_one_id_have_one_winner
+                appends_racing_a_delete_leave_no_orphan
+                lives_of_one_id_do_not_mix
+                a_dropped_append_is_whole_or_nothing
+            }
+            artifacts {
+                versions_count_from_0_and_stay
+                artifacts_come_back_as_they_were
+                names_are_listed_in_byte_order
+                user_names_are_shared_by_the_users_sessions
+                versions_are_described
+                a_deleted_artifact_is_gone
+                artifacts_go_with_their_session
+                bad_names_are_refused
+                a_part_without_data_is_refused
+                racing_saves_get_a_version_each
+            }
+            errors {
+                a_taken_session_is_named
+                a_missing_session_is_named
+                a_taken_event_is_named
+                a_bad_timestamp_is_shown
+                a_bad_key_is_shown
+                a_bad_id_is_shown
+                a_bad_values_key_is_named
+                a_bad_page_size_is_shown
+                no_message_shows_a_value
+            }
+            handles {
+                a_deadline_that_is_met_changes_nothing
+                a_deadline_that_is_missed_is_unavailable
+                handles_share_the_store
+            }
+            closing {
+                closing_finishes_what_was_accepted
+                a_closed_service_refuses_every_call
+            }
+        }
+    };
+}
+
+/// Makes a module with one test for every promise, each on a store of its own.
+///
+/// The first argument names the module. The second is an `async fn()` of yours that opens a fresh store and
+/// gives it with a guard that is dropped after the test: `()`, or the temporary folder the store is in. The
+/// tests run on `tokio`, which must be among your dev-dependencies with `macros` and `rt-multi-thread`.
+///
+/// ```
+/// use scratchbook::{InMemorySessionService, Store};
+/// use std::sync::Arc;
+///
+/// async fn memory() -> (Store, ()) {
+///     (Store::new(Arc::new(InMemorySessionService::new())), ())
+/// }
+///
+/// scratchbook::conformance_tests!(memory_keeps_every_promise, crate::memory);
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! conformance_tests {
+    ($module:ident, $open:path) => {
+        mod $module {
+            $crate::for_each_promise!($crate::__conformance_tests, $open);
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_tests {
+    ({$open:path} $($theme:ident { $($promise:ident)* })*) => {
+        $(mod $theme {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $promise() {
+                let (store, _guard) = $open().await;
+                $crate::conformance::$theme::$promise(&store).await;
+            })*
+        })*
+    };
+}
+
+/// One promise of the suite.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Promise {
+    /// What the promise is about: the module its function is in.
+    pub theme: &'static str,
+    /// The name of its function.
+    pub name: &'static str,
+    /// Runs it, and panics where the promise is broken.
+    pub run: fn(crate::Store) -> futures_util::future::BoxFuture<'static, ()>,
+}
+
+macro_rules! table {
+    ({} $($theme:ident { $($promise:ident)* })*) => {
+        /// Every promise, those that close the store last.
+        pub const PROMISES: &[Promise] = &[$($(Promise {
+            theme: stringify!($theme),
+            name: stringify!($promise),
+            run: |store| Box::pin(async move { super::$theme::$promise(&store).await }),
+        },)*)*];
+    };
+}
+
+crate::for_each_promise!(table,);

@@ -1,0 +1,192 @@
+//! What the promises share: an app of their own on the store, and calls that must work.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    AppendOptions, Committed, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
+    Result, Session, SessionKey, SessionService, StateDelta, StateOwner, Store,
+};
+
+/// Names that some database or file system takes for one another, or for something else.
+pub(super) const NAMES: &[&str] = &[
+    "cart",
+    "Cart",
+    "CART",
+    "c\u{e9}",
+    "ce\u{301}",
+    "\u{df}",
+    "ss",
+    "\u{130}",
+    "i",
+    "\u{1f6d2}",
+    "\u{fb01}",
+    "fi",
+    "100%",
+    "100_",
+    "1000",
+    "it's",
+    "its",
+    "\"quoted\"",
+    "'; DROP TABLE sessions; --",
+    "a/b",
+    "a\\b",
+    "..",
+    "NULL",
+    "0",
+    "00",
+    "1e3",
+    "cart\u{200b}",
+    "*",
+    "?",
+    "$1",
+    "{cart}",
+];
+
+/// An app that nobody else on the store uses.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub(super) store: Store,
+    pub(super) app: String,
+}
+
+impl Ground {
+    pub(super) fn new(store: &Store) -> Self {
+        Self { store: store.clone(), app: format!("conformance-{}", Uuid::now_v7()) }
+    }
+
+    pub(super) fn sessions(&self) -> &Arc<dyn SessionService> {
+        &self.store.sessions
+    }
+
+    pub(super) fn key(&self, user: &str, id: &str) -> SessionKey {
+        SessionKey::new(&self.app, user, id).unwrap()
+    }
+
+    pub(super) async fn try_create(&self, user: &str, config: CreateSessionConfig) -> Result<Session> {
+        self.sessions().create_session(&self.app, user, config).await
+    }
+
+    pub(super) async fn create(&self, user: &str, state: Value) -> Session {
+        self.create_as(user, CreateSessionConfig::default().with_state(state)).await
+    }
+
+    pub(super) async fn create_as(&self, user: &str, config: CreateSessionConfig) -> Session {
+        self.try_create(user, config).await.expect("create_session")
+    }
+
+    /// The session, whole.
+    pub(super) async fn get(&self, key: &SessionKey) -> Session {
+        self.read(key, GetSessionConfig::default()).await
+    }
+
+    /// The part of the session that is asked for.
+    pub(super) async fn read(&self, key: &SessionKey, config: GetSessionConfig) -> Session {
+        let session = self.sessions().get_session(key, &config).await.expect("get_session");
+        session.unwrap_or_else(|| panic!("the session {key} is not there"))
+    }
+
+    /// The numbers of the events that are read.
+    pub(super) async fn seqs(&self, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
+        seqs(&self.read(key, config).await)
+    }
+
+    pub(super) async fn append(&self, key: &SessionKey, event: Event) -> Committed {
+        self.try_append(key, event).await.expect("append")
+    }
+
+    pub(super) async fn try_append(&self, key: &SessionKey, event: Event) -> Result<Committed> {
+        self.sessions().append(key, event, AppendOptions::default()).await
+    }
+
+    /// Appends an event that changes state.
+    pub(super) async fn set(&self, key: &SessionKey, state: Value) -> Committed {
+        self.append(key, changing(state)).await
+    }
+
+    pub(super) async fn list(&self, user: Option<&str>) -> Vec<Session> {
+        let mut config = ListSessionsConfig::default().with_page_size(1000);
+        config.user_id = user.map(str::to_owned);
+        let page = self.sessions().list_sessions(&self.app, &config).await.expect("list_sessions");
+        assert_eq!(page.next_page_token, None, "a page of {} sessions has another one after it", page.sessions.len());
+        page.sessions
+    }
+
+    pub(super) fn user(&self, user: &str) -> StateOwner {
+        StateOwner::user(&self.app, user).unwrap()
+    }
+
+    pub(super) fn app(&self) -> StateOwner {
+        StateOwner::app(&self.app).unwrap()
+    }
+
+    pub(super) async fn user_state(&self, user: &str) -> Value {
+        self.sessions().get_state(&self.user(user)).await.expect("get_state of a user").into()
+    }
+
+    pub(super) async fn app_state(&self) -> Value {
+        self.sessions().get_state(&self.app()).await.expect("get_state of an app").into()
+    }
+}
+
+/// A delta that sets these keys.
+pub(super) fn delta(state: Value) -> StateDelta {
+    StateDelta::try_from(state).expect("a delta")
+}
+
+/// A delta that removes these keys.
+pub(super) fn removal(keys: &[&str]) -> StateDelta {
+    let mut delta = StateDelta::new();
+    keys.iter().for_each(|key| delta.remove(*key).expect("a removal"));
+    delta
+}
+
+/// An event that sets these keys.
+pub(super) fn changing(state: Value) -> Event {
+    Event::new("agent").with_state_delta(delta(state))
+}
+
+/// An event that says something.
+pub(super) fn saying(text: &str) -> Event {
+    Event::new("user").with_content(text)
+}
+
+/// The merged state as a JSON object.
+pub(super) fn state(session: &Session) -> Value {
+    session.state().to_map().into()
+}
+
+pub(super) fn seqs(session: &Session) -> Vec<u64> {
+    session.events().iter().map(|event| event.seq.expect("a stored event has a number")).collect()
+}
+
+pub(super) fn ids(sessions: &[Session]) -> Vec<&str> {
+    sessions.iter().map(Session::id).collect()
+}
+
+/// Holds two values to be the same to the last bit: `0.0` is not `-0.0`, `1` not `1.0`, and keys have an order.
+#[track_caller]
+pub(super) fn assert_same(found: Option<&Value>, sent: &Value, what: &str) {
+    let found = found.unwrap_or_else(|| panic!("{what}: it is not there"));
+    let (found, sent) = (found.to_string(), sent.to_string());
+    if found != sent {
+        let cut = |text: &str| text.chars().take(200).collect::<String>();
+        panic!("{what}: sent {}, found {}", cut(&sent), cut(&found));
+    }
+}
+
+/// Holds a call to be refused in this way.
+#[track_caller]
+pub(super) fn assert_refused<T: Debug>(result: Result<T>, kind: ErrorKind, what: &str) -> Error {
+    match result {
+        Ok(found) => panic!("{what} was to be refused as {kind}, and gave {found:?}"),
+        Err(error) => {
+            assert_eq!(error.kind(), kind, "{what} was to be refused as {kind}, and gave: {error}");
+            assert!(!error.to_string().is_empty(), "{what} was refused without a word");
+            error
+        }
+    }
+}

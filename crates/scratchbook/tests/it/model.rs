@@ -1,0 +1,267 @@
+//! Stores against a model of nested maps: random calls, and after each the whole of what can be read.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use scratchbook::{
+    AppendOptions, Change, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig, Outcome,
+    SessionKey, StateDelta, StateOwner, Store,
+};
+use serde_json::{Map, Value, json};
+
+use crate::generate::{Changes, cases, changes, delta, value};
+
+/// Text of values by key, without prefix.
+type Naive = BTreeMap<String, String>;
+
+#[derive(Default)]
+struct Model {
+    /// By app.
+    apps: BTreeMap<String, Naive>,
+    /// By app and user.
+    users: BTreeMap<(String, String), Naive>,
+    sessions: BTreeMap<SessionKey, Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    state: Naive,
+    /// The id and the changes of each event, without `temp:` keys.
+    events: Vec<(String, StateDelta)>,
+    time: f64,
+}
+
+/// Which app, user and session: few of each, so that they meet.
+type Place = (usize, usize, usize);
+
+#[derive(Clone, Debug)]
+enum Call {
+    Create(Place, Vec<(String, Value)>),
+    Append(Place, Changes, u32),
+    Retry(Place),
+    PutUser(Place, Changes),
+    PutApp(Place, Changes),
+    Delete(Place),
+    DeleteUser(Place),
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let place = || (0..2_usize, 0..2_usize, 0..2_usize);
+    let state = prop::collection::vec((crate::generate::key(), value()), 0..4);
+    prop_oneof![
+        4 => (place(), state).prop_map(|(place, state)| Call::Create(place, state)),
+        8 => (place(), changes(), 0..1000_u32).prop_map(|(place, changes, time)| Call::Append(place, changes, time)),
+        1 => place().prop_map(Call::Retry),
+        2 => (place(), changes()).prop_map(|(place, changes)| Call::PutUser(place, changes)),
+        1 => (place(), changes()).prop_map(|(place, changes)| Call::PutApp(place, changes)),
+        1 => place().prop_map(Call::Delete),
+        1 => place().prop_map(Call::DeleteUser),
+    ]
+}
+
+fn key((app, user, session): Place) -> SessionKey {
+    SessionKey::new(["shop", "Shop"][app], ["alice", ""][user], ["s", "S"][session]).unwrap()
+}
+
+fn set(naive: &mut Naive, name: &str, value: Option<&Value>) {
+    match value {
+        Some(value) => naive.insert(name.to_owned(), value.to_string()),
+        None => naive.remove(name),
+    };
+}
+
+impl Model {
+    fn app(&mut self, key: &SessionKey) -> &mut Naive {
+        self.apps.entry(key.app_name().to_owned()).or_default()
+    }
+
+    fn user(&mut self, key: &SessionKey) -> &mut Naive {
+        self.users.entry((key.app_name().to_owned(), key.user_id().to_owned())).or_default()
+    }
+
+    fn change(&mut self, key: &SessionKey, name: &str, value: Option<&Value>) {
+        if let Some(name) = name.strip_prefix("user:") {
+            set(self.user(key), name, value);
+        } else if let Some(name) = name.strip_prefix("app:") {
+            set(self.app(key), name, value);
+        } else if !name.starts_with("temp:") {
+            set(&mut self.sessions.get_mut(key).unwrap().state, name, value);
+        }
+    }
+
+    /// Makes a call on the store and on the model.
+    async fn call(&mut self, store: &Store, call: Call, count: usize) {
+        let sessions = &store.sessions;
+        match call {
+            Call::Create(place, state) => {
+                let key = key(place);
+                let map: Map<String, Value> = state.into_iter().collect();
+                let config = CreateSessionConfig::default().with_session_id(key.session_id()).with_state(map.clone());
+                let created = sessions.create_session(key.app_name(), key.user_id(), config).await;
+                if self.sessions.contains_key(&key) {
+                    assert_eq!(created.unwrap_err().kind(), ErrorKind::AlreadyExists);
+                    return;
+                }
+                let time = created.unwrap().last_update_time();
+                self.sessions.insert(key.clone(), Kept { time, ..Kept::default() });
+                map.iter().for_each(|(name, value)| self.change(&key, name, Some(value)));
+            }
+            Call::Append(place, changes, time) => {
+                let (key, id, time) = (key(place), format!("e{count}"), f64::from(time) / 8.0);
+                let delta = delta(&changes);
+                let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(delta.clone());
+                let committed = sessions.append(&key, event, AppendOptions::default()).await;
+                let Some(kept) = self.sessions.get_mut(&key) else {
+                    assert_eq!(committed.unwrap_err().kind(), ErrorKind::NotFound);
+                    return;
+                };
+                let mut stored = StateDelta::new();
+                for (name, change) in delta.iter().filter(|(name, _)| !name.starts_with("temp:")) {
+                    stored.insert(name.to_owned(), change.clone()).unwrap();
+                }
+                kept.events.push((id, stored));
+                kept.time = time;
+                assert_eq!(committed.unwrap().event.seq, Some(kept.events.len() as u64));
+                for (name, change) in delta.iter() {
+                    self.change(&key, name, change.value());
+                }
+            }
+            Call::Retry(place) => {
+                let key = key(place);
+                let Some((id, delta)) = self.sessions.get(&key).and_then(|kept| kept.events.first().cloned()) else {
+                    return;
+                };
+                let read = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
+                let time = read.events().get(0).unwrap().timestamp.unwrap();
+                let event = Event::new("agent").with_id(id).with_timestamp(time).with_state_delta(delta);
+                let committed = sessions.append(&key, event, AppendOptions::default()).await.unwrap();
+                assert_eq!((committed.outcome, committed.event.seq), (Outcome::Replayed, Some(1)));
+            }
+            Call::PutUser(place, changes) => {
+                let (key, delta) = (key(place), delta(&changes));
+                let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
+                sessions.put_state(&owner, delta.clone(), "model").await.unwrap();
+                delta.iter().for_each(|(name, change)| set(self.user(&key), name, change.value()));
+            }
+            Call::PutApp(place, changes) => {
+                let (key, delta) = (key(place), delta(&changes));
+                let owner = StateOwner::app(key.app_name()).unwrap();
+                sessions.put_state(&owner, delta.clone(), "model").await.unwrap();
+                delta.iter().for_each(|(name, change)| set(self.app(&key), name, change.value()));
+            }
+            Call::Delete(place) => {
+                sessions.delete_session(&key(place)).await.unwrap();
+                self.sessions.remove(&key(place));
+            }
+            Call::DeleteUser(place) => {
+                let key = key(place);
+                sessions.delete_user(key.app_name(), key.user_id()).await.unwrap();
+                self.users.remove(&(key.app_name().to_owned(), key.user_id().to_owned()));
+                self.sessions.retain(|k, _| (k.app_name(), k.user_id()) != (key.app_name(), key.user_id()));
+            }
+        }
+    }
+
+    /// What a session's merged state is to be.
+    fn merged(&self, key: &SessionKey) -> Naive {
+        let app = self.apps.get(key.app_name()).into_iter().flatten();
+        let user = self.users.get(&(key.app_name().to_owned(), key.user_id().to_owned())).into_iter().flatten();
+        let own = self.sessions[key].state.clone();
+        let shared = app.map(|(name, v)| (format!("app:{name}"), v.clone()));
+        own.into_iter().chain(user.map(|(name, v)| (format!("user:{name}"), v.clone()))).chain(shared).collect()
+    }
+
+    /// Holds the store to be what the model is.
+    async fn compare(&self, store: &Store) {
+        for (app, user, session) in
+            [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
+        {
+            let key = key((app, user, session));
+            let read = store.sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap();
+            assert_eq!(read.is_some(), self.sessions.contains_key(&key), "whether {key} is there");
+            let Some(read) = read else { continue };
+            let kept = &self.sessions[&key];
+            assert_eq!(texts(read.state().to_map()), self.merged(&key), "the state of {key}");
+            let events =
+                read.events().iter().map(|e| (e.id.clone(), e.actions.state_delta.clone())).collect::<Vec<_>>();
+            assert_eq!(json!(events), json!(kept.events), "the events of {key}");
+            assert_eq!((read.seq(), read.last_update_time()), (kept.events.len() as u64, kept.time), "{key}");
+        }
+        for app in ["shop", "Shop"] {
+            self.compare_shared(store, StateOwner::app(app).unwrap(), self.apps.get(app)).await;
+            for user in ["alice", ""] {
+                let naive = self.users.get(&(app.to_owned(), user.to_owned()));
+                self.compare_shared(store, StateOwner::user(app, user).unwrap(), naive).await;
+            }
+            self.compare_list(store, app).await;
+        }
+    }
+
+    async fn compare_shared(&self, store: &Store, owner: StateOwner, naive: Option<&Naive>) {
+        let naive = naive.cloned().unwrap_or_default();
+        let state = store.sessions.get_state(&owner).await.unwrap();
+        assert_eq!(texts(state), naive, "the state of {owner:?}");
+        let log = store.sessions.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+        let mut folded = Naive::new();
+        log.iter().for_each(|change| set(&mut folded, &change.name, change.value.as_ref()));
+        assert_eq!(folded, naive, "the fold of the log of {owner:?}");
+    }
+
+    async fn compare_list(&self, store: &Store, app: &str) {
+        let page = store.sessions.list_sessions(app, &ListSessionsConfig::default()).await.unwrap();
+        let times: Vec<_> = page.sessions.iter().map(|session| session.last_update_time()).collect();
+        assert!(times.is_sorted(), "the oldest update first: {times:?}");
+        let mut listed: Vec<_> = page.sessions.iter().map(|s| (s.key().clone(), texts(s.state().to_map()))).collect();
+        listed.sort();
+        let expected = self.sessions.keys().filter(|key| key.app_name() == app);
+        assert_eq!(
+            listed,
+            expected.map(|key| (key.clone(), self.merged(key))).collect::<Vec<_>>(),
+            "the list of {app}"
+        );
+    }
+}
+
+fn texts(map: Map<String, Value>) -> Naive {
+    map.into_iter().map(|(key, value)| (key, value.to_string())).collect()
+}
+
+/// Plays the calls on a fresh store and on a model of it.
+async fn play(store: Store, calls: Vec<Call>) {
+    let mut model = Model::default();
+    for (count, call) in calls.into_iter().enumerate() {
+        model.call(&store, call, count).await;
+        model.compare(&store).await;
+    }
+    store.sessions.close().await.unwrap();
+}
+
+macro_rules! model_tests {
+    ($name:ident, $open:path) => {
+        mod $name {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(cases(48))]
+
+                #[test]
+                fn a_store_is_what_its_model_is(calls in prop::collection::vec(call(), 1..30)) {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    runtime.block_on(async {
+                        let (store, _guard) = $open().await;
+                        play(store, calls).await;
+                    });
+                }
+            }
+        }
+    };
+}
+
+for_each_store!(model_tests);
+
+#[test]
+fn changes_in_json_tell_a_removal_from_null() {
+    let removal = json!(delta(&vec![("a".to_owned(), None)]));
+    assert_ne!(removal, json!(delta(&vec![("a".to_owned(), Some(Value::Null))])));
+    assert_eq!(Change::Remove.value(), None);
+}

@@ -1,0 +1,150 @@
+//! The overlay, the fold and the split by scope against maps that do it the simplest way.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use scratchbook::{Change, Scope, State, StateDelta, StateMap, extract_state_delta, fold};
+use serde_json::{Map, Value};
+
+use crate::generate::{Changes, cases, changes, delta, key, value};
+
+/// Text of values by key: equal to the last bit or not equal.
+type Naive = BTreeMap<String, String>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(String, Value),
+    SetDefault(String, Value),
+    Remove(String),
+    Update(Changes),
+    Discard,
+    Commit,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (key(), value()).prop_map(|(key, value)| Step::Set(key, value)),
+        1 => (key(), value()).prop_map(|(key, value)| Step::SetDefault(key, value)),
+        3 => key().prop_map(Step::Remove),
+        2 => changes().prop_map(Step::Update),
+        1 => Just(Step::Discard),
+        1 => Just(Step::Commit),
+    ]
+}
+
+fn change(naive: &mut Naive, changes: &Changes) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => naive.insert(key.clone(), value.to_string()),
+            None => naive.remove(key),
+        };
+    }
+}
+
+fn texts(map: &Map<String, Value>) -> Naive {
+    map.iter().map(|(key, value)| (key.clone(), value.to_string())).collect()
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
+    #[test]
+    fn the_overlay_is_committed_values_under_changes(
+        start in changes(),
+        steps in prop::collection::vec(step(), 0..20),
+        asked in prop::collection::vec(key(), 5),
+    ) {
+        let mut committed = Naive::new();
+        change(&mut committed, &start);
+        let value: StateMap = fold(Map::new(), [&delta(&start)]).into();
+        let mut state = State::new(value, StateDelta::new());
+        let (mut seen, mut dirty) = (committed.clone(), false);
+        for step in steps {
+            match step {
+                Step::Set(key, value) => {
+                    state.set(key.as_str(), &value).unwrap();
+                    change(&mut seen, &vec![(key, Some(value))]);
+                    dirty = true;
+                }
+                Step::SetDefault(key, value) => {
+                    let found = state.set_default(&key, &value).unwrap();
+                    dirty |= !seen.contains_key(&key);
+                    let expected = seen.entry(key).or_insert_with(|| value.to_string());
+                    prop_assert_eq!(&found.to_string(), &*expected);
+                }
+                Step::Remove(key) => {
+                    state.remove(key.as_str()).unwrap();
+                    seen.remove(&key);
+                    dirty = true;
+                }
+                Step::Update(changes) => {
+                    state.update(delta(&changes));
+                    change(&mut seen, &changes);
+                    dirty |= !changes.is_empty();
+                }
+                Step::Discard => {
+                    state.discard();
+                    (seen, dirty) = (committed.clone(), false);
+                }
+                Step::Commit => {
+                    state.commit();
+                    (committed, dirty) = (seen.clone(), false);
+                }
+            }
+            prop_assert_eq!(state.has_delta(), dirty);
+            prop_assert_eq!(&texts(&state.to_map()), &seen);
+            prop_assert_eq!(&texts(&state.value().to_map()), &committed);
+            prop_assert_eq!(&texts(&fold(state.value().to_map(), [state.delta()])), &seen);
+            prop_assert_eq!(state.iter().count(), seen.len());
+            for key in asked.iter().chain(seen.keys()) {
+                prop_assert_eq!(state.get(key).map(Value::to_string), seen.get(key).cloned());
+                prop_assert_eq!(state.contains(key), seen.contains_key(key));
+                prop_assert_eq!(state.require(key).is_ok(), seen.contains_key(key));
+            }
+        }
+    }
+
+    #[test]
+    fn a_fold_is_every_change_in_order(start in changes(), rest in prop::collection::vec(changes(), 0..8)) {
+        let initial = fold(Map::new(), [&delta(&start)]);
+        let mut naive = texts(&initial);
+        rest.iter().for_each(|changes| change(&mut naive, changes));
+        let deltas: Vec<_> = rest.iter().map(delta).collect();
+        prop_assert_eq!(texts(&fold(initial.clone(), &deltas)), naive.clone());
+        let mut merged = StateDelta::new();
+        deltas.into_iter().for_each(|delta| merged.merge(delta));
+        prop_assert_eq!(texts(&fold(initial, [&merged])), naive);
+    }
+
+    #[test]
+    fn a_split_puts_every_change_into_its_scope_once(changes in changes()) {
+        let delta = delta(&changes);
+        let scoped = extract_state_delta(&delta);
+        let parts = [(Scope::Session, &scoped.session), (Scope::User, &scoped.user), (Scope::App, &scoped.app)];
+        let mut together = BTreeMap::new();
+        for (scope, part) in parts {
+            for (name, change) in part.iter() {
+                let double = together.insert(scope.key(name).into_owned(), change.clone());
+                prop_assert_eq!(double, None);
+            }
+        }
+        let kept = delta.iter().filter(|(key, _)| !key.starts_with("temp:"));
+        let kept: BTreeMap<String, Change> = kept.map(|(key, change)| (key.to_owned(), change.clone())).collect();
+        prop_assert_eq!(together, kept);
+    }
+
+    #[test]
+    fn a_key_is_its_scope_and_its_name(key in key()) {
+        let (scope, name) = Scope::split(&key);
+        prop_assert_eq!(scope.key(name).into_owned(), key);
+    }
+
+    #[test]
+    fn a_delta_comes_back_from_its_json(changes in changes()) {
+        let delta = delta(&changes);
+        let text = serde_json::to_string(&delta).unwrap();
+        let read: StateDelta = scratchbook::json::from_str(&text).unwrap();
+        prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        prop_assert_eq!(read, delta);
+    }
+}

@@ -1,0 +1,35 @@
+//! The stores that every promise is tested on. A store is one function here, and one line in the list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use scratchbook::{InMemorySessionService, Store, WithDeadline, connect};
+use tempfile::TempDir;
+
+/// Hands the name of every store, and the function that opens a fresh one, to a macro.
+macro_rules! for_each_store {
+    ($callback:path) => {
+        $callback!(memory, crate::stores::memory);
+        $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
+        $callback!(sqlite, crate::stores::sqlite);
+    };
+}
+
+/// A store in memory; nothing is left of it.
+pub(crate) async fn memory() -> (Store, ()) {
+    (Store::new(Arc::new(InMemorySessionService::new())), ())
+}
+
+/// The wrapper keeps every promise of what it wraps.
+pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
+    let (mut store, guard) = memory().await;
+    store.sessions = Arc::new(WithDeadline::new(store.sessions, Duration::from_secs(60)));
+    (store, guard)
+}
+
+/// A store in a file of its own, which goes with the folder.
+pub(crate) async fn sqlite() -> (Store, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("sqlite://{}", folder.path().join("sessions.db").display());
+    (connect(&uri).await.unwrap(), folder)
+}
