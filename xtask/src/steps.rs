@@ -117,7 +117,7 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
 
 fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
-    command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATION_SECONDS", "10");
+    command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     run(command.env("PROPTEST_CASES", "2000"))
 }
 
