@@ -69,16 +69,9 @@ fn workspace_clippy() -> Result<(), Stop> {
 
 fn each_feature() -> Result<(), Stop> {
     tools::component("clippy", "clippy")?;
-    let features = features_of(&read(&root().join("crates/scratchbook/Cargo.toml"))?);
-    let alone = |feature: &String| clippy(&["-p", "scratchbook", "--no-default-features", "--features", feature]);
-    run_all(std::iter::once(clippy(&["-p", "scratchbook", "--no-default-features"])).chain(features.iter().map(alone)))
-}
-
-/// The names in the `[features]` table of a manifest.
-fn features_of(manifest: &str) -> Vec<String> {
-    let table = manifest.lines().skip_while(|line| line.trim() != "[features]").skip(1);
-    let entries = table.take_while(|line| !line.starts_with('[')).filter(|line| !line.starts_with('#'));
-    entries.filter_map(|line| Some(line.split_once('=')?.0.trim().to_owned())).collect()
+    let mut command = program(tools::HACK.path()?);
+    command.args(["hack", "clippy", "-p", "scratchbook", "--each-feature", "--no-dev-deps", "--locked"]);
+    run(command.args(["--", "-D", "warnings"]))
 }
 
 /// The libraries alone: the binary of the CLI bears the library's name and would take its place.
@@ -154,25 +147,13 @@ fn advisories() -> Result<(), Stop> {
     deny(&["--disable-fetch", "advisories"])
 }
 
-fn read(path: &Path) -> Result<String, Stop> {
-    fs::read_to_string(path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_features_of_a_manifest_are_read() {
-        let manifest = "[package]\nname = \"x\"\n[features]\ndefault = [\n    \"a\",\n]\n# a = comment\na = []\n\nb = []\n[dependencies]\nc = \"1\"\n";
-        assert_eq!(features_of(manifest), ["default", "a", "b"]);
-        let own = features_of(&read(&root().join("crates/scratchbook/Cargo.toml")).unwrap());
-        assert!(own.contains(&"sqlite".to_owned()), "{own:?}");
-    }
-
-    #[test]
     fn fuzz_targets_are_found_and_declared() {
-        let manifest = read(&root().join("fuzz/Cargo.toml")).unwrap();
+        let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).unwrap();
         for target in examples_in(&root().join("fuzz/fuzz_targets")).unwrap() {
             assert!(manifest.contains(&format!("name = \"{target}\"")), "{target}");
         }

@@ -119,7 +119,7 @@ impl Session {
             self.state.apply(&changes);
             self.state.apply(&temp);
         }
-        self.events.0.insert(self.events.len() - later.len(), Arc::clone(event));
+        self.events.insert(self.events.len() - later.len(), Arc::clone(event));
         let seen = self.events.iter().skip(self.events.len() - later.len() - 1);
         for number in seen.filter_map(|event| event.seq) {
             self.seq += u64::from(number == self.seq + 1);
@@ -152,7 +152,7 @@ impl Serialize for Session {
 
 /// A run of events in the store's order; copies share them.
 #[derive(Clone, Default, PartialEq)]
-pub struct Events(pub(crate) Vector<Arc<Event>>);
+pub struct Events(Arc<Vector<Arc<Event>>>);
 
 impl Events {
     /// How many events there are here.
@@ -179,6 +179,18 @@ impl Events {
         self.0.last()
     }
 
+    /// Puts an event at a place. Copies that share these events keep what they have.
+    pub(crate) fn insert(&mut self, index: usize, event: Arc<Event>) {
+        let events = Arc::make_mut(&mut self.0);
+        // The end is where nearly all go, and cheap.
+        if index == events.len() { events.push_back(event) } else { events.insert(index, event) }
+    }
+
+    /// The events from one place up to another.
+    pub(crate) fn slice(&self, from: usize, to: usize) -> Self {
+        Self(Arc::new(Vector::clone(&self.0).slice(from..to)))
+    }
+
     /// The events, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Event>> {
         self.0.iter()
@@ -193,7 +205,7 @@ impl fmt::Debug for Events {
 
 impl FromIterator<Arc<Event>> for Events {
     fn from_iter<I: IntoIterator<Item = Arc<Event>>>(events: I) -> Self {
-        Self(events.into_iter().collect())
+        Self(Arc::new(events.into_iter().collect()))
     }
 }
 

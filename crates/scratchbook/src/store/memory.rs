@@ -221,7 +221,7 @@ impl App {
         let time = event.timestamp.unwrap_or_default();
         stored.ids.insert(event.id.clone(), (hash, place));
         stored.by_time.insert((time_order(time), place));
-        stored.events.0.push_back(Arc::clone(&event));
+        stored.events.insert(place, Arc::clone(&event));
         let own = changes.iter().filter(|change| change.scope == Scope::Session);
         own.for_each(|change| change_scope(&mut stored.state, &change.name, &change.change));
         let before = stored.list_position();
@@ -274,7 +274,7 @@ impl Stored {
         let slice = |from: usize, to: usize| match (from, to) {
             (0, to) if to == len => self.events.clone(),
             (from, to) if from >= to => Events::default(),
-            (from, to) => Events(self.events.0.clone().slice(from..to)),
+            (from, to) => self.events.slice(from, to),
         };
         match query {
             EventQuery::None => Events::default(),
