@@ -6,6 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use crate::artifact::{ArtifactService, ArtifactVersion};
+use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
@@ -36,8 +38,8 @@ pub struct WithDeadline<S> {
     deadline: Duration,
 }
 
-impl<S: SessionService> WithDeadline<S> {
-    /// Gives every call of a service this long.
+impl<S> WithDeadline<S> {
+    /// Gives every call of a service, for sessions or artifacts, this long.
     #[must_use]
     pub fn new(service: S, deadline: Duration) -> Self {
         Self { service, deadline }
@@ -92,5 +94,35 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
 
     async fn close(&self) -> Result<()> {
         self.bound(self.service.close()).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: ArtifactService> ArtifactService for WithDeadline<S> {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        self.bound(self.service.save_artifact(session, filename, artifact, custom_metadata)).await
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        self.bound(self.service.load_artifact(session, filename, version)).await
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        self.bound(self.service.list_artifacts(session)).await
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        self.bound(self.service.list_artifact_versions(session, filename)).await
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        self.bound(self.service.delete_artifact(session, filename)).await
     }
 }

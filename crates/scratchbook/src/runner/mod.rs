@@ -183,7 +183,7 @@ impl Inner {
         if message.is_none() && state_delta.is_empty() {
             return Err(Error::invalid("a run needs a message or a state delta; give it one"));
         }
-        let session = self.session(&key).await?;
+        let session = self.session(&key, &config.get_session_config).await?;
         let invocation = Invocation {
             id: invocation_id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
             board: Board::new(session),
@@ -205,8 +205,8 @@ impl Inner {
         Ok(Run { agent, context })
     }
 
-    async fn session(&self, key: &SessionKey) -> Result<Session> {
-        if let Some(session) = self.sessions.get_session(key, &GetSessionConfig::default()).await? {
+    async fn session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
+        if let Some(session) = self.sessions.get_session(key, config).await? {
             return Ok(session);
         }
         if !self.auto_create_session {

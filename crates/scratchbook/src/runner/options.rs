@@ -1,6 +1,7 @@
 //! What a run is asked to do, and how.
 
 use crate::content::Content;
+use crate::session::GetSessionConfig;
 use crate::state::StateDelta;
 
 /// A run's input: a message, state changes, or both.
@@ -68,11 +69,18 @@ pub struct RunConfig {
     pub max_llm_calls: usize,
     /// What to do while another run of the session is going on.
     pub when_busy: WhenBusy,
+    /// How much of the session is read for the run; everything by default.
+    pub get_session_config: GetSessionConfig,
 }
 
 impl Default for RunConfig {
     fn default() -> Self {
-        Self { streaming: false, max_llm_calls: 500, when_busy: WhenBusy::default() }
+        Self {
+            streaming: false,
+            max_llm_calls: 500,
+            when_busy: WhenBusy::default(),
+            get_session_config: GetSessionConfig::default(),
+        }
     }
 }
 
@@ -88,6 +96,14 @@ impl RunConfig {
     #[must_use]
     pub fn with_max_llm_calls(mut self, max_llm_calls: usize) -> Self {
         self.max_llm_calls = max_llm_calls;
+        self
+    }
+
+    /// How much of the session is read for the run, such as the last 50 events of a long one: the agents see no
+    /// more of it.
+    #[must_use]
+    pub fn with_get_session_config(mut self, config: GetSessionConfig) -> Self {
+        self.get_session_config = config;
         self
     }
 

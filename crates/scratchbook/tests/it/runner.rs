@@ -275,6 +275,19 @@ async fn another_writer_on_the_session_does_not_fail_a_run() {
 }
 
 #[tokio::test]
+async fn a_run_reads_as_much_of_the_session_as_it_is_told() {
+    let model = ScriptedLlm::new(vec!["Hi."; 3]);
+    let runner = runner(LlmAgent::builder("agent").model(model.clone()).build().unwrap());
+    run(&runner, "one").await.unwrap();
+    run(&runner, "two").await.unwrap();
+    let config = RunConfig::default().with_get_session_config(GetSessionConfig::default().with_num_recent_events(1));
+    run(&runner, RunRequest::message("three").with_config(config)).await.unwrap();
+    let shown: Vec<_> = model.requests()[2].contents.iter().map(|content| content.text()).collect();
+    assert_eq!(shown, ["Hi.", "three"]);
+    assert_eq!(stored(&runner).await.events().len(), 6);
+}
+
+#[tokio::test]
 async fn two_agents_of_one_name_are_refused() {
     let twins = scratchbook::SequentialAgent::new("top", vec![Arc::new(says("a")), Arc::new(says("b"))]);
     let error = Runner::builder("app", twins, app()).build().unwrap_err();

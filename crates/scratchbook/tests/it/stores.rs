@@ -24,6 +24,7 @@ pub(crate) async fn memory() -> (Store, ()) {
 pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
     let (mut store, guard) = memory().await;
     store.sessions = Arc::new(WithDeadline::new(store.sessions, Duration::from_secs(60)));
+    store.artifacts = Arc::new(WithDeadline::new(store.artifacts, Duration::from_secs(60)));
     (store, guard)
 }
 
