@@ -46,5 +46,7 @@ pub use session::{
 };
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 pub use store::{InMemorySessionService, Store, connect};
+#[cfg(feature = "sqlite")]
+pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]
 pub use tool::{FunctionTool, Tool};

@@ -4,6 +4,8 @@
 mod commit;
 mod memory;
 mod query;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +16,8 @@ use crate::session::{SessionKey, SessionService};
 use commit::Prepared;
 
 pub use memory::InMemorySessionService;
+#[cfg(feature = "sqlite")]
+pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
 /// The services of one store: its sessions and its artifacts.
 #[derive(Clone, Debug)]
@@ -35,8 +39,9 @@ impl Store {
 
 /// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
 ///
-/// Everything after `sqlite://` is the path, relative or absolute; the file is made where it is missing.
-/// `?synchronous=normal` gives up durability on power loss for speed; see [`SqliteOptions`].
+/// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
+/// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
+/// says how long a write waits for other processes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -51,6 +56,10 @@ impl Store {
 pub async fn connect(uri: &str) -> Result<Store> {
     if uri == "memory:" || uri == "memory://" {
         return Ok(Store::new(Arc::new(InMemorySessionService::new())));
+    }
+    #[cfg(feature = "sqlite")]
+    if uri.starts_with("sqlite://") {
+        return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
     let scheme = uri.split(':').next().unwrap_or_default();
     let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };

@@ -1,0 +1,127 @@
+//! Connections: what is checked before one is opened, and how each is set up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{Failure, Fallible};
+use super::lock::{FileLock, io_error};
+use super::options::{SqliteOptions, Synchronous};
+use super::schema;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long SQLite's own locks are waited for; only programs that do not know ours hold them for long.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More than there are statements, so that each is compiled once a connection.
+const STATEMENTS: usize = 64;
+
+/// A database opened for writing, with what goes with it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) lock: FileLock,
+    /// The file's real name, by which every process finds the same lock.
+    pub(super) path: PathBuf,
+}
+
+/// Opens the database for writing, making it where it is missing.
+pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
+    check_path(path)?;
+    set_up_writer(path, options).map_err(|e| e.into_error(path))
+}
+
+fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+    let mut connection = open(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+    if connection.is_readonly(rusqlite::MAIN_DB)? {
+        return Err(read_only(path).into());
+    }
+    // Says whether this is a database of ours before anything is made beside it.
+    schema::check(&connection, path)?;
+    let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
+    let mut lock = FileLock::beside(&path, options.lock_timeout)?;
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if mode != "wal" {
+        lock.hold(|| use_wal(&connection, &path))?;
+    }
+    connection.pragma_update(
+        None,
+        "synchronous",
+        match options.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Normal => "NORMAL",
+        },
+    )?;
+    // On macOS a plain fsync does not reach the disk; elsewhere this means nothing.
+    connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    // Savepoints keep the pages they would restore in memory instead of a file.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    schema::prepare(&mut connection, &path, &mut lock)?;
+    if let Some(bytes) = options.max_size_bytes {
+        let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let pages = i64::try_from((bytes / u64::from(page)).max(1)).unwrap_or(i64::MAX);
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    Ok(Opened { connection, lock, path })
+}
+
+fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let message = format!("{}: its file system cannot share a write-ahead log; use a local disk", path.display());
+    Err(Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message)))
+}
+
+/// Opens a database that is there for reading.
+pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
+    // Not SQLITE_OPEN_READ_ONLY: whoever opens a log that a crash has left must be able to recover it.
+    let connection = open(path, OpenFlags::empty())?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -8_192)?;
+    Ok(connection)
+}
+
+fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // First of all: the statements that follow may already find the file locked.
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}
+
+/// Refuses a path of which SQLite would say no more than that it cannot open it.
+fn check_path(path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(Error::invalid(format!(
+            "the path '{}' is no file's; name one, or use the store 'memory:'",
+            path.display()
+        )));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let found = fs::metadata(folder).map_err(|e| io_error(folder, "the database's folder; make it first", e))?;
+    if found.permissions().readonly() {
+        return Err(read_only(folder));
+    }
+    // What is marked read-only stays as it is, even where the system would let root write to it.
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::invalid(format!("{} is a folder; name a file in it", path.display())))
+        }
+        Ok(found) if found.permissions().readonly() => Err(read_only(path)),
+        _ => Ok(()),
+    }
+}
+
+fn read_only(path: &Path) -> Error {
+    let message = format!("{} is read-only; allow writing, or name another file", path.display());
+    Error::new(ErrorKind::PermissionDenied, message)
+}

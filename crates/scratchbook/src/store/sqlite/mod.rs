@@ -1,0 +1,312 @@
+//! Everything in one SQLite file.
+//!
+//! One thread writes and commits together what has gathered; a few threads read, each on its own snapshot.
+//! Nothing here blocks the executor. Processes that write to the same file take turns by a lock beside it.
+
+mod artifact;
+mod backup;
+mod connection;
+mod error;
+mod lock;
+mod options;
+mod read;
+mod readers;
+mod schema;
+mod transaction;
+mod write;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+use super::closed;
+use super::commit::{prepare_event, prepare_session, prepare_state};
+use super::query::{EventQuery, ListQuery, StateQuery};
+use crate::environment::Environment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::session::{
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
+    Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
+};
+use crate::state::StateDelta;
+use error::Fallible;
+use readers::Read;
+use transaction::Tx;
+use write::{Appended, NewEvent, NewSession, TextChange};
+use writer::{Queued, Writer};
+
+pub use options::{SqliteOptions, Synchronous};
+
+/// Keeps sessions, state and artifacts in a SQLite file.
+///
+/// A write is acknowledged once it is on the disk. Writes that wait at the same time are committed together,
+/// each of them whole or not at all. Several processes may use one file, on a local disk; beside it stand
+/// `-wal` and `-shm`, which are SQLite's, and `-lock`, by which writers take turns.
+///
+/// Dropping the service finishes what was accepted, which blocks for as long as that takes;
+/// [`close`](SessionService::close) does not block. It works on any executor; but the wait for a place in a full
+/// queue has a bound only on tokio, whose timer it needs.
+///
+/// ```
+/// use scratchbook::{SessionService, SqliteOptions, SqliteSessionService};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("agents.db");
+/// let service = SqliteSessionService::open(&path, SqliteOptions::default()).await?;
+/// let session = service.create_session("my_app", "alice", Default::default()).await?;
+/// service.close().await?;
+///
+/// let service = SqliteSessionService::open(&path, SqliteOptions::default()).await?;
+/// assert!(service.get_session(session.key(), &Default::default()).await?.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct SqliteSessionService {
+    path: PathBuf,
+    environment: Arc<dyn Environment>,
+    queue_timeout: Duration,
+    /// `None` once closed. The threads end when the last copy of this is gone.
+    queues: Mutex<Option<Arc<Queues>>>,
+    running: watch::Receiver<()>,
+    writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Queues {
+    writes: mpsc::Sender<Queued>,
+    reads: std::sync::mpsc::Sender<Read>,
+}
+
+impl SqliteSessionService {
+    /// Opens a file, making it where it is missing, and brings its tables up to date.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where its folder is missing, `PermissionDenied` where file or folder is read-only,
+    /// `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's, and one
+    /// written by a newer scratchbook; `InvalidArgument` for `:memory:` and the empty path.
+    pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let (environment, queue_timeout) = (Arc::clone(&options.environment), options.queue_timeout);
+        let (running, watching) = watch::channel(());
+        let (opened, opening) = oneshot::channel();
+        let thread = thread::Builder::new().name("scratchbook-write".to_owned());
+        let name = path.clone();
+        let writer = thread.spawn(move || match start(&path, &options, running) {
+            Ok((writer, queues)) => {
+                let path = writer.path().to_owned();
+                // Where the opening was given up, the queues end here and the writer at once.
+                let _ = opened.send(Ok((path, queues)));
+                writer.run();
+            }
+            Err(error) => {
+                let _ = opened.send(Err(error));
+            }
+        });
+        let writer = writer.map_err(|e| lock::io_error(&name, "no thread to write it", e))?;
+        let (path, queues) = opening.await.map_err(|_| readers::unanswered())??;
+        Ok(Self {
+            path,
+            environment,
+            queue_timeout,
+            queues: Mutex::new(Some(Arc::new(queues))),
+            running: watching,
+            writer: Some(writer),
+        })
+    }
+
+    /// Opens the file that a URI names: `sqlite://PATH`, with `?synchronous=full|normal` and
+    /// `&lock_timeout_ms=N` if wanted. Everything up to the `?` is the path as it is, nothing decoded.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for another scheme, parameter or value; and as [`open`](Self::open).
+    pub async fn connect(uri: &str) -> Result<Self> {
+        let (path, options) = SqliteOptions::from_uri(uri)?;
+        Self::open(path, options).await
+    }
+
+    /// Copies the database, as it is at this moment, to a new file, while others go on reading and writing.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` where the destination is there already, `NotFound` where its folder is missing.
+    pub async fn backup(&self, destination: impl AsRef<Path>) -> Result<()> {
+        // Kept until the copy is made: closing waits for it.
+        let queues = self.queues()?;
+        let copied = backup::start(self.path.clone(), destination.as_ref().to_owned(), queues)?;
+        copied.await.map_err(|_| readers::unanswered())?
+    }
+
+    fn now(&self) -> f64 {
+        self.environment.now()
+    }
+
+    fn queues(&self) -> Result<Arc<Queues>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
+    }
+
+    /// Has something written, in a commit that has succeeded when this returns.
+    async fn write<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
+    ) -> Result<T> {
+        let (queued, answered) = Queued::new(bytes, work);
+        self.enqueue(queued).await?;
+        answered.await.map_err(|_| readers::unanswered())?
+    }
+
+    async fn enqueue(&self, queued: Queued) -> Result<()> {
+        let queues = self.queues()?;
+        match queues.writes.try_send(queued) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(readers::unanswered()),
+            Err(mpsc::error::TrySendError::Full(queued)) => {
+                let place = queues.writes.reserve();
+                let place = match tokio::runtime::Handle::try_current() {
+                    Ok(_) => tokio::time::timeout(self.queue_timeout, place).await,
+                    // Without tokio there is no timer.
+                    Err(_) => Ok(place.await),
+                };
+                let place = place.map_err(|_| self.full(queues.writes.max_capacity()))?;
+                place.map_err(|_| readers::unanswered())?.send(queued);
+                Ok(())
+            }
+        }
+    }
+
+    fn full(&self, capacity: usize) -> Error {
+        let seconds = self.queue_timeout.as_secs_f64();
+        let message = format!("{capacity} writes wait already, and none was done within {seconds} s; try again");
+        Error::new(ErrorKind::ResourceExhausted, message)
+    }
+
+    /// Has something read, on one snapshot.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
+    ) -> Result<T> {
+        let (read, answered) = readers::queue(work);
+        self.queues()?.reads.send(read).map_err(|_| readers::unanswered())?;
+        answered.await.map_err(|_| readers::unanswered())?
+    }
+}
+
+/// Opens everything; runs on the writer's thread.
+fn start(path: &Path, options: &SqliteOptions, running: watch::Sender<()>) -> Result<(Writer, Queues)> {
+    let opened = connection::open_writer(path, options)?;
+    let (writes, jobs) = mpsc::channel(options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS));
+    let (reads, waiting) = std::sync::mpsc::channel();
+    let waiting = Arc::new(Mutex::new(waiting));
+    let reader = |_| {
+        let connection = connection::open_reader(&opened.path).map_err(|e| e.into_error(&opened.path))?;
+        readers::spawn(connection, opened.path.clone(), Arc::clone(&waiting))
+    };
+    let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
+    Ok((Writer::new(opened, jobs, readers, running), Queues { writes, reads }))
+}
+
+impl Drop for SqliteSessionService {
+    fn drop(&mut self) {
+        drop(self.queues.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        // Without this wait the end of `main` would cut off what was accepted. Nobody else can be sending:
+        // whoever does holds a reference to the service.
+        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
+            tracing::error!("the writer of {} panicked", self.path.display());
+        }
+    }
+}
+
+#[async_trait]
+impl SessionService for SqliteSessionService {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
+        super::check_event_ids(&prepared.events)?;
+        let new = NewSession::new(prepared)?;
+        self.write(new.bytes(), move |tx| {
+            write::create(tx, &new)?;
+            let made = read::session(tx.connection(), &new.key, EventQuery::All, &StateQuery::All)?;
+            Ok(made.ok_or_else(|| Error::internal("a session vanished while it was made"))?)
+        })
+        .await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        let (key, events, state) = (key.clone(), EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        self.read(move |connection| read::session(connection, &key, events, &state)).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        check_id("app name", app_name)?;
+        let (app_name, query) = (app_name.to_owned(), ListQuery::new(config)?);
+        self.read(move |connection| read::list(connection, &app_name, &query)).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        let key = key.clone();
+        self.write(0, move |tx| write::delete_session(tx, &key)).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+        if event.is_partial() {
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let new = Arc::new(NewEvent::new(prepare_event(event, self.environment.as_ref())?)?);
+        let (shared, key) = (Arc::clone(&new), key.clone());
+        let appended = self.write(new.bytes(), move |tx| write::append(tx, &key, &shared)).await?;
+        Ok(match appended {
+            Appended::Replayed(event) => Committed::new(Arc::new(*event), Outcome::Replayed),
+            Appended::Stored(seq) => {
+                // The writer has dropped its share before it answered.
+                let mut event = match Arc::try_unwrap(new) {
+                    Ok(new) => new.prepared.event,
+                    Err(shared) => shared.prepared.event.clone(),
+                };
+                event.seq = Some(seq);
+                Committed::new(Arc::new(event), Outcome::Stored)
+            }
+        })
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        let owner = owner.clone();
+        self.read(move |connection| read::state(connection, &owner)).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
+        let changes = TextChange::all(&prepare_state(owner, delta)?)?;
+        check_id("author", author)?;
+        let (owner, author, now) = (owner.clone(), author.to_owned(), self.now());
+        let bytes = changes.iter().map(TextChange::bytes).sum();
+        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, now)).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        let owner = owner.clone();
+        self.read(move |connection| read::state_changes(connection, &owner, after, limit)).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        check_owner(app_name, user_id)?;
+        let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
+        self.write(0, move |tx| write::delete_user(tx, &app_name, &user_id)).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        drop(self.queues.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut running = self.running.clone();
+        // Ends with an error when the writer has dropped its side, the last thing it does.
+        while running.changed().await.is_ok() {}
+        Ok(())
+    }
+}

@@ -1,0 +1,293 @@
+//! What a read reads. Each runs inside one transaction, on one snapshot.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::{Failure, Fallible};
+use crate::error::Error;
+use crate::event::Event;
+use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
+use crate::state::{Scope, ScopeMap, StateMap};
+use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+
+const SESSION_STATE: &str = "SELECT key, value FROM session_states
+    WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
+const USER_STATE: &str =
+    "SELECT key, value FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL";
+const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
+
+/// A session, or the part of it that was asked for.
+pub(super) fn session(
+    connection: &Connection,
+    key: &SessionKey,
+    events: EventQuery,
+    state: &StateQuery,
+) -> Fallible<Option<Session>> {
+    let sql = "SELECT seq, update_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    let found =
+        connection.prepare_cached(sql)?.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional()?;
+    let Some((seq, micros)) = found else {
+        return Ok(None);
+    };
+    let state = StateMap::new(
+        values(connection, SESSION_STATE, &address, state, Scope::Session)?,
+        values(connection, USER_STATE, &address[..2], state, Scope::User)?,
+        values(connection, APP_STATE, &address[..1], state, Scope::App)?,
+    );
+    let events = self::events(connection, key, events)?;
+    Ok(Some(Session::new(key.clone(), state, events, seconds_of_micros(micros), seq)))
+}
+
+/// A page of sessions with their merged state.
+pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallible<ListSessionsResponse> {
+    let mut places = places(connection, app_name, query)?;
+    let more = places.len() > query.limit;
+    places.truncate(query.limit);
+    let token = places.last().filter(|_| more).map(|(last, _)| last.to_token());
+    let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App)?;
+    let mut users = HashMap::<String, ScopeMap>::new();
+    let mut sessions = Vec::with_capacity(places.len());
+    for (ListPosition { micros, user_id, session_id }, seq) in places {
+        let key = SessionKey::new(app_name, &user_id, &session_id)?;
+        let address = [app_name, &user_id, &session_id];
+        let user = match users.get(&user_id) {
+            Some(user) => user.clone(),
+            None => {
+                let user = values(connection, USER_STATE, &address[..2], &StateQuery::All, Scope::User)?;
+                users.insert(user_id.clone(), user.clone());
+                user
+            }
+        };
+        let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
+        let state = StateMap::new(own, user, app.clone());
+        sessions.push(Session::new(key, state, Events::default(), seconds_of_micros(micros), seq));
+    }
+    Ok(ListSessionsResponse::new(sessions, token))
+}
+
+/// One place more than the page has, which tells whether there is another page.
+fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallible<Vec<(ListPosition, u64)>> {
+    let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
+    let after = query.after.as_ref().unwrap_or(&start);
+    let sql = match query.user_id {
+        None => {
+            "SELECT update_time, user_id, id, seq FROM sessions
+             WHERE app_name = ?1 AND (update_time, user_id, id) > (?2, ?3, ?4)
+             ORDER BY update_time, user_id, id LIMIT ?5"
+        }
+        Some(_) => {
+            "SELECT update_time, user_id, id, seq FROM sessions
+             WHERE app_name = ?1 AND user_id = ?6 AND (update_time, user_id, id) > (?2, ?3, ?4)
+             ORDER BY update_time, id LIMIT ?5"
+        }
+    };
+    let limit = sql_limit(query.limit + 1);
+    let mut statement = connection.prepare_cached(sql)?;
+    let place = |row: &Row<'_>| {
+        let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
+        Ok((place, number(row, 3)?))
+    };
+    let page = params![app_name, after.micros, after.user_id, after.session_id, limit];
+    let rows = match &query.user_id {
+        None => statement.query_map(page, place)?,
+        Some(user) => {
+            statement.query_map(params![app_name, after.micros, after.user_id, after.session_id, limit, user], place)?
+        }
+    };
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// The state of a user or an app.
+pub(super) fn state(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
+    let app = owner.app_name();
+    let values = match owner.user_id() {
+        Some(user) => values(connection, USER_STATE, &[app, user], &StateQuery::All, Scope::User)?,
+        None => values(connection, APP_STATE, &[app], &StateQuery::All, Scope::App)?,
+    };
+    Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+}
+
+/// The log of a user's or an app's state.
+pub(super) fn state_changes(
+    connection: &Connection,
+    owner: &StateOwner,
+    after: u64,
+    limit: usize,
+) -> Fallible<Vec<StateChange>> {
+    let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+    let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+    let mut statement = connection.prepare_cached(
+        "SELECT position, key, version, value, session_user, session_id, seq, event_id, author, time FROM state_log
+         WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position > ?4 ORDER BY position, key LIMIT ?5",
+    )?;
+    let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(after), sql_limit(limit)])?;
+    let mut changes = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (position, name) = (number(row, 0)?, row.get::<_, String>(1)?);
+        let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
+        let value = match row.get_ref(3)? {
+            ValueRef::Null => None,
+            value => Some(decode(value, place)?),
+        };
+        let origin = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<String>>(5)?) {
+            (Some(user), Some(session)) => Some((SessionKey::new(app, &user, &session)?, number(row, 6)?)),
+            _ => None,
+        };
+        changes.push(StateChange {
+            position,
+            version: number(row, 2)?,
+            value,
+            origin,
+            event_id: row.get(7)?,
+            author: row.get(8)?,
+            time: row.get(9)?,
+            name,
+        });
+    }
+    Ok(changes)
+}
+
+/// A stored event and its hash.
+pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<(Event, Vec<u8>)> {
+    let mut statement = connection.prepare_cached(
+        "SELECT seq, event, hash FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4",
+    )?;
+    let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id(), id])?;
+    let row = rows.next()?.ok_or_else(|| Error::corrupted(format!("{key}: the event {id} is in an index alone")))?;
+    Ok((event(row, key)?, row.get(2)?))
+}
+
+fn events(connection: &Connection, key: &SessionKey, query: EventQuery) -> Fallible<Events> {
+    const ALL: usize = usize::MAX;
+    match query {
+        EventQuery::None => Ok(Events::default()),
+        EventQuery::All => ascending(connection, key, 0, ALL),
+        EventQuery::Last(count) => descending(connection, key, u64::MAX, count),
+        EventQuery::After(seq, limit) => ascending(connection, key, seq, limit),
+        EventQuery::Before(seq, limit) => descending(connection, key, seq, limit),
+        EventQuery::Since(seconds, count) => since(connection, key, seconds, count.unwrap_or(ALL)),
+    }
+}
+
+fn ascending(connection: &Connection, key: &SessionKey, after: u64, limit: usize) -> Fallible<Events> {
+    let sql = "SELECT seq, event FROM events
+        WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq > ?4 ORDER BY seq LIMIT ?5";
+    let page = params![key.app_name(), key.user_id(), key.session_id(), sql_number(after), sql_limit(limit)];
+    select(connection, key, sql, page).map(Events::from_iter)
+}
+
+fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usize) -> Fallible<Events> {
+    let sql = "SELECT seq, event FROM events
+        WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq < ?4 ORDER BY seq DESC LIMIT ?5";
+    let page = params![key.app_name(), key.user_id(), key.session_id(), sql_number(before), sql_limit(limit)];
+    Ok(select(connection, key, sql, page)?.into_iter().rev().collect())
+}
+
+/// Events from a time on, the last `count` of them in the store's order.
+fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Events> {
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    // Where all of the last `count` are recent, they are the answer; else the index finds those there are.
+    let mut last = connection.prepare_cached(
+        "SELECT timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3
+         ORDER BY seq DESC LIMIT ?4",
+    )?;
+    let mut rows = last.query(params![app, user, session, sql_limit(count)])?;
+    let mut all_recent = true;
+    while let Some(row) = rows.next()? {
+        all_recent = row.get::<_, f64>(0)? >= seconds;
+        if !all_recent {
+            break;
+        }
+    }
+    if all_recent {
+        return descending(connection, key, u64::MAX, count);
+    }
+    let sql = "SELECT seq, event FROM events WHERE position IN (
+            SELECT position FROM events INDEXED BY events_by_time
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND timestamp >= ?4
+            ORDER BY seq DESC LIMIT ?5
+        )
+        ORDER BY seq";
+    select(connection, key, sql, params![app, user, session, seconds, sql_limit(count)]).map(Events::from_iter)
+}
+
+fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Params) -> Fallible<Vec<Arc<Event>>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        events.push(Arc::new(event(row, key)?));
+    }
+    Ok(events)
+}
+
+/// An event from its number and its text, the first two columns of a row.
+fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
+    let seq = number(row, 0)?;
+    let mut event: Event = decode(row.get_ref(1)?, || format!("the event {seq} of {key}"))?;
+    event.seq = Some(seq);
+    Ok(event)
+}
+
+/// The values of one scope; `owner` is app, user and session, as far as the scope has them.
+fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery, scope: Scope) -> Fallible<ScopeMap> {
+    let mut values = ScopeMap::new();
+    let mut insert = |row: &Row<'_>| -> Fallible<()> {
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        let place = || format!("the value of key '{}' of {}", scope.key(name), owner.join("/"));
+        values.insert(Arc::from(name), Arc::new(decode(row.get_ref(1)?, place)?));
+        Ok(())
+    };
+    match query.names(scope) {
+        None => {
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(rusqlite::params_from_iter(owner))?;
+            while let Some(row) = rows.next()? {
+                insert(row)?;
+            }
+        }
+        Some(names) => {
+            let mut statement = connection.prepare_cached(&format!("{sql} AND key = ?{}", owner.len() + 1))?;
+            for name in names {
+                let mut rows =
+                    statement.query(rusqlite::params_from_iter(owner.iter().copied().chain([name.as_str()])))?;
+                while let Some(row) = rows.next()? {
+                    insert(row)?;
+                }
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Reads JSON text of ours; what cannot be read is named, never skipped.
+pub(super) fn decode<T: DeserializeOwned>(text: ValueRef<'_>, place: impl Fn() -> String) -> Fallible<T> {
+    let corrupted = || Error::corrupted(format!("{} cannot be read: the row is damaged", place()));
+    let text = text.as_str().map_err(|e| Failure::Ours(corrupted().with_source(e)))?;
+    // Its line and column are kept; serde_json's message could quote a value, so it is not.
+    serde_json::from_str(text).map_err(|e| {
+        let place = format!("line {}, column {}", e.line(), e.column());
+        Failure::Ours(corrupted().with_source(Error::corrupted(format!("malformed JSON at {place}"))))
+    })
+}
+
+/// A column that is never negative.
+pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+/// A count for LIMIT, where a negative one would mean all.
+fn sql_limit(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(super) fn sql_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

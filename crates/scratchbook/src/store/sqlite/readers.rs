@@ -1,0 +1,74 @@
+//! The threads that read: each with a connection of its own, each read on one snapshot.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::error::Fallible;
+use super::lock::io_error;
+use super::transaction::rollback;
+use crate::error::{Error, Result};
+
+/// A read that waits for a thread.
+pub(super) type Read = Box<dyn FnOnce(&Connection, &PathBuf) + Send>;
+
+/// The end of the queue that the readers share.
+pub(super) type Reads = Arc<Mutex<mpsc::Receiver<Read>>>;
+
+/// A read, and its answer to come.
+pub(super) fn queue<T, W>(work: W) -> (Read, oneshot::Receiver<Result<T>>)
+where
+    T: Send + 'static,
+    W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    let read: Read = Box::new(move |connection, path| {
+        // Whoever asked may have gone.
+        if !answer.is_closed() {
+            let result = snapshot(connection, work).map_err(|e| e.into_error(path));
+            let _ = answer.send(result);
+        }
+    });
+    (read, answered)
+}
+
+/// Starts a reader; it ends when nobody can send any more.
+pub(super) fn spawn(connection: Connection, path: PathBuf, reads: Reads) -> Result<JoinHandle<()>> {
+    let name = path.clone();
+    let reader = thread::Builder::new().name("scratchbook-read".to_owned());
+    let spawned = reader.spawn(move || {
+        loop {
+            let next = reads.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(read) = next else {
+                return;
+            };
+            // The answer's sender is dropped by the panic, which says it all to whoever waits.
+            if catch_unwind(AssertUnwindSafe(|| read(&connection, &path))).is_err() {
+                rollback(&connection);
+            }
+        }
+    });
+    spawned.map_err(|e| io_error(&name, "no thread to read it", e))
+}
+
+/// Reads on one snapshot, which is given up at once: a reader that stays keeps the log growing.
+fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Fallible<T>) -> Fallible<T> {
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let result = work(connection);
+    match connection.prepare_cached("COMMIT").and_then(|mut end| end.execute([])) {
+        Ok(_) => result,
+        Err(error) => {
+            rollback(connection);
+            result.and(Err(error.into()))
+        }
+    }
+}
+
+/// The error where a thread has gone without an answer.
+pub(super) fn unanswered() -> Error {
+    Error::internal("the store's thread ended without an answer; this is a defect")
+}

@@ -1,0 +1,91 @@
+//! Whose database this is, and bringing its tables up to date.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::error::{Failure, Fallible};
+use super::lock::FileLock;
+use crate::error::{Error, ErrorKind};
+
+// What the macro writes has its own style.
+#[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+mod embedded {
+    refinery::embed_migrations!("src/store/sqlite/migrations");
+}
+
+/// Marks a database as ours: "sbk1" in the file's header.
+const APPLICATION_ID: i32 = 0x7362_6b31;
+const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
+
+/// Refuses a file that is not a database of ours.
+pub(super) fn check(connection: &Connection, path: &Path) -> Fallible<()> {
+    state(connection, path).map(|_| ())
+}
+
+enum State {
+    Empty,
+    Version(i32),
+}
+
+/// Makes or migrates the tables; refuses what is not ours or is newer than we are.
+///
+/// Several processes may come here at once, so what was seen without the lock is looked at again with it.
+pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
+    let runner = embedded::migrations::runner();
+    let newest = runner.get_migrations().iter().map(|m| m.version()).max().unwrap_or_default();
+    if is_current(connection, path, newest)? {
+        return Ok(());
+    }
+    lock.hold(|| migrate(connection, path, runner, newest))
+}
+
+fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, newest: i32) -> Fallible<()> {
+    if is_current(connection, path, newest)? {
+        return Ok(());
+    }
+    // Before the first table, so that a file left here by a crash is known as ours.
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    let mut runner = runner.set_grouped(true);
+    runner.set_migration_table_name(MIGRATIONS_TABLE);
+    runner.run(connection).map_err(|e| {
+        let message = format!("{}: the tables cannot be brought up to version {newest}", path.display());
+        Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message).with_source(e))
+    })?;
+    tracing::debug!(version = newest, "migrated the database");
+    Ok(())
+}
+
+fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
+    match state(connection, path)? {
+        State::Empty => Ok(false),
+        State::Version(version) if version <= newest => Ok(version == newest),
+        State::Version(version) => {
+            let path = path.display();
+            Err(refused(format!(
+                "{path}: its tables have version {version}, this build knows up to {newest}; use a newer scratchbook"
+            )))
+        }
+    }
+}
+
+fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+    let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if id != APPLICATION_ID && (id != 0 || tables != 0) {
+        return Err(refused(format!(
+            "{}: a SQLite database, but not a scratchbook database; name another",
+            path.display()
+        )));
+    }
+    let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {
+        return Ok(State::Empty);
+    }
+    let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
+    Ok(State::Version(connection.query_row(&version, [], |row| row.get(0))?))
+}
+
+fn refused(message: String) -> Failure {
+    Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message))
+}

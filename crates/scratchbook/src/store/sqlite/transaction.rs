@@ -1,0 +1,92 @@
+//! One write transaction, in which several jobs run, each with a savepoint of its own.
+
+use std::cell::Cell;
+
+use rusqlite::{CachedStatement, Connection, Params};
+
+use super::error::Fallible;
+
+/// A transaction that writes.
+#[derive(Debug)]
+pub(super) struct Tx<'c> {
+    connection: &'c Connection,
+    /// The last feed position given out; read when the first is wanted, written once at the end.
+    position: Cell<Option<i64>>,
+}
+
+impl<'c> Tx<'c> {
+    pub(super) fn begin(connection: &'c Connection) -> Fallible<Self> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self { connection, position: Cell::new(None) })
+    }
+
+    pub(super) fn commit(self) -> Fallible<()> {
+        if let Some(position) = self.position.get() {
+            self.execute("UPDATE feed SET position = ?1", [position])?;
+        }
+        self.execute("COMMIT", [])?;
+        Ok(())
+    }
+
+    /// Whether SQLite has rolled everything back by itself, as it may on a full disk, an I/O error or without
+    /// memory.
+    pub(super) fn is_lost(&self) -> bool {
+        self.connection.is_autocommit()
+    }
+
+    /// Does something that leaves no trace when it fails.
+    ///
+    /// Where the trace cannot be removed, the transaction must not be committed: it [is lost](Self::is_lost).
+    pub(super) fn savepoint(&self, work: impl FnOnce() -> Fallible<()>) -> Fallible<()> {
+        let position = self.position.get();
+        self.execute("SAVEPOINT job", [])?;
+        let done = work();
+        let end = if done.is_ok() {
+            self.execute("RELEASE job", [])
+        } else if self.is_lost() {
+            return done;
+        } else {
+            self.position.set(position);
+            self.execute("ROLLBACK TO job", []).and_then(|_| self.execute("RELEASE job", []))
+        };
+        if end.is_err() {
+            rollback(self.connection);
+        }
+        done.and(end.map(|_| ()))
+    }
+
+    /// The next position in the feed of everything committed.
+    pub(super) fn next_position(&self) -> Fallible<i64> {
+        let last = match self.position.get() {
+            Some(last) => last,
+            None => self.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?,
+        };
+        self.position.set(Some(last + 1));
+        Ok(last + 1)
+    }
+
+    /// Runs a statement and says how many rows it changed.
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> Fallible<usize> {
+        Ok(self.prepare(sql)?.execute(params)?)
+    }
+
+    /// A statement, compiled once a connection.
+    pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
+        Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// For reads that see what this transaction has written.
+    pub(super) fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+}
+
+/// Ends a transaction without its changes, if there still is one.
+pub(super) fn rollback(connection: &Connection) {
+    if connection.is_autocommit() {
+        return;
+    }
+    if let Err(error) = connection.execute_batch("ROLLBACK") {
+        tracing::error!(%error, "a transaction could not be rolled back");
+    }
+}

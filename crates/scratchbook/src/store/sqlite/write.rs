@@ -1,0 +1,286 @@
+//! What a write writes, as statements. Each runs inside a transaction that its caller commits.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::error::Fallible;
+use super::read;
+use super::transaction::Tx;
+use crate::error::Result;
+use crate::event::Event;
+use crate::session::{SessionKey, StateOwner, no_session, seconds_of_micros};
+use crate::state::Scope;
+use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay, to_text};
+use crate::store::taken;
+
+/// What an append did.
+#[derive(Debug)]
+pub(super) enum Appended {
+    /// The event has this number now.
+    Stored(u64),
+    /// It was there already, like this.
+    Replayed(Box<Event>),
+}
+
+/// A change to a key with its value as text, which is made before the writer has to wait for it.
+#[derive(Debug)]
+pub(super) struct TextChange {
+    scope: Scope,
+    name: String,
+    value: Option<String>,
+}
+
+impl TextChange {
+    pub(super) fn all(changes: &[KeyChange]) -> Result<Vec<Self>> {
+        let text =
+            |change: &KeyChange| Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? });
+        changes.iter().map(text).collect()
+    }
+
+    /// About how much is written.
+    pub(super) fn bytes(&self) -> usize {
+        self.name.len() + self.value.as_ref().map_or(0, String::len)
+    }
+}
+
+/// An event that is ready to be written.
+#[derive(Debug)]
+pub(super) struct NewEvent {
+    pub(super) prepared: Prepared,
+    changes: Vec<TextChange>,
+}
+
+impl NewEvent {
+    pub(super) fn new(prepared: Prepared) -> Result<Self> {
+        let changes = TextChange::all(&prepared.changes)?;
+        Ok(Self { prepared, changes })
+    }
+
+    /// About how much is written.
+    pub(super) fn bytes(&self) -> usize {
+        self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
+    }
+}
+
+/// A session that is ready to be written.
+#[derive(Debug)]
+pub(super) struct NewSession {
+    pub(super) key: SessionKey,
+    /// The state it begins with, as one object and key by key.
+    initial: Option<String>,
+    own: Vec<TextChange>,
+    shared: Vec<TextChange>,
+    created: i64,
+    events: Vec<NewEvent>,
+}
+
+impl NewSession {
+    pub(super) fn new(prepared: PreparedSession) -> Result<Self> {
+        let PreparedSession { key, initial, shared, created, events } = prepared;
+        let own = initial.iter().map(|(name, value)| {
+            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(to_text(value)?) })
+        });
+        Ok(Self {
+            key,
+            own: own.collect::<Result<_>>()?,
+            initial: (!initial.is_empty()).then(|| to_text(&initial)).transpose()?,
+            shared: TextChange::all(&shared)?,
+            created,
+            events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
+        })
+    }
+
+    /// About how much is written.
+    pub(super) fn bytes(&self) -> usize {
+        self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
+    }
+}
+
+/// Who made a change to a user's or an app's key.
+#[derive(Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) position: i64,
+    pub(super) session: Option<(&'a SessionKey, i64)>,
+    pub(super) event_id: &'a str,
+    pub(super) author: &'a str,
+    pub(super) time: f64,
+}
+
+/// Appends an event to a session that must be there.
+pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<Appended> {
+    let Prepared { event, text, hash, micros, .. } = &new.prepared;
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    let last: Option<i64> = tx.prepare(sql)?.query_row([app, user, session], |row| row.get(0)).optional()?;
+    let seq = last.ok_or_else(|| no_session(key))? + 1;
+    let position = tx.next_position()?;
+    let time = event.timestamp.unwrap_or_default();
+    let inserted = tx.execute(
+        "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
+             event)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+         ON CONFLICT (app_name, user_id, session_id, id) DO NOTHING",
+        params![position, app, user, session, seq, event.id, hash, event.invocation_id, event.author, time, text],
+    )?;
+    if inserted == 0 {
+        let (stored, stored_hash) = read::event_with_hash(tx.connection(), key, &event.id)?;
+        replay(&new.prepared, &stored_hash)?;
+        return Ok(Appended::Replayed(Box::new(stored)));
+    }
+    tx.execute(
+        "UPDATE sessions SET seq = ?4, update_time = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+        params![app, user, session, seq, micros],
+    )?;
+    let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
+    for change in &new.changes {
+        match change.scope {
+            Scope::Session => write_own(tx, key, seq, change)?,
+            Scope::User => write_user(tx, app, user, change, &origin)?,
+            Scope::App => write_app(tx, app, change, &origin)?,
+            Scope::Temp => {}
+        }
+    }
+    Ok(Appended::Stored(seq.unsigned_abs()))
+}
+
+/// Makes a session with all it begins with.
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
+    let key = &new.key;
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let position = tx.next_position()?;
+    let inserted = tx.execute(
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5)
+         ON CONFLICT DO NOTHING",
+        params![app, user, session, new.created, position],
+    )?;
+    if inserted == 0 {
+        return Err(taken(key).into());
+    }
+    if let Some(initial) = &new.initial {
+        let sql = "INSERT INTO initial_states (app_name, user_id, session_id, state) VALUES (?1, ?2, ?3, ?4)";
+        tx.execute(sql, [app, user, session, initial])?;
+    }
+    for change in &new.own {
+        write_own(tx, key, 0, change)?;
+    }
+    let time = seconds_of_micros(new.created);
+    let origin = Origin { position, session: Some((key, 0)), event_id: "", author: "user", time };
+    for change in &new.shared {
+        match change.scope {
+            Scope::User => write_user(tx, app, user, change, &origin)?,
+            _ => write_app(tx, app, change, &origin)?,
+        }
+    }
+    for event in &new.events {
+        append(tx, key, event)?;
+    }
+    Ok(())
+}
+
+/// Changes a user's or an app's keys outside of any session.
+pub(super) fn put_state(
+    tx: &Tx<'_>,
+    owner: &StateOwner,
+    changes: &[TextChange],
+    author: &str,
+    time: f64,
+) -> Fallible<()> {
+    let origin = Origin { position: tx.next_position()?, session: None, event_id: "", author, time };
+    for change in changes {
+        match owner.user_id() {
+            Some(user) => write_user(tx, owner.app_name(), user, change, &origin)?,
+            None => write_app(tx, owner.app_name(), change, &origin)?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes a session and what is its own.
+pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    if tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3", address)? == 0 {
+        return Ok(());
+    }
+    for table in ["initial_states", "session_states", "events", "artifacts"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
+        tx.execute(&sql, address)?;
+    }
+    Ok(())
+}
+
+/// Removes a user from an app, and the user's name from the app's log.
+pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallible<()> {
+    for table in ["sessions", "initial_states", "session_states", "user_states", "events", "artifacts"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
+        tx.execute(&sql, [app_name, user_id])?;
+    }
+    tx.execute("DELETE FROM state_log WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2", [app_name, user_id])?;
+    tx.execute(
+        "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
+         WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
+        [app_name, user_id],
+    )?;
+    Ok(())
+}
+
+fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
+    tx.execute(
+        "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
+        params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq],
+    )?;
+    Ok(())
+}
+
+fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
+    let mut upsert = tx.prepare(
+        "INSERT INTO user_states (app_name, user_id, key, value, version) VALUES (?1, ?2, ?3, ?4, 1)
+         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1
+         RETURNING version",
+    )?;
+    let version = upsert.query_row(params![app, user, change.name, change.value], |row| row.get(0))?;
+    log(tx, app, Some(user), change, version, origin)
+}
+
+fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
+    let mut upsert = tx.prepare(
+        "INSERT INTO app_states (app_name, key, value, version) VALUES (?1, ?2, ?3, 1)
+         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1
+         RETURNING version",
+    )?;
+    let version = upsert.query_row(params![app, change.name, change.value], |row| row.get(0))?;
+    log(tx, app, None, change, version, origin)
+}
+
+fn log(
+    tx: &Tx<'_>,
+    app: &str,
+    user: Option<&str>,
+    change: &TextChange,
+    version: i64,
+    origin: &Origin<'_>,
+) -> Fallible<()> {
+    let scope = if user.is_some() { Scope::User } else { Scope::App };
+    let (session, seq) = origin.session.unzip();
+    tx.execute(
+        "INSERT INTO state_log (app_name, scope, user_id, position, key, version, value, session_user, session_id, seq,
+             event_id, author, time)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![
+            app,
+            scope.as_str(),
+            user.unwrap_or_default(),
+            origin.position,
+            change.name,
+            version,
+            change.value,
+            session.map(SessionKey::user_id),
+            session.map(SessionKey::session_id),
+            seq,
+            origin.event_id,
+            origin.author,
+            origin.time,
+        ],
+    )?;
+    Ok(())
+}

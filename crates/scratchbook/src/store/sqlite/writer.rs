@@ -1,0 +1,244 @@
+//! The one thread that writes: it commits together what has gathered while it was busy.
+
+use std::ffi::OsString;
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connection::{BUSY_TIMEOUT, Opened};
+use super::error::{Failure, Fallible};
+use super::lock::FileLock;
+use super::transaction::{Tx, rollback};
+use crate::error::{Error, Result};
+
+/// How much is committed together at most: a bound on how long the first waits for the last, and on how long
+/// other processes wait.
+const GROUP_JOBS: usize = 256;
+const GROUP_BYTES: usize = 16 << 20;
+
+/// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
+const LARGE_WAL: u64 = 64 << 20;
+
+/// Something that writes. It may run more than once, when a commit fails; only the last run counts.
+pub(super) trait Job: Send {
+    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()>;
+
+    /// Tells whoever waits; with `Ok` only after the commit.
+    fn answer(self: Box<Self>, outcome: Result<()>);
+}
+
+/// A job that waits for its turn.
+pub(super) struct Queued {
+    pub(super) job: Box<dyn Job>,
+    pub(super) bytes: usize,
+    since: Instant,
+}
+
+impl Queued {
+    /// A job of about so many bytes, and its answer to come.
+    pub(super) fn new<T, W>(bytes: usize, work: W) -> (Self, oneshot::Receiver<Result<T>>)
+    where
+        T: Send + 'static,
+        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job = Box::new(Work { work, value: None, answer });
+        (Self { job, bytes, since: Instant::now() }, answered)
+    }
+}
+
+struct Work<T, W> {
+    work: W,
+    value: Option<T>,
+    answer: oneshot::Sender<Result<T>>,
+}
+
+impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
+    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
+        self.value = Some((self.work)(tx)?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<()>) {
+        let Self { work, value, answer } = *self;
+        // First, so that whoever waits is the last owner of what both share.
+        drop(work);
+        let result = outcome.and_then(|()| value.ok_or_else(|| Error::internal("a job without its result")));
+        // Nobody may be waiting any more; the work is done all the same.
+        let _ = answer.send(result);
+    }
+}
+
+/// The thread's belongings.
+pub(super) struct Writer {
+    connection: Connection,
+    lock: FileLock,
+    path: PathBuf,
+    wal: PathBuf,
+    large_wal: u64,
+    jobs: mpsc::Receiver<Queued>,
+    readers: Vec<JoinHandle<()>>,
+    /// Dropped when everything is closed.
+    _running: watch::Sender<()>,
+}
+
+struct Done {
+    queued: Queued,
+    outcome: Fallible<()>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        opened: Opened,
+        jobs: mpsc::Receiver<Queued>,
+        readers: Vec<JoinHandle<()>>,
+        running: watch::Sender<()>,
+    ) -> Self {
+        let Opened { connection, lock, path } = opened;
+        let mut wal = OsString::from(&path);
+        wal.push("-wal");
+        Self { connection, lock, path, wal: wal.into(), large_wal: LARGE_WAL, jobs, readers, _running: running }
+    }
+
+    /// The file's real name.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Works until nobody can send any more and everything sent is done.
+    pub(super) fn run(mut self) {
+        while let Some(first) = self.jobs.blocking_recv() {
+            let started = Instant::now();
+            let group = self.locked_group(first);
+            let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
+            for Done { queued, outcome } in group {
+                queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+            }
+            tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
+            self.cut_large_wal();
+        }
+        self.finish();
+    }
+
+    fn locked_group(&mut self, first: Queued) -> Vec<Done> {
+        if let Err(error) = self.lock.acquire(first.since) {
+            return vec![Done { queued: first, outcome: Err(error.into()) }];
+        }
+        let group = self.group(first);
+        self.lock.release();
+        group
+    }
+
+    /// Runs jobs in one transaction, those included that arrive meanwhile.
+    fn group(&mut self, first: Queued) -> Vec<Done> {
+        let mut group = Vec::new();
+        let tx = match Tx::begin(&self.connection) {
+            Ok(tx) => tx,
+            Err(error) => return vec![Done { queued: first, outcome: Err(error) }],
+        };
+        let mut bytes = 0;
+        let mut next = Some(first);
+        while let Some(mut queued) = next.take() {
+            bytes += queued.bytes;
+            // The first needs no savepoint: if it fails, there is nothing else to keep.
+            let outcome = match group.is_empty() {
+                true => run(&mut queued, &tx),
+                false => tx.savepoint(|| run(&mut queued, &tx)),
+            };
+            let alone_failed = group.is_empty() && outcome.is_err();
+            group.push(Done { queued, outcome });
+            if tx.is_lost() {
+                return self.one_by_one(group);
+            }
+            if alone_failed {
+                rollback(&self.connection);
+                return group;
+            }
+            if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
+                next = self.jobs.try_recv().ok();
+            }
+        }
+        match tx.commit() {
+            Ok(()) => group,
+            Err(_) => self.one_by_one(group),
+        }
+    }
+
+    /// Does each job again in a transaction of its own, after all were lost for the sake of one, so that only
+    /// that one fails.
+    fn one_by_one(&self, group: Vec<Done>) -> Vec<Done> {
+        rollback(&self.connection);
+        tracing::debug!(jobs = group.len(), "a group was rolled back; its jobs go one by one");
+        let again = group.into_iter().map(|Done { mut queued, .. }| {
+            let outcome = self.alone(&mut queued);
+            Done { queued, outcome }
+        });
+        again.collect()
+    }
+
+    fn alone(&self, queued: &mut Queued) -> Fallible<()> {
+        let tx = Tx::begin(&self.connection)?;
+        let outcome = run(queued, &tx).and_then(|()| match tx.is_lost() {
+            false => tx.commit(),
+            true => Err(Error::internal("SQLite rolled back without an error").into()),
+        });
+        if outcome.is_err() {
+            rollback(&self.connection);
+        }
+        outcome
+    }
+
+    fn cut_large_wal(&mut self) {
+        if self.wal_size() < self.large_wal || self.lock.acquire(Instant::now()).is_err() {
+            return;
+        }
+        self.checkpoint();
+        self.lock.release();
+        // Where a reader was in the way, not again before each group.
+        self.large_wal = self.wal_size() + LARGE_WAL;
+    }
+
+    fn wal_size(&self) -> u64 {
+        fs::metadata(&self.wal).map_or(0, |found| found.len())
+    }
+
+    /// Moves the log into the database. Nothing is lost where it fails: the log stays.
+    fn checkpoint(&self) {
+        let checkpoint = || {
+            // The writes that wait behind this are worth more than a short log.
+            self.connection.busy_timeout(Duration::from_millis(50))?;
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+        };
+        let done = checkpoint();
+        let restored = self.connection.busy_timeout(BUSY_TIMEOUT);
+        if let Err(error) = done.and(restored) {
+            tracing::debug!(%error, "the log could not be checkpointed");
+        }
+    }
+
+    fn finish(mut self) {
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has nothing left to finish.
+            let _ = reader.join();
+        }
+        // Where others are writing, they will do it.
+        if self.lock.try_acquire().unwrap_or_default() {
+            self.checkpoint();
+            self.lock.release();
+        }
+        if let Err((_, error)) = self.connection.close() {
+            tracing::debug!(%error, "the database could not be closed");
+        }
+    }
+}
+
+/// Runs a job; its panic is its own error and nobody else's.
+fn run(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+    catch_unwind(AssertUnwindSafe(|| queued.job.run(tx)))
+        .unwrap_or_else(|_| Err(Failure::Ours(Error::internal("a write panicked; nothing of it was stored"))))
+}

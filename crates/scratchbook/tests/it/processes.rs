@@ -1,0 +1,114 @@
+//! Several processes write to one file.
+
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::database::{self, Database};
+
+const PROCESSES: usize = 4;
+const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
+
+#[tokio::test]
+async fn eight_writers_in_four_processes_keep_all_of_a_hundred_keys() {
+    let database = Database::new();
+    let service = database.open().await;
+    let session = database::create(&service, "shared", json!({})).await;
+    let children = start(|| database.child("processes::a_child_writes_its_keys"));
+    for child in children {
+        finish(child);
+    }
+    let session = database::get(&service, session.key()).await.unwrap();
+    let kept = (0..100).filter(|n| session.state().get(&format!("key_{n}")) == Some(&json!(n))).count();
+    assert_eq!(kept, 100);
+    assert_eq!(session.events().len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_writes_its_keys() {
+    let Some((path, process)) = database::of_parent().zip(writer()) else {
+        return;
+    };
+    let service = Arc::new(database::open_path(&path).await);
+    let writers = [process, process + PROCESSES].map(|writer| {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            for n in (0..100).filter(|n| n % (2 * PROCESSES) == writer) {
+                let event = database::setting(&format!("key_{n}"), n);
+                database::append(&service, &database::key("shared"), event).await.unwrap();
+            }
+        })
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+}
+
+/// `SCRATCHBOOK_SATURATED_SECONDS` says how long.
+#[tokio::test]
+async fn four_saturated_processes_wait_less_than_a_second_for_each_other() {
+    let database = Database::new();
+    let service = database.open().await;
+    database::create(&service, "shared", json!({})).await;
+    let children = start(|| database.child("processes::a_child_saturates_the_file"));
+    let reports = children.into_iter().map(finish);
+    let (mut slowest, mut total) = (0, 0);
+    for report in reports.collect::<Vec<_>>() {
+        let line = report.lines().find_map(|line| line.strip_prefix("slowest ")).unwrap();
+        let (micros, count) = line.split_once(" of ").unwrap();
+        slowest = slowest.max(micros.parse().unwrap());
+        total += count.parse::<u64>().unwrap();
+    }
+    println!("{total} appends, the slowest took {slowest} microseconds");
+    assert!(slowest < 1_000_000, "an append took {slowest} microseconds");
+    let session = database::get(&service, &database::key("shared")).await.unwrap();
+    assert_eq!(session.seq(), total);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_saturates_the_file() {
+    let Some((path, process)) = database::of_parent().zip(writer()) else {
+        return;
+    };
+    let end = Instant::now() + Duration::from_secs(database::number_from_env("SCRATCHBOOK_SATURATED_SECONDS", 2));
+    let service = Arc::new(database::open_path(&path).await);
+    let writers = (0..16).map(|writer| {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            let (mut slowest, mut count) = (Duration::ZERO, 0);
+            while Instant::now() < end {
+                let started = Instant::now();
+                let event = database::setting(&format!("app:{process}_{writer}"), count);
+                database::append(&service, &database::key("shared"), event).await.unwrap();
+                slowest = slowest.max(started.elapsed());
+                count += 1;
+            }
+            (slowest, count)
+        })
+    });
+    let (mut slowest, mut total) = (Duration::ZERO, 0);
+    for writer in writers.collect::<Vec<_>>() {
+        let (time, count) = writer.await.unwrap();
+        slowest = slowest.max(time);
+        total += count;
+    }
+    println!("\nslowest {} of {total}", slowest.as_micros());
+}
+
+fn start(child: impl Fn() -> Command) -> Vec<Child> {
+    (0..PROCESSES).map(|process| child().env(WRITER, process.to_string()).spawn().unwrap()).collect()
+}
+
+/// Waits for a child, which must succeed, and gives what it printed.
+fn finish(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}");
+    printed
+}
+
+fn writer() -> Option<usize> {
+    std::env::var(WRITER).ok().map(|number| number.parse().unwrap())
+}
