@@ -13,7 +13,7 @@ use crate::failure::EXIT_CODES;
 /// Plays the demo, and looks at and changes the sessions and the state in a database. Everything is addressed in
 /// full: a session by --app, --user and --session, a user by --app and --user, an app by --app.
 #[derive(Debug, Parser)]
-#[command(version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

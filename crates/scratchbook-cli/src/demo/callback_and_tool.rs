@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use scratchbook::{CallbackContext, FunctionTool, LlmAgent, LlmResponse, Result, ScriptedLlm, ToolContext};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stage::Stage;
 use crate::failure::Failure;
