@@ -1,1 +1,78 @@
-fn main() {}
+//! The command `scratchbook`: plays the demo, and looks at and changes what is in a database.
+
+mod args;
+mod backup;
+mod database;
+mod demo;
+mod failure;
+mod output;
+mod sessions;
+mod show;
+mod state;
+mod users;
+
+use std::process::{self, ExitCode};
+
+use clap::Parser;
+
+use args::{Cli, Command, SessionsCommand, StateCommand, UsersCommand};
+use database::Database;
+use failure::{Failure, report};
+use output::Output;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = tokio::select! {
+        outcome = run(cli) => outcome,
+        // What was being written is committed whole or not at all, so that nothing has to be tidied up here.
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            // Not a return from main: that would wait for a thread that may still be reading the terminal.
+            process::exit(failure.exit_code().into())
+        }
+    }
+}
+
+async fn run(cli: Cli) -> Result<(), Failure> {
+    let mut out = Output::new(cli.global.json);
+    let global = &cli.global;
+    match cli.command {
+        Command::Demo(args) => {
+            if args.list {
+                return demo::list(&mut out);
+            }
+            let database = Database::open_or_create(global, "memory:").await?;
+            Box::pin(demo::play(&database, &args.scenarios, &mut out)).await?;
+            database.close().await
+        }
+        Command::Sessions { command } => {
+            let database = Database::open(global).await?;
+            match command {
+                SessionsCommand::List(args) => sessions::list(&database, args, &mut out).await?,
+                SessionsCommand::Show(args) => sessions::show(&database, args, &mut out).await?,
+                SessionsCommand::Delete(args) => sessions::delete(&database, args, &mut out).await?,
+            }
+            database.close().await
+        }
+        Command::State { command } => {
+            let database = Database::open(global).await?;
+            match command {
+                StateCommand::Get(args) => state::get(&database, args, &mut out).await?,
+                StateCommand::Set(args) => state::set(&database, args, &mut out).await?,
+                StateCommand::Unset(args) => state::unset(&database, args, &mut out).await?,
+            }
+            database.close().await
+        }
+        Command::Users { command: UsersCommand::Erase(args) } => {
+            let database = Database::open(global).await?;
+            users::erase(&database, args, &mut out).await?;
+            database.close().await
+        }
+        Command::Backup(args) => backup::backup(global, args, &mut out).await,
+    }
+}

@@ -259,6 +259,7 @@ impl SessionService for SqliteSessionService {
 
     async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
+            drop(self.queues()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let new = Arc::new(NewEvent::new(prepare_event(event, self.environment.as_ref())?)?);

@@ -124,12 +124,16 @@ pub(super) fn state_changes(
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let mut statement = connection.prepare_cached(
         "SELECT position, key, version, value, session_user, session_id, seq, event_id, author, time FROM state_log
-         WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position > ?4 ORDER BY position, key LIMIT ?5",
+         WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position > ?4 ORDER BY position, key",
     )?;
-    let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(after), sql_limit(limit)])?;
-    let mut changes = Vec::new();
+    let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(after)])?;
+    let mut changes: Vec<StateChange> = Vec::new();
     while let Some(row) = rows.next()? {
         let (position, name) = (number(row, 0)?, row.get::<_, String>(1)?);
+        // A page ends between two commits, never inside one.
+        if changes.len() >= limit && changes.last().is_none_or(|last| last.position != position) {
+            break;
+        }
         let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
         let value = match row.get_ref(3)? {
             ValueRef::Null => None,

@@ -1,0 +1,235 @@
+//! What can be written on the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::demo::Scenario;
+use crate::failure::EXIT_CODES;
+
+/// Durable sessions and scoped state for AI agents.
+///
+/// Plays the demo, and looks at and changes the sessions and the state in a database. Everything is addressed in
+/// full: a session by --app, --user and --session, a user by --app and --user, an app by --app.
+#[derive(Debug, Parser)]
+#[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The database: sqlite://PATH, or memory: [default: sqlite://scratchbook.db; for demo, memory:]
+    #[arg(long, short, global = true, value_name = "URI", env = "SCRATCHBOOK_DATABASE", hide_env_values = true)]
+    pub(crate) database: Option<String>,
+    /// Print JSON to standard output instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Give up on any single call to the database after so many seconds
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Play scenarios as real agent runs, without a network, and check what they leave in the state
+    ///
+    /// Shows each event, its delta by scope and the state after it, and checks the values that must come out.
+    /// Sessions are new in each run; users and apps get their starting values where they have none, so that on
+    /// a file the next run finds what the last one left. Exits with 1 where a value is different.
+    Demo(DemoArgs),
+    /// List, show and delete sessions
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// Read and change the state of a session, a user or an app
+    State {
+        #[command(subcommand)]
+        command: StateCommand,
+    },
+    /// Erase users
+    Users {
+        #[command(subcommand)]
+        command: UsersCommand,
+    },
+    /// Copy a SQLite database to a new file, as it is at this moment, while it is in use
+    Backup(BackupArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// The scenarios to play; all, if none is named
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<Scenario>,
+    /// Name the scenarios instead of playing them
+    #[arg(long, conflicts_with = "scenarios")]
+    pub(crate) list: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions of an app or of one of its users, the one updated longest ago first
+    List(ListArgs),
+    /// Show a session: its state by scope and its last events
+    Show(ShowArgs),
+    /// Delete sessions with their events and their own state; the state of user and app stays
+    Delete(DeleteArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// The app
+    #[arg(long, short)]
+    pub(crate) app: String,
+    /// Only this user's sessions
+    #[arg(long, short)]
+    pub(crate) user: Option<String>,
+    /// How many sessions at most, 1 to 1000
+    #[arg(long, short, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Go on after the page that ended with this token
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) page_token: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionAddress,
+    /// How many of the last events
+    #[arg(long, short, value_name = "N", default_value_t = 10)]
+    pub(crate) events: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The app
+    #[arg(long, short)]
+    pub(crate) app: String,
+    /// The user
+    #[arg(long, short)]
+    pub(crate) user: String,
+    /// The session; may be given several times
+    #[arg(long = "session", short, value_name = "SESSION", required = true)]
+    pub(crate) sessions: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Print values: of a session (with its user's and app's keys), of a user, or of an app
+    Get(GetArgs),
+    /// Set keys: of a session through an event, of a user or an app outside of any session
+    ///
+    /// A VALUE is JSON, or else a plain string: 3, true, null, '["a"]', hello. What starts like JSON's lists,
+    /// objects or strings has to be JSON; --string takes any VALUE as a string.
+    Set(SetArgs),
+    /// Remove keys, the same way
+    Unset(UnsetArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// Only these keys, which must be there; with --session their prefix counts (user:theme)
+    #[arg(value_name = "KEY")]
+    pub(crate) keys: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// What to set; up to the first '=' it is the key, with --session with its prefix (user:theme=dark)
+    #[arg(value_name = "KEY=VALUE", required_unless_present = "delta")]
+    pub(crate) assignments: Vec<String>,
+    /// Take every VALUE as a string
+    #[arg(long)]
+    pub(crate) string: bool,
+    /// A JSON object of keys and values to set as well, for keys with '=' and for programs
+    #[arg(long, value_name = "JSON")]
+    pub(crate) delta: Option<String>,
+    /// Who is said to have written it
+    #[arg(long, default_value = "user")]
+    pub(crate) author: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UnsetArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// The keys to remove; with --session their prefix counts (user:theme)
+    #[arg(value_name = "KEY", required = true)]
+    pub(crate) keys: Vec<String>,
+    /// Who is said to have removed it
+    #[arg(long, default_value = "user")]
+    pub(crate) author: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UsersCommand {
+    /// Erase a user wholly: sessions, events, state, log and artifacts. This cannot be undone
+    Erase(EraseArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EraseArgs {
+    /// The app
+    #[arg(long, short)]
+    pub(crate) app: String,
+    /// The user
+    #[arg(long, short)]
+    pub(crate) user: String,
+    /// Do not ask; needed where there is no terminal to ask on
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// The file to make; one that exists is refused
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// A session in full.
+#[derive(Debug, Args)]
+pub(crate) struct SessionAddress {
+    /// The app
+    #[arg(long, short)]
+    pub(crate) app: String,
+    /// The user
+    #[arg(long, short)]
+    pub(crate) user: String,
+    /// The session
+    #[arg(long, short)]
+    pub(crate) session: String,
+}
+
+/// Whose state: a session's, a user's or an app's, by how much of the address is given.
+#[derive(Debug, Args)]
+pub(crate) struct StateAddress {
+    /// The app
+    #[arg(long, short)]
+    pub(crate) app: String,
+    /// The user; without --session the keys are the user's, written without 'user:'
+    #[arg(long, short)]
+    pub(crate) user: Option<String>,
+    /// The session
+    #[arg(long, short, requires = "user")]
+    pub(crate) session: Option<String>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "it is a number of seconds, such as 2.5".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("it is more than 0 seconds, such as 2.5".to_owned()),
+    }
+}

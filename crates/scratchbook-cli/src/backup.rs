@@ -1,0 +1,58 @@
+//! `scratchbook backup`.
+
+use std::fs;
+use std::mem::ManuallyDrop;
+use std::path::Path;
+
+use scratchbook::{Error, ErrorKind, SessionService, SqliteSessionService};
+use serde_json::json;
+
+use crate::args::{BackupArgs, Global};
+use crate::database::{sqlite_uri, within};
+use crate::failure::Failure;
+use crate::output::{Format, Output, visible};
+
+pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
+    let service = within(global.deadline, SqliteSessionService::connect(sqlite_uri(global)?)).await?;
+    // Dropping it would wait for the copy, also where that was given up.
+    let service = ManuallyDrop::new(service);
+    let copy = Unfinished::new(&args.file);
+    let made = within(global.deadline, service.backup(&args.file)).await;
+    // The library removes what it could not finish; only a copy that nobody waits for any more is left to us.
+    if !made.as_ref().is_err_and(|error| error.is_retryable()) {
+        copy.keep();
+    }
+    made?;
+    let file = args.file.display().to_string();
+    let bytes = fs::metadata(&args.file).map(|file| file.len()).map_err(|e| {
+        Error::new(ErrorKind::Unavailable, format!("{file}: the copy was made, but cannot be seen")).with_source(e)
+    })?;
+    service.close().await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"file": file, "bytes": bytes}))?);
+    }
+    Ok(out.line(format_args!("copied to {} ({bytes} bytes)", visible(&file)))?)
+}
+
+/// A file that is removed again unless it is finished: Ctrl-C drops this in the midst of the copy.
+struct Unfinished<'a> {
+    file: Option<&'a Path>,
+}
+
+impl<'a> Unfinished<'a> {
+    fn new(file: &'a Path) -> Self {
+        Self { file: (!file.exists()).then_some(file) }
+    }
+
+    fn keep(mut self) {
+        self.file = None;
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.file {
+            let _ = fs::remove_file(file);
+        }
+    }
+}

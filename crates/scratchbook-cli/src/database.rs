@@ -1,0 +1,93 @@
+//! The database a command works on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use scratchbook::{Error, ErrorKind, SessionService, Store, WithDeadline};
+
+use crate::args::Global;
+use crate::failure::Failure;
+
+/// Where sessions are looked for if nothing else is said.
+const DEFAULT: &str = "sqlite://scratchbook.db";
+
+/// An open database, each of whose calls ends within the deadline.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) sessions: Arc<dyn SessionService>,
+}
+
+impl Database {
+    /// Opens what is there. A file that is missing is a mistake, not a wish for an empty one.
+    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        existing(uri(global, DEFAULT))?;
+        Self::open_or_create(global, DEFAULT).await
+    }
+
+    /// Opens a database, which is made where it is missing.
+    pub(crate) async fn open_or_create(global: &Global, default: &str) -> Result<Self, Failure> {
+        let Store { sessions, .. } = within(global.deadline, scratchbook::connect(uri(global, default))).await?;
+        let sessions = match global.deadline {
+            Some(deadline) => Arc::new(WithDeadline::new(sessions, deadline)),
+            None => sessions,
+        };
+        Ok(Self { sessions })
+    }
+
+    pub(crate) async fn close(&self) -> Result<(), Failure> {
+        Ok(self.sessions.close().await?)
+    }
+}
+
+/// The URI of the SQLite file that is to be there.
+pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
+    let uri = uri(global, DEFAULT);
+    if uri.starts_with("memory:") {
+        let message = "memory: holds nothing to copy; name a file with --database sqlite://PATH";
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
+    }
+    existing(uri)?;
+    Ok(uri)
+}
+
+/// Bounds what the library does not.
+pub(crate) async fn within<T>(
+    deadline: Option<Duration>,
+    call: impl Future<Output = scratchbook::Result<T>>,
+) -> scratchbook::Result<T> {
+    let Some(deadline) = deadline else { return call.await };
+    tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
+        let seconds = deadline.as_secs_f64();
+        Err(Error::new(ErrorKind::Unavailable, format!("no answer within the deadline of {seconds} s; try again")))
+    })
+}
+
+fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
+    global.database.as_deref().unwrap_or(default)
+}
+
+fn existing(uri: &str) -> Result<(), Failure> {
+    match path_of(uri) {
+        // Whatever else may be wrong with the path, opening it says better.
+        Some(path) if !path.as_os_str().is_empty() && path.try_exists().is_ok_and(|exists| !exists) => {
+            Err(no_database(&path).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn path_of(uri: &str) -> Option<PathBuf> {
+    let rest = uri.strip_prefix("sqlite://")?;
+    Some(PathBuf::from(rest.split('?').next().unwrap_or_default()))
+}
+
+fn no_database(path: &Path) -> Error {
+    let path = path.display();
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "there is no database {path}; name one with --database, or make one with: scratchbook demo --database sqlite://{path}"
+        ),
+    )
+}

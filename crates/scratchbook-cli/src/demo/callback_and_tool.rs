@@ -1,0 +1,59 @@
+//! The recommended way: callbacks and tools write to the state of their context, and the event carries it.
+
+use schemars::JsonSchema;
+use scratchbook::{CallbackContext, FunctionTool, LlmAgent, LlmResponse, Result, ScriptedLlm, ToolContext};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::stage::Stage;
+use crate::failure::Failure;
+
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    #[derive(Deserialize, JsonSchema)]
+    struct Nothing {}
+    let tool = FunctionTool::new("act", "Does what the user wants.", |_: Nothing, context: ToolContext| async move {
+        let before = context.state().get("temp:last_operation_status");
+        count_action(&context)?;
+        Ok(json!({"status_before": before}))
+    });
+    let turns = [
+        LlmResponse::call("act", json!({})),
+        "Done.".into(),
+        LlmResponse::call("act", json!({})),
+        "Done again.".into(),
+    ];
+    let agent = LlmAgent::builder("assistant")
+        .model(ScriptedLlm::new(turns))
+        .tool(tool)
+        .before_agent(|context: CallbackContext| async move {
+            count_action(&context)?;
+            Ok(None)
+        })
+        .build()?;
+    let runner = stage.runner("callback_app", agent)?;
+    let mut scene = stage.begin("callback_app", "user1", json!({})).await?;
+
+    for (n, message) in ["Do it", "Once more"].into_iter().enumerate() {
+        let events = stage.say(&mut scene, &runner, message, json!({})).await?;
+        let answer = events.iter().flat_map(|event| event.function_responses()).next();
+        let status = answer.and_then(|answer| answer.response.as_ref()).and_then(|answer| answer.get("status_before"));
+        stage.check("the tool sees what the callback wrote", status, "success")?;
+        let stored = stage.stored(&scene).await?;
+        let actions = 2 * (n + 1);
+        stage.check(
+            "user_action_count, one by the callback, one by the tool",
+            stored.state().get("user_action_count"),
+            actions,
+        )?;
+        let temporary = stored.state().get("temp:last_operation_status");
+        stage.check_none("the temporary key is gone", temporary)?;
+    }
+    Ok(())
+}
+
+/// What callback and tool both do; a tool's context is a callback's as well.
+fn count_action(context: &CallbackContext) -> Result<()> {
+    let count = context.state().get_as::<u64>("user_action_count")?.unwrap_or(0);
+    context.state().set("user_action_count", count + 1)?;
+    context.state().set("temp:last_operation_status", "success")
+}

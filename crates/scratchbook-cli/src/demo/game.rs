@@ -1,0 +1,115 @@
+//! Alice wins a game and Bob plays his first; a tool keeps their leaderboard. A tournament is another app: it has
+//! neither the game's settings nor the players' wins.
+
+use schemars::JsonSchema;
+use scratchbook::{FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, ToolContext};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::stage::{Scene, Stage};
+use crate::failure::Failure;
+
+const GAME: &str = "game_app";
+const TOURNAMENT: &str = "tournament_app";
+const ALICE: &str = "player_alice";
+const BOB: &str = "player_bob";
+
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    let alice = alice_wins(stage).await?;
+    let bob = bob_plays(stage).await?;
+    tournament(stage, &alice).await?;
+
+    let after = stage.stored(&alice).await?;
+    let board = after.state().get("app:leaderboard");
+    stage.check("Alice on the leaderboard", board.and_then(|board| board.get(ALICE)), 5000)?;
+    stage.check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), best(&bob, 3200))?;
+    stage.check("the game's own max level", after.state().get("app:max_level"), alice.start("app:max_level"))
+}
+
+async fn alice_wins(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
+    let won = LlmResponse::call("record_score", json!({"score": 5000}));
+    let runner =
+        stage.runner(GAME, game_agent(["Level 2!".into(), "Level 3!".into(), won, "You have won!".into()])?)?;
+    let given = json!({
+        "current_level": 1, "score": 0, "lives": 3,
+        "user:total_wins": 10, "user:high_score": 5000, "user:preferred_difficulty": "medium",
+        "app:max_level": 100, "app:leaderboard_enabled": true,
+    });
+    let mut scene = stage.begin(GAME, ALICE, given).await?;
+    let start = stage.stored(&scene).await?;
+    stage.check("wins so far", start.state().get("user:total_wins"), scene.start("user:total_wins"))?;
+
+    let delta = json!({"current_level": 2, "score": 1000, "temp:level_completion_time": 120});
+    stage.say(&mut scene, &runner, "Complete level 1", delta).await?;
+    stage.say(&mut scene, &runner, "Complete level 2", json!({"current_level": 3, "score": 2500, "lives": 2})).await?;
+    let delta = json!({"current_level": 4, "score": 5000, "user:total_wins": 11, "user:high_score": 5000});
+    stage.say(&mut scene, &runner, "Win the game", delta).await?;
+
+    let done = stage.stored(&scene).await?;
+    stage.check("final level", done.state().get("current_level"), 4)?;
+    stage.check("final score", done.state().get("score"), 5000)?;
+    stage.check("lives", done.state().get("lives"), 2)?;
+    stage.check("wins", done.state().get("user:total_wins"), 11)?;
+    stage.check("high score", done.state().get("user:high_score"), 5000)?;
+
+    let next = stage.begin(GAME, ALICE, json!({})).await?;
+    let next = stage.stored(&next).await?;
+    let level = next.state().get("current_level").cloned().unwrap_or_else(|| json!(1));
+    let score = next.state().get("score").cloned().unwrap_or_else(|| json!(0));
+    stage.check("level in a new game", Some(&level), 1)?;
+    stage.check("score in a new game", Some(&score), 0)?;
+    stage.check("the wins stay", next.state().get("user:total_wins"), 11)?;
+    stage.check("the high score stays", next.state().get("user:high_score"), 5000)?;
+    stage.check("max level", next.state().get("app:max_level"), scene.start("app:max_level"))?;
+    Ok(scene)
+}
+
+async fn bob_plays(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
+    let scored = LlmResponse::call("record_score", json!({"score": 3200}));
+    let runner = stage.runner(GAME, game_agent([scored, "3200 points, well played!".into()])?)?;
+    let mut scene = stage.begin(GAME, BOB, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
+    let start = stage.stored(&scene).await?;
+    let wins = start.state().get("user:total_wins").cloned().unwrap_or_else(|| json!(0));
+    stage.check("Bob's wins are not Alice's", Some(&wins), scene.start("user:total_wins").as_u64().unwrap_or(0))?;
+    stage.check_none("Bob's preference is not Alice's", start.state().get("user:preferred_difficulty"))?;
+    stage.check("Bob has the app's max level", start.state().get("app:max_level"), scene.start("app:max_level"))?;
+    stage.say(&mut scene, &runner, "Game over", json!({"score": 3200, "lives": 0})).await?;
+    let done = stage.stored(&scene).await?;
+    stage.check("Bob's high score", done.state().get("user:high_score"), best(&scene, 3200))?;
+    Ok(scene)
+}
+
+async fn tournament(stage: &mut Stage<'_>, alice: &Scene) -> Result<(), Failure> {
+    let scene = stage.begin(TOURNAMENT, ALICE, json!({"current_level": 1, "app:max_level": 20})).await?;
+    let stored = stage.stored(&scene).await?;
+    stage.check_none("no wins in the tournament", stored.state().get("user:total_wins"))?;
+    stage.check("the tournament's max level", stored.state().get("app:max_level"), scene.start("app:max_level"))?;
+    stage.check_none("no leaderboard in the tournament", stored.state().get("app:leaderboard"))?;
+    let game = stage.stored(alice).await?;
+    stage.check("Alice's wins in the game", game.state().get("user:total_wins"), 11)
+}
+
+fn best(scene: &Scene, score: u64) -> u64 {
+    scene.start("user:high_score").as_u64().unwrap_or(0).max(score)
+}
+
+fn game_agent<const N: usize>(turns: [LlmResponse; N]) -> scratchbook::Result<LlmAgent> {
+    #[derive(Deserialize, JsonSchema)]
+    struct Score {
+        score: u64,
+    }
+    let record = |args: Score, context: ToolContext| async move {
+        let state = context.state();
+        let high_score = state.get_as::<u64>("user:high_score")?.unwrap_or(0).max(args.score);
+        state.set("user:high_score", high_score)?;
+        let mut board: Map<String, Value> = state.get_as("app:leaderboard")?.unwrap_or_default();
+        board.insert(context.session_key().user_id().to_owned(), json!(high_score));
+        state.set("app:leaderboard", &board)?;
+        Ok(json!({"leaderboard": board}))
+    };
+    LlmAgent::builder("game_assistant")
+        .model(ScriptedLlm::new(turns))
+        .instruction("You are a game assistant. The player is at level {current_level} of {app:max_level?}.")
+        .tool(FunctionTool::new("record_score", "Puts the player's score on the leaderboard.", record))
+        .build()
+}

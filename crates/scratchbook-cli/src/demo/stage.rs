@@ -1,0 +1,177 @@
+//! What a scenario is played on: it runs agents, shows what happens, and checks what comes out.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use scratchbook::{
+    Agent, CreateSessionConfig, Event, GetSessionConfig, RunRequest, Runner, Scope, Session, SessionKey,
+    SessionService, SessionServiceExt, StateDelta, apply,
+};
+use serde_json::{Map, Value, json};
+
+use crate::failure::Failure;
+use crate::output::{BAD, DIM, Format, GOOD, Output, styled, visible};
+use crate::show;
+
+/// A scenario under way.
+pub(super) struct Stage<'a> {
+    sessions: &'a Arc<dyn SessionService>,
+    out: &'a mut Output,
+    record: Record,
+}
+
+/// What has happened, for JSON.
+#[derive(Default)]
+pub(super) struct Record {
+    pub(super) events: Vec<Value>,
+    pub(super) checks: Vec<Value>,
+}
+
+impl Record {
+    pub(super) fn different(&self) -> usize {
+        self.checks.iter().filter(|check| check["ok"] == false).count()
+    }
+}
+
+/// A session of a scenario, and what was in it at the start.
+pub(super) struct Scene {
+    pub(super) key: SessionKey,
+    /// What must be in the state: what was given, and of user and app what was there before.
+    start: Map<String, Value>,
+    /// The state as the events seen so far leave it.
+    state: Map<String, Value>,
+    seen: u64,
+}
+
+impl Scene {
+    /// The value that a key had to have at the start: the one it was given, unless user or app had one already.
+    pub(super) fn start(&self, key: &str) -> Value {
+        self.start.get(key).cloned().unwrap_or_default()
+    }
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(sessions: &'a Arc<dyn SessionService>, out: &'a mut Output) -> Self {
+        Self { sessions, out, record: Record::default() }
+    }
+
+    pub(super) fn finish(self) -> Record {
+        self.record
+    }
+
+    pub(super) fn sessions(&self) -> &'a Arc<dyn SessionService> {
+        self.sessions
+    }
+
+    /// A runner of an app on this stage's database.
+    pub(super) fn runner(&self, app_name: &str, agent: impl Agent) -> Result<Runner, Failure> {
+        Ok(Runner::builder(app_name, agent, Arc::clone(self.sessions)).build()?)
+    }
+
+    /// Begins a session with a new id. Its state is as given; `user:` and `app:` keys only where there is none,
+    /// so that what an earlier run has left carries on.
+    pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<Scene, Failure> {
+        let mut there = Map::new();
+        for (scope, values) in [
+            (Scope::User, self.sessions.get_user_state(app_name, user_id).await?),
+            (Scope::App, self.sessions.get_app_state(app_name).await?),
+        ] {
+            there.extend(values.into_iter().map(|(name, value)| (scope.key(&name).into_owned(), value)));
+        }
+        let Value::Object(mut given) = state else {
+            return Err(
+                scratchbook::Error::new(scratchbook::ErrorKind::Internal, "the scenario's state is no object").into()
+            );
+        };
+        given.retain(|key, _| !there.contains_key(key));
+        let config = CreateSessionConfig::default().with_state(given.clone());
+        let session = self.sessions.create_session(app_name, user_id, config).await?;
+        given.extend(there);
+        let scene =
+            Scene { key: session.key().clone(), start: given, state: session.state().to_map(), seen: session.seq() };
+        if self.out.format() == Format::Text {
+            let key = scene.key.to_string();
+            self.out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key)))?;
+            show::state(self.out, &scene.state)?;
+        }
+        Ok(scene)
+    }
+
+    /// Has the agent answer a message, which carries a delta, and shows every event of the run.
+    pub(super) async fn say(
+        &mut self,
+        scene: &mut Scene,
+        runner: &Runner,
+        message: &str,
+        delta: Value,
+    ) -> Result<Vec<Event>, Failure> {
+        let delta = StateDelta::try_from(delta)?;
+        let request = RunRequest::message(message).with_state_delta(delta.clone());
+        let mut run = runner.run(scene.key.user_id(), scene.key.session_id(), request);
+        let mut events = Vec::new();
+        let mut given = Some(delta);
+        while let Some(event) = run.next().await {
+            events.push(event?);
+            self.catch_up(scene, &mut given).await?;
+        }
+        Ok(events)
+    }
+
+    /// Shows an event that the scenario has appended itself, with the delta as it was sent.
+    pub(super) async fn appended(&mut self, scene: &mut Scene, sent: StateDelta) -> Result<(), Failure> {
+        self.catch_up(scene, &mut Some(sent)).await
+    }
+
+    /// The session as it is stored now.
+    pub(super) async fn stored(&self, scene: &Scene) -> Result<Session, Failure> {
+        let session = self.sessions.get_session(&scene.key, &GetSessionConfig::default()).await?;
+        session.ok_or_else(|| crate::sessions::no_session(&scene.key).into())
+    }
+
+    /// Compares a value with what it must be.
+    pub(super) fn check(
+        &mut self,
+        what: &str,
+        actual: Option<&Value>,
+        expected: impl Into<Value>,
+    ) -> Result<(), Failure> {
+        self.compare(what, actual, Some(&expected.into()))
+    }
+
+    /// Checks that a key is absent, which is not the same as `null`.
+    pub(super) fn check_none(&mut self, what: &str, actual: Option<&Value>) -> Result<(), Failure> {
+        self.compare(what, actual, None)
+    }
+
+    fn compare(&mut self, what: &str, actual: Option<&Value>, expected: Option<&Value>) -> Result<(), Failure> {
+        let ok = actual == expected;
+        if self.out.format() == Format::Text {
+            let verdict = if ok { styled(GOOD, "ok       ") } else { styled(BAD, "DIFFERENT") };
+            let shown = |value: Option<&Value>| value.map_or_else(|| "None".to_owned(), show::short);
+            let wanted = if ok { String::new() } else { format!(", must be {}", shown(expected)) };
+            self.out.line(format_args!("  {verdict}  {what}: {}{wanted}", shown(actual)))?;
+        }
+        self.record.checks.push(json!({"what": what, "actual": actual, "expected": expected, "ok": ok}));
+        Ok(())
+    }
+
+    /// Shows events that were committed since the last look. The first was sent with the given delta, which may
+    /// hold `temp:` keys that no store has.
+    async fn catch_up(&mut self, scene: &mut Scene, given: &mut Option<StateDelta>) -> Result<(), Failure> {
+        let config = GetSessionConfig::default().with_events_after(scene.seen, usize::MAX);
+        let session = self.sessions.get_session(&scene.key, &config).await?;
+        for event in session.iter().flat_map(|session| session.events().iter()) {
+            scene.seen = event.seq.unwrap_or(scene.seen);
+            apply(&mut scene.state, &event.actions.state_delta);
+            let sent = given.take();
+            if self.out.format() == Format::Text {
+                show::event(self.out, event)?;
+                show::delta(self.out, sent.as_ref().unwrap_or(&event.actions.state_delta))?;
+                show::state(self.out, &scene.state)?;
+            }
+            let session = scene.key.session_id();
+            self.record.events.push(json!({"session": session, "event": event.as_ref(), "state": scene.state}));
+        }
+        Ok(())
+    }
+}

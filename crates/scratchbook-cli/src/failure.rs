@@ -1,0 +1,105 @@
+//! Why a command failed, what is said about it, and the exit code: a function of the kind.
+
+use std::error::Error as _;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use scratchbook::{Error, ErrorKind};
+
+use crate::output::visible;
+
+/// Shown at the end of --help; [`exit_code_of`] is the same table.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+   0  all went well
+   1  the demo found a value that is different
+   2  a bad argument: on the command line, or a key, id or value nobody may use
+   3  not found                        8  not known to the database
+   4  exists already                   9  not allowed
+   5  somebody else's write was first 10  not reachable now, or the deadline is over; try again
+   6  not possible in this state      11  the database cannot do this
+   7  something is full               12  stored data is damaged
+  13  a defect                       130  interrupted";
+
+/// What ends a command early.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The library refused.
+    Refused(Error),
+    /// Standard output could not be written.
+    Output(io::Error),
+    /// The demo has found so many values that are not what they must be.
+    Different(usize),
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused(error) => exit_code_of(error.kind()),
+            // Whoever read our output has seen enough: nothing went wrong.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
+            Self::Different(_) => 1,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+fn exit_code_of(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::InvalidArgument => 2,
+        ErrorKind::NotFound => 3,
+        ErrorKind::AlreadyExists => 4,
+        ErrorKind::Conflict => 5,
+        ErrorKind::FailedPrecondition => 6,
+        ErrorKind::ResourceExhausted => 7,
+        ErrorKind::Unauthenticated => 8,
+        ErrorKind::PermissionDenied => 9,
+        ErrorKind::Unavailable => 10,
+        ErrorKind::Unsupported => 11,
+        ErrorKind::DataCorrupted => 12,
+        // `Internal`, and kinds that a later library may add.
+        _ => 13,
+    }
+}
+
+/// Says on standard error what went wrong and what caused it.
+pub(crate) fn report(failure: &Failure) {
+    let mut lines = Vec::new();
+    match failure {
+        Failure::Refused(error) => {
+            lines.push(error.to_string());
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                lines.push(error.to_string());
+                cause = error.source();
+            }
+        }
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+        Failure::Output(error) => lines.push(format!("standard output cannot be written: {error}")),
+        Failure::Different(1) => lines.push("1 value is different from what it must be".to_owned()),
+        Failure::Different(count) => lines.push(format!("{count} values are different from what they must be")),
+        Failure::Interrupted => lines.push("interrupted".to_owned()),
+    }
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    let mut err = anstream::stderr();
+    for (n, line) in lines.iter().enumerate() {
+        let label = if n == 0 { "error" } else { "  cause" };
+        // Where even standard error is closed, nobody is left to tell.
+        let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(line));
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}

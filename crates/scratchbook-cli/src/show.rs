@@ -1,0 +1,116 @@
+//! How events, deltas and state look in text.
+
+use std::io;
+
+use anstyle::{AnsiColor, Style};
+use scratchbook::{Change, Content, Event, Part, Scope, StateDelta};
+use serde_json::{Map, Value};
+
+use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};
+
+/// How wide the name of a scope is: `session`.
+const SCOPE_WIDTH: usize = 7;
+/// Values beyond this are cut in text; --json has them whole.
+const MAX_SHOWN: usize = 400;
+
+/// Prints who did what: `2  support_agent  Hello` and an answer's further lines below.
+pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
+    let number = event.seq.map(|seq| seq.to_string()).unwrap_or_default();
+    let author = styled(BOLD, visible(&event.author));
+    let mut said = said(event).into_iter();
+    out.line(format_args!("{number:>4}  {author}  {}", said.next().unwrap_or_default()))?;
+    for more in said {
+        out.line(format_args!("      {more}"))?;
+    }
+    Ok(())
+}
+
+/// Prints a delta by scope, one change a line.
+pub(crate) fn delta(out: &mut Output, delta: &StateDelta) -> io::Result<()> {
+    let mut label = "delta";
+    for scope in Scope::ALL {
+        for (key, change) in delta.iter().filter(|(key, _)| Scope::split(key).0 == scope) {
+            let name = visible(Scope::split(key).1);
+            let change = match change {
+                Change::Set(value) => format!("{name} = {}", short(value)),
+                _ => format!("{name} {}", styled(BAD, "removed")),
+            };
+            let note =
+                if scope == Scope::Temp { styled(DIM, "  (this run only, never stored)") } else { String::new() };
+            out.line(format_args!("      {}  {}  {change}{note}", styled(DIM, label), scope_name(scope)))?;
+            label = "     ";
+        }
+    }
+    Ok(())
+}
+
+/// Prints state by scope, a line for each scope that has keys.
+pub(crate) fn state(out: &mut Output, state: &Map<String, Value>) -> io::Result<()> {
+    let mut label = "state";
+    for scope in Scope::ALL {
+        let values: Vec<_> = state
+            .iter()
+            .filter(|(key, _)| Scope::split(key).0 == scope)
+            .map(|(key, value)| format!("{} = {}", visible(Scope::split(key).1), short(value)))
+            .collect();
+        if !values.is_empty() {
+            let line = format!("      {label}  {:SCOPE_WIDTH$}  {}", scope.as_str(), values.join(", "));
+            out.line(styled(DIM, line))?;
+            label = "     ";
+        }
+    }
+    Ok(())
+}
+
+/// The name of a scope in its colour, padded.
+pub(crate) fn scope_name(scope: Scope) -> String {
+    let colour = match scope {
+        Scope::Session => AnsiColor::Cyan,
+        Scope::User => AnsiColor::Green,
+        Scope::App => AnsiColor::Magenta,
+        Scope::Temp => AnsiColor::Yellow,
+    };
+    styled(Style::new().fg_color(Some(colour.into())), format_args!("{:SCOPE_WIDTH$}", scope.as_str()))
+}
+
+/// A value as JSON, cut where it is too long to be read.
+pub(crate) fn short(value: &Value) -> String {
+    let text = compact(value);
+    match text.char_indices().nth(MAX_SHOWN) {
+        Some((end, _)) => format!("{}... ({} bytes; --json shows all)", &text[..end], text.len()),
+        None => text,
+    }
+}
+
+/// What an event says, calls and answers, a line each.
+fn said(event: &Event) -> Vec<String> {
+    let mut lines: Vec<_> = event.content.iter().flat_map(Content::parts).filter_map(part).collect();
+    if let Some(code) = &event.error_code {
+        let message = event.error_message.as_deref().unwrap_or_default();
+        lines.push(styled(BAD, format_args!("{}: {}", visible(code), visible(message))));
+    }
+    if let Some(agent) = &event.actions.transfer_to_agent {
+        lines.push(styled(DIM, format_args!("hands over to {}", visible(agent))));
+    }
+    for (name, version) in &event.actions.artifact_delta {
+        lines.push(styled(DIM, format_args!("saved artifact {}, version {version}", visible(name))));
+    }
+    lines
+}
+
+fn part(part: &Part) -> Option<String> {
+    if let Some(call) = &part.function_call {
+        let args = compact(&call.args.clone().unwrap_or_default());
+        return Some(format!("calls {}({args})", visible(call.name.as_deref().unwrap_or_default())));
+    }
+    if let Some(answer) = &part.function_response {
+        let name = visible(answer.name.as_deref().unwrap_or_default());
+        return Some(format!("{name} answers {}", compact(&answer.response.clone().unwrap_or_default())));
+    }
+    if let Some(text) = &part.text {
+        let text = visible(text).into_owned();
+        return Some(if part.thought == Some(true) { styled(DIM, text) } else { text });
+    }
+    let mime_type = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref()).unwrap_or("data");
+    Some(styled(DIM, format_args!("[{}]", visible(mime_type))))
+}

@@ -1,0 +1,53 @@
+//! `scratchbook users`: erase.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use scratchbook::{Error, ErrorKind, StateOwner};
+use serde_json::json;
+
+use crate::args::EraseArgs;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{Format, Output, visible};
+
+pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output) -> Result<(), Failure> {
+    // The ids are looked at before anybody is asked about them.
+    StateOwner::user(&args.app, &args.user)?;
+    let name = visible(&format!("{}/{}", args.app, args.user)).into_owned();
+    if !args.yes {
+        confirm(&name).await?;
+    }
+    database.sessions.delete_user(&args.app, &args.user).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"erased": {"appName": args.app, "userId": args.user}}))?);
+    }
+    Ok(out.line(format_args!("erased the user {name}: sessions, events, state, log and artifacts"))?)
+}
+
+/// Asks on the terminal; anything but yes is a no.
+async fn confirm(name: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        let message =
+            format!("erasing the user {name} cannot be undone, and there is no terminal to ask on; add --yes");
+        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+    }
+    let question =
+        format!("Erase the user {name} with all sessions, state and artifacts? This cannot be undone. [y/N] ");
+    // On a thread of its own, so that Ctrl-C is seen while it waits.
+    let answered = tokio::task::spawn_blocking(move || {
+        let mut err = io::stderr();
+        write!(err, "{question}")?;
+        err.flush()?;
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        Ok::<_, io::Error>(answer)
+    });
+    let answer =
+        answered.await.map_err(io::Error::other).flatten().map_err(|e| {
+            Error::new(ErrorKind::Unavailable, "the terminal cannot be asked; add --yes").with_source(e)
+        })?;
+    if matches!(answer.trim(), "y" | "Y" | "yes" | "Yes" | "YES") {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::FailedPrecondition, "nothing was erased: the answer was not yes").into())
+}

@@ -1,0 +1,83 @@
+//! The command as its users run it: a process with arguments, output and an exit code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod backup;
+mod demo;
+mod failures;
+mod sessions;
+mod state;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with a database in it.
+struct Fixture {
+    folder: TempDir,
+}
+
+impl Fixture {
+    /// A database that `scratchbook demo` has filled.
+    fn new() -> Self {
+        let fixture = Self { folder: tempfile::tempdir().unwrap() };
+        fixture.text(&["demo", "shopping-cart", "support-chat"]);
+        fixture
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = scratchbook();
+        command.env("SCRATCHBOOK_DATABASE", uri(&self.path("agents.db"))).args(args);
+        command
+    }
+
+    /// What a command that goes well prints.
+    fn text(&self, args: &[&str]) -> String {
+        text(self.command(args))
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&text(self.command(&[&["--json"], args].concat()))).unwrap()
+    }
+
+    /// What a command says that ends with an exit code.
+    fn fails(&self, code: i32, args: &[&str]) -> String {
+        fails(code, self.command(args))
+    }
+
+    fn sessions(&self, app: &str) -> Vec<String> {
+        let listed = self.json(&["sessions", "list", "--app", app]);
+        listed["sessions"].as_array().unwrap().iter().map(|s| s["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn scratchbook() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scratchbook"));
+    command.env_remove("SCRATCHBOOK_DATABASE").stdin(Stdio::null());
+    command
+}
+
+fn uri(path: &Path) -> String {
+    format!("sqlite://{}", path.display())
+}
+
+fn text(command: Command) -> String {
+    let output = output(command);
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(code: i32, command: Command) -> String {
+    let output = output(command);
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn output(mut command: Command) -> Output {
+    command.output().unwrap()
+}

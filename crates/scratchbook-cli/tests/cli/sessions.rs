@@ -1,0 +1,59 @@
+//! Sessions are listed, shown and deleted; users are erased.
+
+use serde_json::json;
+
+use crate::Fixture;
+
+#[test]
+fn lists_come_in_pages() {
+    let fixture = Fixture::new();
+    let all = fixture.sessions("ecommerce_app");
+    assert_eq!(all.len(), 2);
+    let first = fixture.json(&["sessions", "list", "--app", "ecommerce_app", "--user", "user123", "--limit", "1"]);
+    let token = first["nextPageToken"].as_str().unwrap();
+    let second = fixture.json(&["sessions", "list", "-a", "ecommerce_app", "-l", "1", "--page-token", token]);
+    assert_eq!([&first["sessions"][0]["id"], &second["sessions"][0]["id"]], [&json!(all[0]), &json!(all[1])]);
+    assert_eq!(second["nextPageToken"], json!(null));
+    assert!(fixture.sessions("nobodys_app").is_empty());
+    let text = fixture.text(&["sessions", "list", "--app", "ecommerce_app", "--limit", "1"]);
+    assert!(text.contains("USER") && text.contains(&all[0]) && text.contains("--page-token"), "{text}");
+}
+
+#[test]
+fn a_session_is_shown_with_its_last_events() {
+    let fixture = Fixture::new();
+    let id = fixture.sessions("ecommerce_app").remove(0);
+    let address = ["-a", "ecommerce_app", "-u", "user123", "-s", &id];
+    let shown = fixture.json(&[&["sessions", "show", "--events", "2"], &address[..]].concat());
+    assert_eq!(shown["state"]["cart_total"], 1299.98);
+    assert_eq!(shown["events"].as_array().unwrap().len(), 2);
+    let text = fixture.text(&[&["sessions", "show", "--events", "2"], &address[..]].concat());
+    assert!(text.contains("tax_rate = 0.08") && text.contains("2 of 4 events"), "{text}");
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn sessions_are_deleted_and_a_missing_one_is_told() {
+    let fixture = Fixture::new();
+    let ids = fixture.sessions("ecommerce_app");
+    let address = ["--app", "ecommerce_app", "--user", "user123"];
+    let args = [&["sessions", "delete"], &address[..], &["--session", &ids[0], "--session", "none"]].concat();
+    assert_eq!(fixture.json(&args), json!({"deleted": [ids[0]], "missing": ["none"]}));
+    assert_eq!(fixture.sessions("ecommerce_app"), ids[1..]);
+    let state = fixture.json(&[&["state", "get"], &address[..]].concat());
+    assert_eq!(state["loyalty_points"], 1000, "the user's state stays");
+}
+
+#[test]
+fn a_user_is_erased_wholly_when_that_is_confirmed() {
+    let fixture = Fixture::new();
+    let erase = ["users", "erase", "--app", "ecommerce_app", "--user", "user123"];
+    let said = fixture.fails(2, &erase);
+    assert!(said.contains("--yes"), "{said}");
+    assert_eq!(fixture.sessions("ecommerce_app").len(), 2);
+    fixture.text(&[&erase[..], &["--yes"]].concat());
+    assert!(fixture.sessions("ecommerce_app").is_empty());
+    assert_eq!(fixture.json(&["state", "get", "--app", "ecommerce_app", "--user", "user123"]), json!({}));
+    assert_eq!(fixture.json(&["state", "get", "--app", "ecommerce_app"]), json!({"tax_rate": 0.08}));
+    assert_eq!(fixture.sessions("support_app").len(), 2, "another app's users stay");
+}

@@ -1,0 +1,36 @@
+//! A session, a run that changes its state, and a read that shows it: what the README begins with.
+
+use futures_util::TryStreamExt;
+use scratchbook::{CreateSessionConfig, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta};
+use serde_json::json;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> scratchbook::Result<()> {
+    // Or a file: "sqlite://agents.db".
+    let uri = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    let store = scratchbook::connect(&uri).await?;
+
+    let agent = LlmAgent::builder("assistant")
+        .model(ScriptedLlm::new(["Your cart holds one book."]))
+        .instruction("You are a shopping assistant. The cart holds {cart}.")
+        .build()?;
+    let runner = Runner::builder("shop", agent, store.sessions.clone()).build()?;
+
+    let config = CreateSessionConfig::default().with_state(json!({"cart": []}));
+    let mut session = store.sessions.create_session("shop", "alice", config).await?;
+
+    // The delta is committed with the message: `cart` for this session, `user:visits` for all of Alice's.
+    let visits = session.state().get_as::<u64>("user:visits")?.unwrap_or(0) + 1;
+    let delta = StateDelta::new().with("cart", ["book"])?.with("user:visits", visits)?;
+    let request = RunRequest::message("Add a book").with_state_delta(delta);
+    let mut events = runner.run("alice", session.id(), request);
+    while let Some(event) = events.try_next().await? {
+        println!("{}: {}", event.author, event.content.map(|content| content.text()).unwrap_or_default());
+    }
+
+    store.sessions.refresh(&mut session).await?;
+    assert_eq!(session.state().get("cart"), Some(&json!(["book"])));
+    assert_eq!(session.state().get("user:visits"), Some(&json!(visits)));
+    println!("{}", json!(session.state()));
+    store.sessions.close().await
+}
