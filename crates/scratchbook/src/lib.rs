@@ -1,4 +1,46 @@
-//! Durable sessions and scoped state for AI agents.
+//! Durable sessions and scoped state for AI agents: the sessions of Google's Agent Development Kit (ADK), with
+//! its words and its wire format, and without its lost updates.
+//!
+//! A **session** is a conversation: a log of [`Event`]s, and a **state**, the session's scratchpad. A key's
+//! prefix is its [`Scope`]: none for this session, `user:` for all sessions of one user, `app:` for the whole
+//! application, `temp:` for one invocation, never stored. State changes only through events that carry a
+//! [`StateDelta`]; a [`SessionService`] commits event and delta together and merges the scopes when a session is
+//! read.
+//!
+//! ```
+//! use scratchbook::{CreateSessionConfig, Event, SessionService, SessionServiceExt, StateDelta, connect};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+//! let sessions = connect("memory:").await?.sessions; // or "sqlite://sessions.db"
+//! let config = CreateSessionConfig::default().with_state(json!({"user:language": "en", "step": 1}));
+//! let mut session = sessions.create_session("my_app", "alice", config).await?;
+//!
+//! let delta = StateDelta::new().with("step", 2)?.with("user:language", "fr")?;
+//! sessions.append_event(&mut session, Event::new("agent").with_state_delta(delta)).await?;
+//!
+//! let next = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+//! assert_eq!(json!(next.state()), json!({"user:language": "fr"}));
+//! # Ok(()) }
+//! ```
+//!
+//! # Layout
+//!
+//! - [`SessionService`] is the trait of every store, with its contract; [`SessionServiceExt`] has
+//!   [`append_event`](SessionServiceExt::append_event) and other conveniences. [`connect`] opens a store by URI.
+//! - [`Session`], [`StateMap`] and [`Events`] are what is read: snapshots that cost nothing to copy and cannot be
+//!   changed by their holder. [`State`] is the overlay of a delta over committed values.
+//! - With the feature `agent` (on by default), [`Runner`] runs an [`LlmAgent`] or another [`Agent`] on a session:
+//!   [`CallbackContext`] and [`ToolContext`] give callbacks and tools their state, [`InstructionTemplate`] fills
+//!   instructions from it, [`ScriptedLlm`] stands in for a model.
+//! - [`Error`] has an [`ErrorKind`] and says what would be right.
+//!
+//! # Features
+//!
+//! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
+//! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
+//!   state alone, for use under any agent framework.
+//! - `conformance`: every promise of a store as a test, for stores of your own.
 
 #[cfg(feature = "agent")]
 mod agent;
@@ -52,3 +94,13 @@ pub use store::{InMemorySessionService, Store, connect};
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]
 pub use tool::{FunctionTool, Tool};
+
+/// The documents whose programs are tested with the crate's.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/guide.md")]
+    struct Guide;
+}
