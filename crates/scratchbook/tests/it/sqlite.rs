@@ -2,13 +2,13 @@
 
 use std::fs::{self, File};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use scratchbook::{
     ArtifactService, CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Part, SessionService, SqliteOptions,
-    SqliteSessionService, StateDelta, StateOwner, connect,
+    SqliteSessionService, StateDelta, StateOwner, Synchronous, connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -206,6 +206,48 @@ async fn a_view_shows_each_sessions_state_as_one_object() {
     assert_eq!(state, json!({"a": {"b": 1}, "user:max": u64::MAX, "app:none": null}));
 }
 
+#[tokio::test]
+async fn nothing_of_an_erased_user_stays_in_the_file() {
+    const SECRET: &str = "Q2hyaXN0bWFz";
+    let database = Database::new();
+    let service = database.open().await;
+    create(&service, "s1", json!({"note": SECRET, "user:note": SECRET.repeat(2_000)})).await;
+    append(&service, &key("s1"), setting("user:note", SECRET.repeat(10)).with_content(SECRET)).await.unwrap();
+    append(&service, &key("s1"), setting("app:count", 1)).await.unwrap();
+    service.save_artifact(&key("s1"), "user:note", Part::text(SECRET), Map::new()).await.unwrap();
+    service.delete_user(APP, USER).await.unwrap();
+    let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), 0, 10).await.unwrap();
+    assert_eq!(log.iter().map(|change| change.origin.clone()).collect::<Vec<_>>(), [None]);
+    service.close().await.unwrap();
+    let bytes = fs::read(&database.path).unwrap();
+    for trace in [SECRET, USER] {
+        assert!(!bytes.windows(trace.len()).any(|window| window == trace.as_bytes()), "{trace} is still there");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_a_reader_made_large_is_cut_when_the_reader_has_gone() {
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_synchronous(Synchronous::Normal)).await;
+    create(&service, "s1", json!({})).await;
+    let wal = database.beside("-wal");
+    let size = || fs::metadata(&wal).unwrap().len();
+    let reader = rusqlite::Connection::open(&database.path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM events;").unwrap();
+    for _ in 0..70 {
+        append(&service, &key("s1"), setting("pad", "x".repeat(1 << 20))).await.unwrap();
+    }
+    let large = size();
+    assert!(large > 64 << 20, "{large} bytes");
+    reader.execute_batch("COMMIT").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while size() > 64 << 20 {
+        assert!(Instant::now() < deadline, "the log still has {} bytes", size());
+        append(&service, &key("s1"), setting("n", 1)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_loses_nothing_acknowledged_and_others_go_on_after() {
     let database = Database::new();
@@ -332,7 +374,7 @@ async fn a_closed_service_has_finished_what_it_took_and_refuses_the_rest() {
     let taken: Vec<_> = (0..20).map(|n| append_later(&service, setting("n", n))).collect();
     let (first, second) = tokio::join!(service.close(), service.close());
     first.and(second).unwrap();
-    join_all(taken).await.into_iter().for_each(|result| drop(result.unwrap()));
+    join_all(taken).await.into_iter().for_each(|result| assert!(result.is_ok()));
     let refused = [
         append(&service, &key("s1"), setting("n", 0)).await.unwrap_err(),
         service.get_session(&key("s1"), &GetSessionConfig::default()).await.unwrap_err(),

@@ -310,3 +310,29 @@ impl SessionService for SqliteSessionService {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{SqliteOptions, SqliteSessionService};
+    use crate::ErrorKind;
+
+    #[tokio::test]
+    async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
+        let write = service.write::<()>(0, |tx| {
+            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1)", [])?;
+            panic!("a defect")
+        });
+        let position = service.write(0, |tx| tx.next_position());
+        let (broken, position) = tokio::join!(write, position);
+        assert_eq!(broken.unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(position.unwrap(), 1);
+        let read = service.read::<()>(|_| panic!("a defect")).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::Internal);
+        let count = "SELECT count(*) FROM app_states";
+        let count = service.read(|connection| Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)).await;
+        assert_eq!(count.unwrap(), 0);
+    }
+}

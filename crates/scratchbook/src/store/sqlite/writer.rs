@@ -23,6 +23,7 @@ const GROUP_BYTES: usize = 16 << 20;
 
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
+const CUT_AGAIN: Duration = Duration::from_secs(1);
 
 /// Something that writes. It may run more than once, when a commit fails; only the last run counts.
 pub(super) trait Job: Send {
@@ -80,7 +81,8 @@ pub(super) struct Writer {
     lock: FileLock,
     path: PathBuf,
     wal: PathBuf,
-    large_wal: u64,
+    /// When the log may be cut again, where a reader was in the way.
+    next_cut: Instant,
     jobs: mpsc::Receiver<Queued>,
     readers: Vec<JoinHandle<()>>,
     /// Dropped when everything is closed.
@@ -102,7 +104,7 @@ impl Writer {
         let Opened { connection, lock, path } = opened;
         let mut wal = OsString::from(&path);
         wal.push("-wal");
-        Self { connection, lock, path, wal: wal.into(), large_wal: LARGE_WAL, jobs, readers, _running: running }
+        Self { connection, lock, path, wal: wal.into(), next_cut: Instant::now(), jobs, readers, _running: running }
     }
 
     /// The file's real name.
@@ -194,13 +196,14 @@ impl Writer {
     }
 
     fn cut_large_wal(&mut self) {
-        if self.wal_size() < self.large_wal || self.lock.acquire(Instant::now()).is_err() {
+        if self.wal_size() < LARGE_WAL || Instant::now() < self.next_cut || self.lock.acquire(Instant::now()).is_err() {
             return;
         }
         self.checkpoint();
         self.lock.release();
-        // Where a reader was in the way, not again before each group.
-        self.large_wal = self.wal_size() + LARGE_WAL;
+        if self.wal_size() >= LARGE_WAL {
+            self.next_cut = Instant::now() + CUT_AGAIN;
+        }
     }
 
     fn wal_size(&self) -> u64 {
