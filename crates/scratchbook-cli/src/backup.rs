@@ -56,6 +56,10 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);
+            // SQLite's, while it fills the copy.
+            let mut journal = file.as_os_str().to_owned();
+            journal.push("-journal");
+            let _ = fs::remove_file(journal);
         }
     }
 }
