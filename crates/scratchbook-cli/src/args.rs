@@ -8,6 +8,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
 
+/// The heading over what every command takes.
+const GLOBAL: &str = "Global options";
+
 /// Durable sessions and scoped state for AI agents.
 ///
 /// Plays the demo, and looks at and changes the sessions and the state in a database. Everything is addressed in
@@ -25,13 +28,13 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// The database: sqlite://PATH, or memory: [default: sqlite://scratchbook.db; for demo, memory:]
-    #[arg(long, short, global = true, value_name = "URI", env = "SCRATCHBOOK_DATABASE", hide_env_values = true)]
+    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI", env = "SCRATCHBOOK_DATABASE", hide_env_values = true)]
     pub(crate) database: Option<String>,
     /// Print JSON to standard output instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Give up on any single call to the database after so many seconds
-    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
 }
 

@@ -17,7 +17,10 @@ pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) 
     // Dropping it would wait for the copy, also where that was given up.
     let service = ManuallyDrop::new(service);
     let copy = Unfinished::new(&args.file);
-    let made = within(global.deadline, service.backup(&args.file)).await;
+    let made = tokio::select! {
+        made = within(global.deadline, service.backup(&args.file)) => made,
+        Ok(()) = tokio::signal::ctrl_c() => return Err(Failure::Interrupted),
+    };
     // The library removes what it could not finish; only a copy that nobody waits for any more is left to us.
     if !made.as_ref().is_err_and(|error| error.is_retryable()) {
         copy.keep();
@@ -34,7 +37,7 @@ pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) 
     Ok(out.line(format_args!("copied to {} ({bytes} bytes)", visible(&file)))?)
 }
 
-/// A file that is removed again unless it is finished: Ctrl-C drops this in the midst of the copy.
+/// A file that is removed again unless it is finished: Ctrl-C ends the command in the midst of the copy.
 struct Unfinished<'a> {
     file: Option<&'a Path>,
 }
@@ -53,6 +56,10 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);
+            // SQLite's, while it fills the copy.
+            let mut journal = file.as_os_str().to_owned();
+            journal.push("-journal");
+            let _ = fs::remove_file(journal);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The database a command works on.
 
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +14,11 @@ use crate::failure::Failure;
 const DEFAULT: &str = "sqlite://scratchbook.db";
 
 /// An open database, each of whose calls ends within the deadline.
+///
+/// It is closed by [`close`](Self::close) and never dropped: a drop would wait for what was given up.
 #[derive(Debug)]
 pub(crate) struct Database {
-    pub(crate) sessions: Arc<dyn SessionService>,
+    pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
 }
 
 impl Database {
@@ -32,7 +35,7 @@ impl Database {
             Some(deadline) => Arc::new(WithDeadline::new(sessions, deadline)),
             None => sessions,
         };
-        Ok(Self { sessions })
+        Ok(Self { sessions: ManuallyDrop::new(sessions) })
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {

@@ -11,15 +11,21 @@ use crate::output::visible;
 /// Shown at the end of --help; [`exit_code_of`] is the same table.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-   0  all went well
-   1  the demo found a value that is different
-   2  a bad argument: on the command line, or a key, id or value nobody may use
-   3  not found                        8  not known to the database
-   4  exists already                   9  not allowed
-   5  somebody else's write was first 10  not reachable now, or the deadline is over; try again
-   6  not possible in this state      11  the database cannot do this
-   7  something is full               12  stored data is damaged
-  13  a defect                       130  interrupted";
+    0  all went well
+    1  the demo found a value that is different
+    2  a bad argument: on the command line, or a key, id or value that no store may hold
+    3  not found
+    4  exists already
+    5  somebody else's write came first
+    6  not possible as things are: no database of ours, a newer one, an answer that was not yes
+    7  something is full: the disk, a queue, standard output
+    8  the caller is not known
+    9  not allowed: a read-only file
+   10  not reachable now, or not within the deadline; try again
+   11  this database cannot do that
+   12  stored data is damaged
+   13  a defect
+  130  interrupted";
 
 /// What ends a command early.
 #[derive(Debug)]

@@ -23,16 +23,19 @@ use output::Output;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    let mut running = Box::pin(run(cli));
     let outcome = tokio::select! {
-        outcome = run(cli) => outcome,
-        // What was being written is committed whole or not at all, so that nothing has to be tidied up here.
+        // First, so that a command which tidies up when interrupted can do so.
+        biased;
+        outcome = &mut running => outcome,
+        // What was being written is committed whole or not at all: there is nothing else to tidy up.
         Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
-            // Not a return from main: that would wait for a thread that may still be reading the terminal.
+            // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
             process::exit(failure.exit_code().into())
         }
     }

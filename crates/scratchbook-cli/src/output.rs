@@ -60,6 +60,10 @@ impl Output {
         table.enforce_styling();
         table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
         table.add_rows(rows);
+        table.style_text_only();
+        table.column_iter_mut().for_each(|column| {
+            column.set_padding((0, 2));
+        });
         for line in table.lines() {
             writeln!(self.out, "{}", line.trim_end())?;
         }

@@ -18,7 +18,8 @@ pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
     let number = event.seq.map(|seq| seq.to_string()).unwrap_or_default();
     let author = styled(BOLD, visible(&event.author));
     let mut said = said(event).into_iter();
-    out.line(format_args!("{number:>4}  {author}  {}", said.next().unwrap_or_default()))?;
+    let first = said.next().unwrap_or_else(|| styled(DIM, "(says nothing)"));
+    out.line(format_args!("{number:>4}  {author}  {first}"))?;
     for more in said {
         out.line(format_args!("      {more}"))?;
     }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{GetArgs, SetArgs, StateAddress, UnsetArgs};
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{Format, Output, visible};
+use crate::output::{Format, Output, compact, visible};
 use crate::sessions::no_session;
 use crate::show;
 
@@ -29,7 +29,7 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     if out.format() == Format::Json {
         return Ok(out.json(&state)?);
     }
-    let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
+    let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), compact(value)]));
     Ok(out.table(&["KEY", "VALUE"], rows)?)
 }
 

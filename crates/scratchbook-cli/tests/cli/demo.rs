@@ -78,6 +78,17 @@ fn what_was_changed_in_between_carries_on() {
 }
 
 #[test]
+fn a_different_value_is_told_and_exits_with_1() {
+    let fixture = Fixture::new();
+    fixture.text(&["state", "set", "-a", "tournament_app", "-u", "player_alice", "total_wins=1"]);
+    let output = fixture.command(&["demo", "game"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.contains("DIFFERENT  no wins in the tournament: 1, must be None"), "{shown}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: 1 value is different from what it must be\n");
+}
+
+#[test]
 fn events_are_shown_with_their_delta_and_the_state_after() {
     let mut command = scratchbook();
     command.args(["demo", "support-chat", "manual-delta"]);

@@ -1,7 +1,8 @@
 //! What goes wrong is told on standard error, with an exit code of its kind.
 
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{Fixture, fails, scratchbook, text, uri};
 
@@ -59,6 +60,30 @@ fn a_reader_who_has_seen_enough_is_no_failure() {
         assert_eq!(said, "");
         assert!(child.wait().unwrap().success(), "{args:?}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_writer_that_waits_can_be_interrupted_or_has_a_deadline() {
+    let fixture = Fixture::new();
+    let lock = std::fs::File::open(fixture.path("agents.db-lock")).unwrap();
+    lock.lock().unwrap();
+    let set = ["state", "set", "-a", "ecommerce_app", "a=1"];
+
+    let started = Instant::now();
+    let said = fixture.fails(10, &[&["--deadline", "0.2"], &set[..]].concat());
+    assert!(said.contains("deadline"), "{said}");
+
+    let mut waiting = fixture.command(&set).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(waiting.try_wait().unwrap(), None, "it waits for the lock");
+    Command::new("kill").args(["-INT", &waiting.id().to_string()]).status().unwrap();
+    assert_eq!(waiting.wait().unwrap().code(), Some(130));
+    assert!(started.elapsed() < Duration::from_secs(4), "neither waited for the lock");
+
+    lock.unlock().unwrap();
+    fixture.fails(3, &["state", "get", "-a", "ecommerce_app", "a"]);
+    fixture.text(&set);
 }
 
 #[cfg(target_os = "linux")]
