@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::context::{CallbackContext, InvocationContext, ToolContext};
+use super::context::InvocationContext;
+use super::write_context::{CallbackContext, ToolContext};
 use super::{EventStream, failure_event};
 use crate::content::Content;
 use crate::error::Result;

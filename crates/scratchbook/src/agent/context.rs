@@ -1,17 +1,13 @@
-//! Contexts: what agents, callbacks, tools and instruction providers are given of the run they are in.
+//! What agents and instruction providers are given of the run they are in.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use serde_json::{Map, Value};
-
 use super::AgentTree;
-use super::board::{Board, Seen};
-use super::draft::{EventDraft, Page};
-use super::state::ContextState;
-use crate::artifact::{ArtifactService, ArtifactVersion};
+use super::board::Board;
+use super::draft::EventDraft;
+use crate::artifact::ArtifactService;
 use crate::content::{Content, Part};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
@@ -125,6 +121,10 @@ impl InvocationContext {
         ReadonlyContext { invocation: self.clone() }
     }
 
+    pub(super) fn shared(&self) -> &Arc<Invocation> {
+        &self.invocation
+    }
+
     pub(crate) fn board(&self) -> &Board {
         &self.invocation.board
     }
@@ -164,11 +164,11 @@ impl InvocationContext {
         !self.invocation.failure_told.swap(true, Ordering::Relaxed)
     }
 
-    async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
+    pub(super) async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
         self.artifacts()?.load_artifact(self.session_key(), filename, None).await
     }
 
-    fn artifacts(&self) -> Result<&dyn ArtifactService> {
+    pub(super) fn artifacts(&self) -> Result<&dyn ArtifactService> {
         self.invocation.artifacts.as_deref().ok_or_else(|| {
             Error::new(
                 ErrorKind::FailedPrecondition,
@@ -181,7 +181,7 @@ impl InvocationContext {
 /// A run as instruction providers see it: to be read, never written, nested values included.
 #[derive(Clone, Debug)]
 pub struct ReadonlyContext {
-    invocation: InvocationContext,
+    pub(super) invocation: InvocationContext,
 }
 
 impl ReadonlyContext {
@@ -215,6 +215,12 @@ impl ReadonlyContext {
         self.invocation.state()
     }
 
+    /// The session as it is committed so far in this run.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        self.invocation.session()
+    }
+
     /// Texts of artifacts by name; `None` where there is no artifact service.
     pub(crate) async fn artifact_texts(
         &self,
@@ -238,151 +244,5 @@ fn text_of(name: &str, part: Part) -> Result<String> {
     match (part.text, bytes.map(String::from_utf8)) {
         (Some(text), _) | (None, Some(Ok(text))) => Ok(text),
         _ => Err(Error::invalid(format!("the artifact '{name}' is no text and cannot go into an instruction"))),
-    }
-}
-
-/// A run as a callback sees it, with state it can write.
-///
-/// The context is an owned handle: clone it, move it into async blocks. Writes and actions go into the event
-/// this callback contributes to.
-#[derive(Clone, Debug)]
-pub struct CallbackContext {
-    invocation: InvocationContext,
-    page: Arc<Page>,
-    state: ContextState,
-}
-
-impl CallbackContext {
-    pub(crate) fn new(draft: &EventDraft, invocation: &InvocationContext) -> Self {
-        Self::with_page(draft.page(Seen::ByAll), invocation)
-    }
-
-    fn with_page(page: Arc<Page>, invocation: &InvocationContext) -> Self {
-        let state = ContextState::new(Arc::clone(&invocation.invocation), page.layer);
-        Self { invocation: invocation.clone(), page, state }
-    }
-
-    /// The state, to be read and written.
-    #[must_use]
-    pub fn state(&self) -> &ContextState {
-        &self.state
-    }
-
-    /// The run's id.
-    #[must_use]
-    pub fn invocation_id(&self) -> &str {
-        self.invocation.invocation_id()
-    }
-
-    /// The agent.
-    #[must_use]
-    pub fn agent_name(&self) -> &str {
-        self.invocation.agent_name()
-    }
-
-    /// The full address of the session.
-    #[must_use]
-    pub fn session_key(&self) -> &SessionKey {
-        self.invocation.session_key()
-    }
-
-    /// The session as it is committed so far in this run.
-    #[must_use]
-    pub fn session(&self) -> Session {
-        self.invocation.session()
-    }
-
-    /// The message that started the run.
-    #[must_use]
-    pub fn user_content(&self) -> Option<&Content> {
-        self.invocation.user_content()
-    }
-
-    /// Saves an artifact, notes its version in the event, and gives it.
-    ///
-    /// # Errors
-    ///
-    /// `FailedPrecondition` where the runner has no artifact service; and as
-    /// [`ArtifactService::save_artifact`].
-    pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
-        let artifacts = self.invocation.artifacts()?;
-        let version = artifacts.save_artifact(self.session_key(), filename, artifact, Map::new()).await?;
-        self.page.actions().artifact_delta.insert(filename.to_owned(), version);
-        Ok(version)
-    }
-
-    /// The newest version of an artifact, or `None` where there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`save_artifact`](Self::save_artifact).
-    pub async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
-        self.invocation.load_artifact(filename).await
-    }
-
-    /// The names of all artifacts the session sees.
-    ///
-    /// # Errors
-    ///
-    /// As [`save_artifact`](Self::save_artifact).
-    pub async fn list_artifacts(&self) -> Result<Vec<String>> {
-        self.invocation.artifacts()?.list_artifacts(self.session_key()).await
-    }
-
-    /// The versions of an artifact.
-    ///
-    /// # Errors
-    ///
-    /// As [`save_artifact`](Self::save_artifact).
-    pub async fn list_artifact_versions(&self, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        self.invocation.artifacts()?.list_artifact_versions(self.session_key(), filename).await
-    }
-
-    /// Ends the loop around the agent after this round.
-    pub fn escalate(&self) {
-        self.page.actions().escalate = Some(true);
-    }
-}
-
-/// A run as one tool call sees it: a callback's context, and the call.
-#[derive(Clone, Debug)]
-pub struct ToolContext {
-    context: CallbackContext,
-    function_call_id: Arc<str>,
-}
-
-impl ToolContext {
-    pub(crate) fn new(page: Arc<Page>, invocation: &InvocationContext, function_call_id: &str) -> Self {
-        Self { context: CallbackContext::with_page(page, invocation), function_call_id: function_call_id.into() }
-    }
-
-    /// The call that is answered.
-    #[must_use]
-    pub fn function_call_id(&self) -> &str {
-        &self.function_call_id
-    }
-
-    /// Hands the conversation to another agent when the tool has returned.
-    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
-        self.context.page.actions().transfer_to_agent = Some(agent_name.into());
-    }
-
-    /// Shows the tool's answer as it is: the model does not sum it up.
-    pub fn skip_summarization(&self) {
-        self.context.page.actions().skip_summarization = Some(true);
-    }
-
-    /// Asks the user to confirm the call; the request travels in the event.
-    pub fn request_confirmation(&self, confirmation: Value) {
-        let id = self.function_call_id.to_string();
-        self.context.page.actions().requested_tool_confirmations.insert(id, confirmation);
-    }
-}
-
-impl Deref for ToolContext {
-    type Target = CallbackContext;
-
-    fn deref(&self) -> &CallbackContext {
-        &self.context
     }
 }

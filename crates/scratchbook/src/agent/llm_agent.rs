@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::callback::{AgentCallbacks, ModelCallbacks, ToolCall};
-use super::context::{CallbackContext, InvocationContext, ReadonlyContext, ToolContext};
+use super::context::{InvocationContext, ReadonlyContext};
+use super::write_context::{CallbackContext, ToolContext};
 use super::{Agent, EventStream, step};
 use crate::content::Content;
 use crate::error::{Error, Result};

@@ -11,6 +11,7 @@ mod state;
 mod step;
 mod tree;
 mod workflow;
+mod write_context;
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,11 +23,12 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 
 pub use callback::ToolCall;
-pub use context::{CallbackContext, InvocationContext, ReadonlyContext, ToolContext};
+pub use context::{InvocationContext, ReadonlyContext};
 pub use function_agent::FunctionAgent;
 pub use llm_agent::{Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state};
 pub use state::ContextState;
 pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
+pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
 pub(crate) use context::Invocation;

@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::board::Seen;
 use super::callback::ToolCall;
-use super::context::{CallbackContext, InvocationContext, ToolContext};
+use super::context::InvocationContext;
 use super::draft::{EventDraft, Page};
 use super::llm_agent::Inner;
+use super::write_context::{CallbackContext, ToolContext};
 use super::{EventStream, failure_event, history};
 use crate::content::{Content, FunctionCall, FunctionResponse, Part};
 use crate::error::{Error, Result};

@@ -1,0 +1,138 @@
+//! What callbacks and tools are given of the run they are in: state they can write, artifacts, actions.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::board::Seen;
+use super::context::{InvocationContext, ReadonlyContext};
+use super::draft::{EventDraft, Page};
+use super::state::ContextState;
+use crate::artifact::ArtifactVersion;
+use crate::content::Part;
+use crate::error::Result;
+
+/// A run as a callback sees it: what a [`ReadonlyContext`] shows, with state it can write.
+///
+/// The context is an owned handle: clone it, move it into async blocks. Writes and actions go into the event
+/// this callback contributes to.
+#[derive(Clone, Debug)]
+pub struct CallbackContext {
+    readonly: ReadonlyContext,
+    page: Arc<Page>,
+    state: ContextState,
+}
+
+impl CallbackContext {
+    pub(crate) fn new(draft: &EventDraft, invocation: &InvocationContext) -> Self {
+        Self::with_page(draft.page(Seen::ByAll), invocation)
+    }
+
+    fn with_page(page: Arc<Page>, invocation: &InvocationContext) -> Self {
+        let state = ContextState::new(Arc::clone(invocation.shared()), page.layer);
+        Self { readonly: invocation.readonly(), page, state }
+    }
+
+    /// The state, to be read and written.
+    #[must_use]
+    pub fn state(&self) -> &ContextState {
+        &self.state
+    }
+
+    /// Saves an artifact, notes its version in the event, and gives it.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where the runner has no artifact service; and as
+    /// [`ArtifactService::save_artifact`].
+    pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
+        let artifacts = self.readonly.invocation.artifacts()?;
+        let version = artifacts.save_artifact(self.session_key(), filename, artifact, Map::new()).await?;
+        self.page.actions().artifact_delta.insert(filename.to_owned(), version);
+        Ok(version)
+    }
+
+    /// The newest version of an artifact, or `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_artifact`](Self::save_artifact).
+    pub async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
+        self.readonly.invocation.load_artifact(filename).await
+    }
+
+    /// The names of all artifacts the session sees.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_artifact`](Self::save_artifact).
+    pub async fn list_artifacts(&self) -> Result<Vec<String>> {
+        self.readonly.invocation.artifacts()?.list_artifacts(self.session_key()).await
+    }
+
+    /// The versions of an artifact.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_artifact`](Self::save_artifact).
+    pub async fn list_artifact_versions(&self, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        self.readonly.invocation.artifacts()?.list_artifact_versions(self.session_key(), filename).await
+    }
+
+    /// Ends the loop around the agent after this round.
+    pub fn escalate(&self) {
+        self.page.actions().escalate = Some(true);
+    }
+}
+
+impl Deref for CallbackContext {
+    type Target = ReadonlyContext;
+
+    fn deref(&self) -> &ReadonlyContext {
+        &self.readonly
+    }
+}
+
+/// A run as one tool call sees it: a callback's context, and the call.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    context: CallbackContext,
+    function_call_id: Arc<str>,
+}
+
+impl ToolContext {
+    pub(crate) fn new(page: Arc<Page>, invocation: &InvocationContext, function_call_id: &str) -> Self {
+        Self { context: CallbackContext::with_page(page, invocation), function_call_id: function_call_id.into() }
+    }
+
+    /// The call that is answered.
+    #[must_use]
+    pub fn function_call_id(&self) -> &str {
+        &self.function_call_id
+    }
+
+    /// Hands the conversation to another agent when the tool has returned.
+    pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
+        self.context.page.actions().transfer_to_agent = Some(agent_name.into());
+    }
+
+    /// Shows the tool's answer as it is: the model does not sum it up.
+    pub fn skip_summarization(&self) {
+        self.context.page.actions().skip_summarization = Some(true);
+    }
+
+    /// Asks the user to confirm the call; the request travels in the event.
+    pub fn request_confirmation(&self, confirmation: Value) {
+        let id = self.function_call_id.to_string();
+        self.context.page.actions().requested_tool_confirmations.insert(id, confirmation);
+    }
+}
+
+impl Deref for ToolContext {
+    type Target = CallbackContext;
+
+    fn deref(&self) -> &CallbackContext {
+        &self.context
+    }
+}

@@ -1,0 +1,231 @@
+//! What is kept of an app, and what a commit does to it. Whoever calls holds the app's lock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::artifact::PreparedArtifact;
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::session::{
+    Committed, Events, Outcome, Session, SessionKey, StateChange, StateOwner, no_session, seconds_of_micros,
+};
+use crate::state::{Scope, ScopeMap, StateMap, change_scope};
+use crate::store::commit::{KeyChange, Prepared, replay};
+use crate::store::query::{EventQuery, ListPosition, StateQuery};
+
+#[derive(Debug, Default)]
+pub(super) struct App {
+    pub(super) state: OwnedState,
+    pub(super) users: HashMap<Arc<str>, User>,
+    pub(super) by_update: BTreeSet<ListPosition>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct User {
+    pub(super) state: OwnedState,
+    pub(super) sessions: HashMap<Arc<str>, Stored>,
+    pub(super) by_update: BTreeSet<ListPosition>,
+    pub(super) artifacts: BTreeMap<ArtifactName, Vec<(PreparedArtifact, f64)>>,
+}
+
+/// The session an artifact belongs to, `None` for the user's, and its name.
+pub(super) type ArtifactName = (Option<Arc<str>>, String);
+
+/// State of a user or an app, with the log it is the fold of.
+#[derive(Debug, Default)]
+pub(super) struct OwnedState {
+    pub(super) values: ScopeMap,
+    pub(super) versions: HashMap<String, u64>,
+    pub(super) log: Vec<StateChange>,
+}
+
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) key: SessionKey,
+    pub(super) state: ScopeMap,
+    pub(super) events: Events,
+    pub(super) ids: HashMap<String, ([u8; 32], usize)>,
+    /// Timestamps in their order, with the place of the event.
+    pub(super) by_time: BTreeSet<(u64, usize)>,
+    pub(super) micros: i64,
+}
+
+/// What the log says of a write, beside the change itself.
+pub(super) struct Origin<'a> {
+    pub(super) position: u64,
+    pub(super) session: Option<(&'a SessionKey, u64)>,
+    pub(super) event_id: &'a str,
+    pub(super) author: &'a str,
+    pub(super) time: f64,
+}
+
+impl OwnedState {
+    pub(super) fn change(&mut self, change: &KeyChange, origin: &Origin<'_>) {
+        change_scope(&mut self.values, &change.name, &change.change);
+        let version = self.versions.entry(change.name.clone()).or_default();
+        *version += 1;
+        self.log.push(StateChange {
+            position: origin.position,
+            name: change.name.clone(),
+            version: *version,
+            value: change.change.value().cloned(),
+            origin: origin.session.map(|(key, seq)| (key.clone(), seq)),
+            event_id: origin.event_id.to_owned(),
+            author: origin.author.to_owned(),
+            time: origin.time,
+        });
+    }
+}
+
+impl App {
+    pub(super) fn user(&mut self, user_id: &str) -> &mut User {
+        if !self.users.contains_key(user_id) {
+            self.users.insert(user_id.into(), User::default());
+        }
+        self.users.entry(user_id.into()).or_default()
+    }
+
+    /// Applies changes to user and app keys.
+    pub(super) fn change_shared(&mut self, user_id: &str, changes: &[KeyChange], origin: &Origin<'_>) {
+        for change in changes {
+            match change.scope {
+                Scope::User => self.user(user_id).state.change(change, origin),
+                Scope::App => self.state.change(change, origin),
+                Scope::Session | Scope::Temp => {}
+            }
+        }
+    }
+
+    pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &Stored)> {
+        let user = self.users.get(key.user_id())?;
+        Some((user, user.sessions.get(key.session_id())?))
+    }
+
+    pub(super) fn merged(&self, user: &User, stored: &Stored, query: &StateQuery) -> StateMap {
+        let part = |scope, values: &ScopeMap| match query.names(scope) {
+            None => values.clone(),
+            Some(names) => names
+                .iter()
+                .filter_map(|name| Some((Arc::from(name.as_str()), values.get(name.as_str())?.clone())))
+                .collect(),
+        };
+        StateMap::new(
+            part(Scope::Session, &stored.state),
+            part(Scope::User, &user.state.values),
+            part(Scope::App, &self.state.values),
+        )
+    }
+
+    /// Commits a prepared event to a session that is there.
+    pub(super) fn append(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
+        let Some(user) = self.users.get_mut(key.user_id()) else {
+            return Err(no_session(key));
+        };
+        let Some(stored) = user.sessions.get_mut(key.session_id()) else {
+            return Err(no_session(key));
+        };
+        if let Some((hash, place)) = stored.ids.get(&prepared.event.id) {
+            let outcome = replay(&prepared, hash)?;
+            let event = stored.events.get(*place).ok_or_else(|| Error::internal("an event without its place"))?;
+            return Ok(Committed::new(Arc::clone(event), outcome));
+        }
+        let Prepared { mut event, hash, micros, changes, .. } = prepared;
+        let place = stored.events.len();
+        let seq = place as u64 + 1;
+        event.seq = Some(seq);
+        let event = Arc::new(event);
+        let time = event.timestamp.unwrap_or_default();
+        stored.ids.insert(event.id.clone(), (hash, place));
+        stored.by_time.insert((time_order(time), place));
+        stored.events.insert(place, Arc::clone(&event));
+        let own = changes.iter().filter(|change| change.scope == Scope::Session);
+        own.for_each(|change| change_scope(&mut stored.state, &change.name, &change.change));
+        let before = stored.list_position();
+        stored.micros = micros;
+        let after = stored.list_position();
+        user.by_update.remove(&before);
+        user.by_update.insert(after.clone());
+        self.by_update.remove(&before);
+        self.by_update.insert(after);
+        let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
+        self.change_shared(key.user_id(), &changes, &origin);
+        Ok(Committed::new(event, Outcome::Stored))
+    }
+
+    pub(super) fn remove_session(&mut self, key: &SessionKey) {
+        let Some(user) = self.users.get_mut(key.user_id()) else {
+            return;
+        };
+        let Some(stored) = user.sessions.remove(key.session_id()) else {
+            return;
+        };
+        let position = stored.list_position();
+        user.by_update.remove(&position);
+        user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
+        self.by_update.remove(&position);
+    }
+}
+
+/// The bits of a time that is not negative, which order as the numbers do; `-0.0` is where `0.0` is.
+pub(super) fn time_order(seconds: f64) -> u64 {
+    (seconds + 0.0).to_bits()
+}
+
+impl Stored {
+    pub(super) fn list_position(&self) -> ListPosition {
+        ListPosition {
+            micros: self.micros,
+            user_id: self.key.user_id().to_owned(),
+            session_id: self.key.session_id().to_owned(),
+        }
+    }
+
+    pub(super) fn to_session(&self, state: StateMap, events: Events) -> Session {
+        let seq = self.events.len() as u64;
+        Session::new(self.key.clone(), state, events, seconds_of_micros(self.micros), seq)
+    }
+
+    pub(super) fn select(&self, query: EventQuery) -> Events {
+        let len = self.events.len();
+        let slice = |from: usize, to: usize| match (from, to) {
+            (0, to) if to == len => self.events.clone(),
+            (from, to) if from >= to => Events::default(),
+            (from, to) => self.events.slice(from, to),
+        };
+        match query {
+            EventQuery::None => Events::default(),
+            EventQuery::All => self.events.clone(),
+            EventQuery::Last(count) => slice(len.saturating_sub(count), len),
+            EventQuery::After(seq, limit) => {
+                let from = usize::try_from(seq).unwrap_or(len).min(len);
+                slice(from, from.saturating_add(limit).min(len))
+            }
+            EventQuery::Before(seq, limit) => {
+                let to = usize::try_from(seq.saturating_sub(1)).unwrap_or(len).min(len);
+                slice(to.saturating_sub(limit), to)
+            }
+            EventQuery::Since(seconds, count) => self.since(seconds, count.unwrap_or(len)),
+        }
+    }
+
+    /// Events from a time on, the last `count` of them in the store's order.
+    pub(super) fn since(&self, seconds: f64, count: usize) -> Events {
+        let recent = |event: &&Arc<Event>| event.timestamp.is_some_and(|t| t >= seconds);
+        let tail: Vec<_> = self.events.iter().rev().take(count).take_while(recent).cloned().collect();
+        // Where all of the last `count` are recent, they are the answer; else the index finds the few there are.
+        if tail.len() == count {
+            return tail.into_iter().rev().collect();
+        }
+        let mut places: Vec<_> = self.by_time.range((time_order(seconds), 0)..).map(|(_, place)| *place).collect();
+        places.sort_unstable();
+        let skip = places.len().saturating_sub(count);
+        places[skip..].iter().filter_map(|place| self.events.get(*place).cloned()).collect()
+    }
+}
+
+pub(super) fn owned<'a>(app: &'a App, owner: &StateOwner) -> Option<&'a OwnedState> {
+    match owner.user_id() {
+        Some(user_id) => app.users.get(user_id).map(|user| &user.state),
+        None => Some(&app.state),
+    }
+}
