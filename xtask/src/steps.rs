@@ -70,7 +70,7 @@ fn workspace_clippy() -> Result<(), Stop> {
 fn each_feature() -> Result<(), Stop> {
     tools::component("clippy", "clippy")?;
     let mut command = program(tools::HACK.path()?);
-    command.args(["hack", "clippy", "-p", "scratchbook", "--each-feature", "--no-dev-deps", "--locked"]);
+    command.args(["hack", "clippy", "-p", "scratchbook", "--each-feature", "--no-dev-deps"]);
     run(command.args(["--", "-D", "warnings"]))
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::content::Part;
 use crate::error::{Error, Result};
+use crate::json;
 use crate::session::{SessionKey, check_id};
 
 /// Keeps artifacts. Versions count from 0; nothing is overwritten.
@@ -121,6 +122,8 @@ pub(crate) fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Valu
         (_, _, Some(_)) => Some("text/plain".to_owned()),
         _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
     };
+    json::check_writable(&artifact, "the artifact")?;
+    json::check_writable(&custom_metadata, "the artifact's metadata")?;
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
 }
 

@@ -82,6 +82,9 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    /// Whether an event of the run tells of it already.
+    #[cfg(feature = "agent")]
+    told: bool,
 }
 
 impl Error {
@@ -92,7 +95,14 @@ impl Error {
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { inner: Box::new(Inner { kind, message, source: None }) }
+        let inner = Inner {
+            kind,
+            message,
+            source: None,
+            #[cfg(feature = "agent")]
+            told: false,
+        };
+        Self { inner: Box::new(inner) }
     }
 
     /// The same error with the cause it came from.
@@ -121,6 +131,18 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict)
     }
 
+    /// The same error, of which an event of the run tells already.
+    #[cfg(feature = "agent")]
+    pub(crate) fn told(mut self) -> Self {
+        self.inner.told = true;
+        self
+    }
+
+    #[cfg(feature = "agent")]
+    pub(crate) fn is_told(&self) -> bool {
+        self.inner.told
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
@@ -129,6 +151,7 @@ impl Error {
         Self::new(ErrorKind::NotFound, message)
     }
 
+    #[cfg(feature = "sqlite")]
     pub(crate) fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DataCorrupted, message)
     }

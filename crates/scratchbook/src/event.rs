@@ -14,7 +14,8 @@ use crate::state::StateDelta;
 ///
 /// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); when a service
 /// appends it, event and changes are committed together. Names go out in camelCase and come in as camelCase
-/// or snake_case. Unknown fields of an event are kept ([`extra`](Self::extra)) and given back; unknown ones
+/// or snake_case; read them with [`from_json`](Self::from_json), which checks what serde does not: that each
+/// number comes back as it is. Unknown fields of an event are kept ([`extra`](Self::extra)) and given back; unknown ones
 /// inside its actions or content are refused.
 ///
 /// ```
@@ -235,6 +236,23 @@ impl Event {
     fn ends_with_code_result(&self) -> bool {
         let last = self.content.as_ref().and_then(|content| content.parts().last());
         last.is_some_and(|part| part.code_execution_result.is_some())
+    }
+
+    /// Takes out `null` where a value is optional: JSON has one form for both.
+    pub(crate) fn drop_nulls(&mut self) {
+        macro_rules! drop_nulls {
+            ($of:expr; $($field:ident),*) => {$(
+                $of.$field.take_if(|value| value.is_null());
+            )*};
+        }
+        drop_nulls!(self; grounding_metadata, turn_complete_reason, interaction_status, usage_metadata,
+            live_session_resumption_update, go_away, voice_activity, input_transcription, output_transcription,
+            logprobs_result, cache_metadata, citation_metadata, output);
+        drop_nulls!(self.actions; route, set_model_response);
+        for part in self.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
+            drop_nulls!(part; media_resolution, video_metadata, tool_call, tool_response, audio_transcription,
+                media_processing, speech_metadata);
+        }
     }
 
     /// Checks what every store relies on.

@@ -173,8 +173,9 @@ struct Parser<'a> {
     at: usize,
     segments: Vec<Segment>,
     open: Vec<Open>,
+    /// Line and column, in characters, of the place counted up to.
     line: usize,
-    line_start: usize,
+    column: usize,
     counted: usize,
 }
 
@@ -188,7 +189,7 @@ enum Open {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, at: 0, segments: Vec::new(), open: Vec::new(), line: 1, line_start: 0, counted: 0 }
+        Self { text, at: 0, segments: Vec::new(), open: Vec::new(), line: 1, column: 1, counted: 0 }
     }
 
     fn run(mut self) -> InstructionTemplate {
@@ -274,12 +275,11 @@ impl<'a> Parser<'a> {
 
     /// Line and column of the place the parser is at, from 1, in characters. Counts on from the last time.
     fn position(&mut self) -> (usize, usize) {
-        for (at, _) in self.text[self.counted..self.at].match_indices('\n') {
-            self.line += 1;
-            self.line_start = self.counted + at + 1;
+        for c in self.text[self.counted..self.at].chars() {
+            (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
         }
         self.counted = self.at;
-        (self.line, self.text[self.line_start..self.at].chars().count() + 1)
+        (self.line, self.column)
     }
 }
 
@@ -410,6 +410,16 @@ mod tests {
     #[test]
     fn inserted_text_is_not_scanned_again() {
         assert_eq!(render("{braces}"), "{x} {{y}}");
+    }
+
+    #[test]
+    fn hostile_text_is_parsed_in_one_pass() {
+        let started = std::time::Instant::now();
+        for text in ["{x}".repeat(300_000), "{".repeat(1_000_000), "{{".repeat(300_000) + &"}}".repeat(300_000)] {
+            let _ = InstructionTemplate::parse(&text);
+        }
+        // Quadratic work would take minutes.
+        assert!(started.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]

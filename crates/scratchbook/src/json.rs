@@ -3,9 +3,13 @@
 //! `serde_json` turns an integer beyond 64 bits into a float without a word. Everything that comes in as
 //! text therefore passes [`from_str`] or [`from_slice`], which look at the raw numbers first.
 
+use std::io;
+
 use serde::de::{DeserializeOwned, Visitor};
-use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
 use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::ser::{Formatter, Serializer};
 
 use crate::error::{Error, Result};
 
@@ -38,13 +42,34 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T> {
 ///
 /// As [`from_str`]; bytes that are not UTF-8 are `InvalidArgument` too.
 pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    let parsed = serde_json::from_slice(bytes).map_err(|e| Error::invalid(format!("malformed JSON: {e}")))?;
-    check_integers(bytes)?;
+    let parsed = serde_json::from_slice(bytes).map_err(|e| Error::invalid(describe(&e)))?;
+    check_numbers(bytes)?;
     Ok(parsed)
 }
 
-/// Finds integers that `serde_json` would read as floats, in text that it has accepted.
-fn check_integers(bytes: &[u8]) -> Result<()> {
+/// What is wrong with JSON, and where, without the value that stands there: it may be a secret.
+pub(crate) fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match error.classify() {
+        Category::Data => format!("JSON of another shape: {}", without_value(&text)),
+        _ => format!("malformed JSON: {text}"),
+    }
+}
+
+/// `invalid type: string "hunter2", expected u64 at ...` without what is quoted.
+fn without_value(text: &str) -> String {
+    let quotes = |part: &str| part.find(['"', '`']).map(|at| part[..at].trim_end().to_owned());
+    match (text.starts_with("invalid "), text.rfind(", expected")) {
+        (true, Some(end)) => {
+            let kind = quotes(&text[..end]).unwrap_or_else(|| text[..end].to_owned());
+            format!("{kind}{}", &text[end..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Finds numbers that `serde_json` would read as others, in text that it has accepted.
+fn check_numbers(bytes: &[u8]) -> Result<()> {
     let mut at = 0;
     while at < bytes.len() {
         match bytes[at] {
@@ -56,9 +81,8 @@ fn check_integers(bytes: &[u8]) -> Result<()> {
                     integer &= !matches!(bytes[at], b'.' | b'e' | b'E');
                     at += 1;
                 }
-                if integer {
-                    check_integer(&bytes[start..at])?;
-                }
+                let number = &bytes[start..at];
+                if integer { check_integer(number)? } else { check_float(number)? }
             }
             _ => at += 1,
         }
@@ -75,6 +99,9 @@ fn end_of_string(bytes: &[u8], open: usize) -> usize {
 }
 
 fn check_integer(digits: &[u8]) -> Result<()> {
+    if digits == b"-0" {
+        return Err(Error::invalid("the integer -0 would become a float; send 0, or -0.0"));
+    }
     // 18 digits and a sign fit i64 whatever they are.
     if digits.len() <= 18 {
         return Ok(());
@@ -83,9 +110,19 @@ fn check_integer(digits: &[u8]) -> Result<()> {
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
         return Ok(());
     }
-    Err(Error::invalid(format!(
-        "the integer {text} does not fit 64 bits; send it as a string, or as a float such as {text}.0"
-    )))
+    let count = digits.len() - usize::from(digits[0] == b'-');
+    Err(Error::invalid(format!("an integer of {count} digits does not fit 64 bits; send it as a string or as a float")))
+}
+
+/// Any decimal is read as the float next to it, but not as infinity or, unless it is zero, as zero.
+fn check_float(digits: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(digits);
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = !mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+    match text.parse::<f64>() {
+        Ok(float) if float.is_finite() && (float != 0.0 || is_zero) => Ok(()),
+        _ => Err(Error::invalid("a float is too large or too small for 64 bits; send it as a string")),
+    }
 }
 
 /// Refuses a value that is nested deeper than it could be read back.
@@ -103,28 +140,61 @@ pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()
     Err(Error::invalid(format!("{} is nested deeper than {MAX_DEPTH} levels", what())))
 }
 
-/// Refuses JSON text of ours that `serde_json` would not read back for its depth.
-pub(crate) fn check_text_depth(text: &str, what: &str) -> Result<()> {
-    // serde_json stops at 128 levels.
-    const LIMIT: usize = 127;
-    let bytes = text.as_bytes();
-    let (mut at, mut depth) = (0, 0_usize);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => {
-                at = end_of_string(bytes, at);
-                continue;
-            }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > LIMIT {
-            return Err(Error::invalid(format!("{what} is nested deeper than {LIMIT} levels")));
-        }
-        at += 1;
+/// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.
+pub(crate) fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> {
+    let mut text = Vec::with_capacity(256);
+    write(value, &mut text, what)?;
+    String::from_utf8(text).map_err(|e| Error::internal("JSON that is not UTF-8").with_source(e))
+}
+
+/// Refuses something of ours whose JSON could not be read back.
+pub(crate) fn check_writable(value: &(impl Serialize + ?Sized), what: &str) -> Result<()> {
+    write(value, io::sink(), what)
+}
+
+fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> Result<()> {
+    let mut serializer = Serializer::with_formatter(to, Bounded { depth: 0 });
+    value.serialize(&mut serializer).map_err(|e| match e.classify() {
+        Category::Io => Error::invalid(format!("{what} is nested deeper than {MAX_TEXT_DEPTH} levels")),
+        _ => Error::internal(format!("{what} cannot be written as JSON")).with_source(e),
+    })
+}
+
+/// serde_json reads 127 levels.
+const MAX_TEXT_DEPTH: usize = 127;
+
+/// Compact JSON, ended by an error before it gets too deep to be read, or to be written without overflow.
+struct Bounded {
+    depth: usize,
+}
+
+impl Bounded {
+    fn enter(&mut self) -> io::Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_TEXT_DEPTH { Err(io::Error::other("too deep")) } else { Ok(()) }
     }
-    Ok(())
+}
+
+impl Formatter for Bounded {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
 }
 
 /// Reads a field that is an object. Serde alone would take an array for one, its fields in their order.
@@ -187,7 +257,7 @@ mod tests {
 
     #[test]
     fn integers_of_64_bits_are_read_exactly_and_larger_ones_refused() {
-        for good in ["0", "-0", "9223372036854775807", "-9223372036854775808", "18446744073709551615"] {
+        for good in ["0", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551615"] {
             from_str::<Value>(good).unwrap();
         }
         for bad in ["18446744073709551616", "-9223372036854775809", "{\"a\":[123456789012345678901]}"] {
@@ -195,8 +265,36 @@ mod tests {
         }
         from_str::<Value>("{\"18446744073709551616\":\"x \\\" 18446744073709551616\"}").unwrap();
         from_str::<Value>("[1e300, 12345678901234567890123.0]").unwrap();
-        assert!(from_str::<Value>("1e400").is_err());
+        for bad in ["1e400", "1e-400", "-0", "[-0]"] {
+            assert!(from_str::<Value>(bad).is_err(), "{bad}");
+        }
+        from_str::<Value>("[0.0, -0.0, 0e5, 0.000, 5e-324]").unwrap();
         assert!(from_str::<Value>("NaN").is_err());
+    }
+
+    #[test]
+    fn messages_show_no_value() {
+        for text in [r#""hunter2""#, "\"hunter\\\"2, expected\"", "7.25", "true", r#"["hunter2"]"#, r#"{"a":1}"#] {
+            let message = from_str::<u64>(text).unwrap_err().to_string();
+            assert!(!message.contains("hunter") && !message.contains("7.25"), "{message}");
+            assert!(message.contains("expected u64"), "{message}");
+        }
+        assert!(from_str::<Value>("[1,").unwrap_err().to_string().contains("line 1 column 3"));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_refused_and_not_overflowed() {
+        let mut value = Value::Null;
+        for _ in 0..2000 {
+            value = Value::Array(vec![value]);
+        }
+        assert!(to_text(&value, "it").is_err() && check_writable(&value, "it").is_err());
+        let mut shallow = Value::Null;
+        for _ in 0..MAX_TEXT_DEPTH {
+            shallow = Value::Array(vec![shallow]);
+        }
+        let text = to_text(&shallow, "it").unwrap();
+        assert_eq!(from_str::<Value>(&text).unwrap(), shallow);
     }
 
     #[test]

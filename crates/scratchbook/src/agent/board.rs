@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::Session;
 use crate::state::{Change, StateDelta, StateMap};
@@ -124,16 +124,24 @@ impl Board {
         }
     }
 
-    /// Writes to a layer. A layer that is gone takes nothing: its event is committed, or its call has failed.
-    pub(crate) fn write(&self, layer: LayerId, delta: StateDelta) {
+    /// Writes to a layer.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where the layer is gone: its event is committed or dropped, or its call has failed.
+    pub(crate) fn write(&self, layer: LayerId, delta: &StateDelta) -> Result<()> {
         let mut inner = self.lock();
+        let mut stamp = inner.writes;
+        let Some(layer) = inner.layer(layer) else {
+            let message = "the event of this context is done; write within the callback or tool it was given to";
+            return Err(Error::new(ErrorKind::FailedPrecondition, message));
+        };
         for (key, change) in delta.iter() {
-            inner.writes += 1;
-            let stamp = inner.writes;
-            if let Some(layer) = inner.layer(layer) {
-                layer.changes.insert(key.to_owned(), (change.clone(), stamp));
-            }
+            stamp += 1;
+            layer.changes.insert(key.to_owned(), (change.clone(), stamp));
         }
+        inner.writes = stamp;
+        Ok(())
     }
 
     /// Takes over a committed event, with its `temp:` changes, in place of the layers it carried.

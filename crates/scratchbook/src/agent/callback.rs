@@ -5,15 +5,16 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
+use super::board::Seen;
 use super::context::InvocationContext;
+use super::draft::EventDraft;
+use super::failure_event;
 use super::write_context::{CallbackContext, ToolContext};
-use super::{EventStream, failure_event};
 use crate::content::Content;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::model::{LlmRequest, LlmResponse};
 
@@ -61,58 +62,60 @@ impl AgentCallbacks {
         self.after.push(Arc::new(move |context| Box::pin(callback(context))));
     }
 
-    /// An agent's turn with its callbacks around it. A failure is told by an event of the agent where it
-    /// arose, before it ends the stream.
-    pub(crate) fn around(&self, context: InvocationContext, turn: EventStream) -> EventStream {
-        let turn = self.clone().guarded(context.clone(), turn);
-        Box::pin(async_stream::try_stream! {
-            let mut turn = turn;
-            while let Some(item) = turn.next().await {
-                match item {
-                    Ok(event) => yield event,
-                    Err(error) => {
-                        if context.tell_failure() {
-                            yield failure_event(&context, &error);
-                        }
-                        Err(error)?;
-                    }
-                }
-            }
-        })
+    pub(super) async fn run_before(&self, context: &InvocationContext) -> Called {
+        run(&self.before, context).await
     }
 
-    fn guarded(self, context: InvocationContext, mut turn: EventStream) -> EventStream {
-        Box::pin(async_stream::try_stream! {
-            let (event, ends) = run(&self.before, &context).await?;
-            if let Some(event) = event {
-                yield event;
-            }
-            if !ends {
-                while let Some(event) = turn.next().await {
-                    yield event?;
-                }
-                let (event, _) = run(&self.after, &context).await?;
-                if let Some(event) = event {
-                    yield event;
-                }
-            }
-        })
+    pub(super) async fn run_after(&self, context: &InvocationContext) -> Called {
+        run(&self.after, context).await
     }
 }
 
-/// Runs callbacks until one gives content. The event that carries what they did, and whether one did.
-async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Result<(Option<Event>, bool)> {
+/// What callbacks have done.
+#[derive(Debug, Default)]
+pub(super) struct Called {
+    /// The event that carries it.
+    pub(super) event: Option<Event>,
+    /// Whether it is the agent's answer.
+    pub(super) answered: bool,
+    /// What one of them failed with; the event tells of it, and carries what those before it wrote.
+    pub(super) failure: Option<Error>,
+    /// Kept until the event is taken, for what it holds until then.
+    _draft: Option<EventDraft>,
+}
+
+/// Runs callbacks until one gives content or fails.
+async fn run(callbacks: &[AgentCallback], context: &InvocationContext) -> Called {
     if callbacks.is_empty() {
-        return Ok((None, false));
+        return Called::default();
     }
     let draft = context.draft();
+    let mut called = Called::default();
     for callback in callbacks {
-        if let Some(content) = callback(CallbackContext::new(&draft, context)).await? {
-            let event = Event { content: Some(content), ..Event::default() };
-            return Ok((Some(draft.finish(event)?), true));
+        let page = draft.page(Seen::ByAll);
+        match callback(CallbackContext::with_page(Arc::clone(&page), context)).await {
+            Ok(None) => {}
+            Ok(content) => {
+                called.answered = true;
+                called.event = Some(Event { content, ..Event::default() });
+                break;
+            }
+            Err(error) => {
+                draft.tear_out(&page);
+                called.event = Some(failure_event(context, &error));
+                called.failure = Some(error.told());
+                break;
+            }
         }
     }
-    Ok((draft.finish_changes()?, false))
+    let finished = match called.event.take() {
+        Some(event) => draft.finish(event).map(Some),
+        None => draft.finish_changes(),
+    };
+    match finished {
+        Ok(event) => Called { event, _draft: Some(draft), ..called },
+        Err(error) => Called { failure: Some(error), ..Called::default() },
+    }
 }
 
 /// Callbacks around model calls and tool calls, in the order they were added.

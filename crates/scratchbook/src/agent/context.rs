@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::AgentTree;
 use super::board::Board;
@@ -28,8 +28,6 @@ pub(crate) struct Invocation {
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
-    /// Whether an event already tells of the failure that ends the run.
-    pub(crate) failure_told: AtomicBool,
 }
 
 /// A run as one agent is given it: cheap to clone, shared with every other agent of the run.
@@ -159,11 +157,6 @@ impl InvocationContext {
         Err(Error::new(ErrorKind::ResourceExhausted, message))
     }
 
-    /// Whether the failure that ends the run still has to be told by an event; true once.
-    pub(crate) fn tell_failure(&self) -> bool {
-        !self.invocation.failure_told.swap(true, Ordering::Relaxed)
-    }
-
     pub(super) async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
         self.artifacts()?.load_artifact(self.session_key(), filename, None).await
     }
@@ -231,6 +224,9 @@ impl ReadonlyContext {
         }
         let mut texts = BTreeMap::new();
         for name in names {
+            if texts.contains_key(name) {
+                continue;
+            }
             if let Some(part) = self.invocation.load_artifact(name).await? {
                 texts.insert(name.to_owned(), text_of(name, part)?);
             }

@@ -7,13 +7,18 @@ use super::context::InvocationContext;
 use crate::error::Result;
 use crate::event::{Event, EventActions};
 
-/// An event that is not yet yielded. Contexts are handed out for it; their writes and actions go into it in
+/// An event that is not yet committed. Contexts are handed out for it; their writes and actions go into it in
 /// the order in which they were handed out.
+///
+/// A draft lives until its event has been yielded and taken. What was written for it and is not committed by
+/// then goes with it.
 #[derive(Debug)]
 pub(crate) struct EventDraft {
     context: InvocationContext,
     id: String,
     pages: Mutex<Vec<Arc<Page>>>,
+    /// Pages that are used again for each piece of a streamed answer.
+    slots: Mutex<Vec<Arc<Page>>>,
 }
 
 /// What one callback or tool call adds to an event.
@@ -32,7 +37,7 @@ impl Page {
 impl EventDraft {
     pub(crate) fn new(context: &InvocationContext) -> Self {
         let id = context.environment().new_id();
-        Self { context: context.clone(), id, pages: Mutex::default() }
+        Self { context: context.clone(), id, pages: Mutex::default(), slots: Mutex::default() }
     }
 
     /// A page for a callback or a tool call.
@@ -41,6 +46,15 @@ impl EventDraft {
         let page = Arc::new(Page { layer, actions: Mutex::default() });
         self.pages().push(Arc::clone(&page));
         page
+    }
+
+    /// The page of the callback at a place, which is asked about each piece of a streamed answer.
+    pub(crate) fn slot(&self, place: usize) -> Arc<Page> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        while slots.len() <= place {
+            slots.push(self.page(Seen::ByAll));
+        }
+        Arc::clone(&slots[place])
     }
 
     /// Takes a page out again, with all that was written to it.
@@ -80,6 +94,14 @@ impl EventDraft {
 
     fn pages(&self) -> MutexGuard<'_, Vec<Arc<Page>>> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for EventDraft {
+    fn drop(&mut self) {
+        for page in self.pages().iter() {
+            self.context.board().discard(page.layer);
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 
+use super::callback::AgentCallbacks;
+use super::drive::{Turn, drive};
 use super::{Agent, EventStream, InvocationContext};
-use crate::agent::callback::AgentCallbacks;
 use crate::error::Result;
 use crate::event::Event;
 
@@ -58,17 +59,10 @@ impl Agent for FunctionAgent {
         &self.description
     }
 
-    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
-        &[]
-    }
-
-    fn is_transferable(&self) -> bool {
-        false
-    }
-
     fn run(&self, context: InvocationContext) -> EventStream {
         let context = context.for_agent(&self.name);
-        AgentCallbacks::default().around(context.clone(), (self.function)(context))
+        let events = (self.function)(context.clone());
+        drive(Turn { callbacks: AgentCallbacks::default(), context, events })
     }
 }
 

@@ -12,14 +12,16 @@ use serde_json::Value;
 
 use super::callback::{AgentCallbacks, ModelCallbacks, ToolCall};
 use super::context::{InvocationContext, ReadonlyContext};
+use super::drive::{Turn, drive};
 use super::write_context::{CallbackContext, ToolContext};
 use super::{Agent, EventStream, step};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::instruction::InstructionTemplate;
+use crate::json;
 use crate::model::{Llm, LlmRequest, LlmResponse};
 use crate::state::{Scope, check_key};
-use crate::tool::Tool;
+use crate::tool::{Tool, TransferTool};
 
 /// A function that writes an agent's instruction for each model call; its text is used as it is.
 pub type InstructionProvider = Arc<dyn Fn(ReadonlyContext) -> BoxFuture<'static, Result<String>> + Send + Sync>;
@@ -63,6 +65,12 @@ impl From<&str> for Instruction {
 impl From<String> for Instruction {
     fn from(text: String) -> Self {
         text.as_str().into()
+    }
+}
+
+impl From<InstructionTemplate> for Instruction {
+    fn from(template: InstructionTemplate) -> Self {
+        Self::Template(template)
     }
 }
 
@@ -167,6 +175,13 @@ impl LlmAgent {
             sub_agents: Vec::new(),
         }
     }
+
+    /// The agent's turn in a run.
+    pub(super) fn turn(&self, context: &InvocationContext) -> Turn {
+        let context = context.for_agent(&self.inner.name);
+        let events = step::turn(Arc::clone(&self.inner), context.clone());
+        Turn { callbacks: self.inner.agent_callbacks.clone(), context, events }
+    }
 }
 
 impl Agent for LlmAgent {
@@ -182,14 +197,12 @@ impl Agent for LlmAgent {
         &self.inner.sub_agents
     }
 
-    fn is_transferable(&self) -> bool {
-        true
+    fn as_llm_agent(&self) -> Option<&LlmAgent> {
+        Some(self)
     }
 
     fn run(&self, context: InvocationContext) -> EventStream {
-        let context = context.for_agent(&self.inner.name);
-        let turn = step::turn(Arc::clone(&self.inner), context.clone());
-        self.inner.agent_callbacks.around(context, turn)
+        drive(self.turn(&context))
     }
 }
 
@@ -263,7 +276,10 @@ impl LlmAgentBuilder {
     pub fn output_type<T: JsonSchema + DeserializeOwned>(mut self) -> Self {
         let check = |value: &Value| match T::deserialize(value) {
             Ok(_) => Ok(()),
-            Err(e) => Err(Error::invalid(format!("the model's answer does not fit the output type: {e}"))),
+            Err(e) => {
+                let why = json::describe(&e);
+                Err(Error::invalid(format!("the model's answer does not fit the output type: {why}")))
+            }
         };
         self.output_schema = Some(OutputSchema { schema: schema_for!(T).to_value(), check });
         self
@@ -346,7 +362,8 @@ impl LlmAgentBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where there is no model, where two tools have one name, or where the output key is
+    /// `InvalidArgument` where there is no model, where two tools have one name or one is called
+    /// `transfer_to_agent`, or where the output key is
     /// none.
     pub fn build(self) -> Result<LlmAgent> {
         let name = self.name;
@@ -360,6 +377,10 @@ impl LlmAgentBuilder {
         }
         let mut names: Vec<_> = self.tools.iter().map(|tool| tool.declaration().name).collect();
         names.sort_unstable();
+        if names.iter().any(|name| name == TransferTool::NAME) {
+            let taken = TransferTool::NAME;
+            return Err(Error::invalid(format!("a tool of agent '{name}' is called '{taken}'; that name is taken")));
+        }
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::invalid(format!("two tools of agent '{name}' are called '{}'", twice[0])));
         }

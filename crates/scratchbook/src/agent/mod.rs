@@ -4,6 +4,7 @@ mod board;
 mod callback;
 mod context;
 mod draft;
+mod drive;
 mod function_agent;
 mod history;
 mod llm_agent;
@@ -32,6 +33,7 @@ pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
 pub(crate) use context::Invocation;
+pub(crate) use drive::catch_panics;
 pub(crate) use tree::AgentTree;
 
 /// The events of an agent's turn or of a whole run, as they arise.
@@ -45,13 +47,20 @@ pub trait Agent: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// What the agent is good at, for agents that may hand over to it.
-    fn description(&self) -> &str;
+    fn description(&self) -> &str {
+        ""
+    }
 
     /// The agents below it.
-    fn sub_agents(&self) -> &[Arc<dyn Agent>];
+    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
+        &[]
+    }
 
-    /// Whether conversations can be handed to and from this agent by `transfer_to_agent`.
-    fn is_transferable(&self) -> bool;
+    /// This agent as an [`LlmAgent`], if it is one: conversations are handed to and from those by
+    /// `transfer_to_agent`.
+    fn as_llm_agent(&self) -> Option<&LlmAgent> {
+        None
+    }
 
     /// The agent's turn. Code after a yield sees the state with the event committed. An error ends the run.
     fn run(&self, context: InvocationContext) -> EventStream;
@@ -71,8 +80,8 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
         (**self).sub_agents()
     }
 
-    fn is_transferable(&self) -> bool {
-        (**self).is_transferable()
+    fn as_llm_agent(&self) -> Option<&LlmAgent> {
+        (**self).as_llm_agent()
     }
 
     fn run(&self, context: InvocationContext) -> EventStream {

@@ -67,17 +67,16 @@ impl ContextState {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, as [`StateDelta::set`].
+    /// `InvalidArgument`, as [`StateDelta::set`]; `FailedPrecondition`, as [`update`](Self::update).
     pub fn set(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
-        self.update(StateDelta::new().with(key, value)?);
-        Ok(())
+        self.update(&StateDelta::new().with(key, value)?)
     }
 
     /// The value of a key; where it is absent, the default is set first.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`, as [`StateDelta::set`].
+    /// As [`set`](Self::set).
     pub fn set_default(&self, key: &str, default: impl Serialize) -> Result<Value> {
         if !self.contains(key) {
             self.set(key, default)?;
@@ -86,20 +85,24 @@ impl ContextState {
     }
 
     /// Takes over every change of a delta.
-    pub fn update(&self, delta: StateDelta) {
-        self.invocation.board.write(self.layer, delta);
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where the callback or tool has ended and its event is done.
+    pub fn update(&self, delta: &StateDelta) -> Result<()> {
+        self.invocation.board.write(self.layer, delta)
     }
 
     /// Removes a key.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000.
+    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000; `FailedPrecondition`, as
+    /// [`update`](Self::update).
     pub fn remove(&self, key: impl Into<String>) -> Result<()> {
         let mut delta = StateDelta::new();
         delta.remove(key)?;
-        self.update(delta);
-        Ok(())
+        self.update(&delta)
     }
 
     /// Whether this callback or tool call has written anything.

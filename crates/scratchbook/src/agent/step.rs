@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
 use super::board::Seen;
 use super::callback::ToolCall;
 use super::context::InvocationContext;
 use super::draft::{EventDraft, Page};
+use super::drive::catch_panic;
 use super::llm_agent::Inner;
 use super::write_context::{CallbackContext, ToolContext};
 use super::{EventStream, failure_event, history};
@@ -28,40 +28,34 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
     Box::pin(async_stream::try_stream! {
         let tools = agent.all_tools(&context);
         loop {
-            // What the model says.
-            let mut calls = None;
-            let mut model_events = model_step(Arc::clone(&agent), &tools, context.clone());
-            let mut last_is_final = true;
-            while let Some(event) = model_events.next().await {
+            // What the model says. A stream may hold several whole answers; each one's calls are answered.
+            let mut calls = Vec::new();
+            let mut is_final = true;
+            let mut said = model_step(Arc::clone(&agent), &tools, context.clone());
+            while let Some(event) = said.next().await {
                 let event = event?;
-                last_is_final = event.is_partial() || event.is_final_response();
-                if !event.is_partial() && event.function_calls().next().is_some() {
-                    calls = Some(event.clone());
+                if !event.is_partial() {
+                    is_final = event.is_final_response();
+                    if event.function_calls().next().is_some() {
+                        calls.push(event.clone());
+                    }
                 }
                 yield event;
             }
-            drop(model_events);
-            let Some(calls) = calls else {
-                if last_is_final { break } else { continue };
-            };
+            drop(said);
             // What the tools answer.
-            let answers = tool_step(&agent, &tools, &context, &calls).await?;
-            let mut handed_to = None;
-            for event in answers {
-                last_is_final = event.is_final_response();
-                handed_to = handed_to.or_else(|| event.actions.transfer_to_agent.clone());
-                yield event;
-            }
-            if let Some(name) = handed_to {
-                let target = context.tree().find(&name).cloned();
-                let target = target.ok_or_else(|| Error::not_found(format!("there is no agent '{name}'")))?;
-                let mut events = target.run(context.clone());
-                while let Some(event) = events.next().await {
-                    yield event?;
+            let mut hands_over = false;
+            for event in calls {
+                let Answers { response, later } = tool_step(&agent, &tools, &context, &event).await?;
+                // Where no tool has answered yet, the turn is over until one does.
+                is_final = response.as_ref().is_none_or(|(_, event)| event.is_final_response());
+                for (draft, event) in response.into_iter().chain(later) {
+                    hands_over |= event.actions.transfer_to_agent.is_some();
+                    yield event;
+                    drop(draft);
                 }
-                break;
             }
-            if last_is_final {
+            if is_final || hands_over {
                 break;
             }
         }
@@ -108,29 +102,34 @@ impl Inner {
     /// Asks the model, or the callback that answers in its place.
     async fn ask(&self, mut request: LlmRequest, draft: &EventDraft, context: &InvocationContext) -> Result<LlmStream> {
         for callback in &self.callbacks.before_model {
-            match callback(CallbackContext::new(draft, context), request).await? {
+            let page = draft.page(Seen::ByAll);
+            let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
+            match called.await.inspect_err(|_| draft.tear_out(&page))? {
                 ControlFlow::Continue(next) => request = next,
                 ControlFlow::Break(response) => return Ok(Box::pin(stream::iter([Ok(response)]))),
             }
         }
         context.count_llm_call()?;
         tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
-        Ok(self.model.generate(request))
+        let model = self.model.name().to_owned();
+        let blame = move |error: Error| error.context(format!("the model '{model}'"));
+        Ok(Box::pin(self.model.generate(request).map(move |response| response.map_err(&blame))))
     }
 
     /// The event of a model's response, with what callbacks and `output_key` add.
     async fn event(&self, mut response: LlmResponse, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
-        for callback in &self.callbacks.after_model {
-            response = callback(CallbackContext::new(draft, context), response).await?;
+        for (place, callback) in self.callbacks.after_model.iter().enumerate() {
+            response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
         }
         let mut event = response.into_event();
-        for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
-            if let Some(call) = part.function_call.as_mut().filter(|call| call.id.is_none()) {
-                call.id = Some(format!("adk-{}", context.environment().new_id()));
-            }
-        }
         if event.is_partial() {
             return draft.finish(event);
+        }
+        for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
+            if let Some(call) = part.function_call.as_mut().filter(|call| call.id.as_deref().is_none_or(str::is_empty))
+            {
+                call.id = Some(format!("adk-{}", context.environment().new_id()));
+            }
         }
         let ids: BTreeSet<_> = event
             .function_calls()
@@ -148,9 +147,10 @@ impl Inner {
         self.tools.iter().any(|tool| tool.is_long_running() && tool.declaration().name == name)
     }
 
-    /// Puts the agent's final text, or what it parses to, under the output key.
+    /// Puts the agent's final text, or what it parses to, under the output key. What is said beside a call, or
+    /// cut short by an error, is no answer.
     fn save_output(&self, event: &Event, draft: &EventDraft, context: &InvocationContext) -> Result<()> {
-        if !event.is_final_response() {
+        if !event.is_final_response() || event.function_calls().next().is_some() || event.error_code.is_some() {
             return Ok(());
         }
         let said = |part: &&Part| part.thought != Some(true) && part.text.is_some();
@@ -190,23 +190,21 @@ fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationCon
         while let Some(response) = responses.next().await {
             let event = match response {
                 Ok(response) => agent.event(response, &draft, &context).await,
-                Err(error) => Err(error.context(format!("the model '{}'", agent.model.name()))),
+                Err(error) => Err(error),
             };
-            let event = match event {
-                Ok(event) => event,
+            match event {
+                Ok(event) if event.is_partial() => yield event,
+                Ok(event) => {
+                    answered = true;
+                    yield event;
+                    draft = context.draft();
+                }
                 Err(error) => {
                     // What callbacks wrote before the failure travels with the event that tells of it.
-                    if context.tell_failure() {
-                        yield draft.finish(failure_event(&context, &error))?;
-                    }
-                    Err(error)?
+                    yield draft.finish(failure_event(&context, &error))?;
+                    Err(error.told())?;
                 }
-            };
-            if !event.is_partial() {
-                answered = true;
-                draft = context.draft();
             }
-            yield event;
         }
         if !answered {
             Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", agent.model.name())))?;
@@ -214,22 +212,31 @@ fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationCon
     })
 }
 
-/// Runs the calls of a model event at the same time. The events that carry their answers: one function
-/// response event in call order, and one of state alone for each long-running tool that has no answer yet.
+/// What tools have answered, each event with its draft, which is kept until the event is taken.
+struct Answers {
+    /// The answers in call order; `None` where none has come yet.
+    response: Option<(EventDraft, Event)>,
+    /// What long-running tools wrote that have not answered yet.
+    later: Vec<(EventDraft, Event)>,
+}
+
+/// Runs the calls of a model event at the same time.
 async fn tool_step(
     agent: &Inner,
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
     event: &Event,
-) -> Result<Vec<Event>> {
-    let draft = &context.draft();
+) -> Result<Answers> {
+    let shared = context.draft();
+    let draft = &shared;
     let running = event.function_calls().map(|call| {
         let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
         // A long-running tool may have no answer yet: then its writes go into an event of their own.
         let own = tool.filter(|tool| tool.is_long_running()).map(|_| context.draft());
         let page = own.as_ref().unwrap_or(draft).page(Seen::ByItself);
         async move {
-            let answer = run_call(agent, tool, context, call, &page).await;
+            let work = run_call(agent, tool, context, call, &page);
+            let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
             match &answer {
                 // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
                 Ok(_) => context.board().publish(page.layer),
@@ -242,7 +249,7 @@ async fn tool_step(
     let mut later = Vec::new();
     for (call, own, page, answer) in join_all(running).await {
         match (own, answer) {
-            (Some(own), Ok(Value::Null)) => later.extend(own.finish_changes()?),
+            (Some(own), Ok(Value::Null)) => later.extend(own.finish_changes()?.map(|event| (own, event))),
             (own, answer) => {
                 if let (Some(own), Ok(_)) = (&own, &answer) {
                     draft.adopt(own, &page);
@@ -251,16 +258,17 @@ async fn tool_step(
             }
         }
     }
-    let mut events = Vec::new();
-    if !parts.is_empty() {
-        let content = Some(Content::new("user", parts));
-        events.push(draft.finish(Event { content, ..Event::default() })?);
-    }
-    events.extend(later);
-    Ok(events)
+    let response = match parts.is_empty() {
+        true => None,
+        false => {
+            let event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+            Some((shared, event))
+        }
+    };
+    Ok(Answers { response, later })
 }
 
-/// One call: callbacks, the tool, callbacks. A panic of a tool is its error.
+/// One call: callbacks, the tool, callbacks.
 async fn run_call(
     agent: &Inner,
     tool: Option<&Arc<dyn Tool>>,
@@ -280,11 +288,7 @@ async fn run_call(
             ControlFlow::Break(answer) => return Ok(answer),
         }
     }
-    let running = AssertUnwindSafe(tool.run(call.args.clone(), tool_context.clone())).catch_unwind();
-    let mut answer = match running.await {
-        Ok(answer) => answer?,
-        Err(_) => return Err(Error::internal(format!("the tool '{}' panicked", call.name))),
-    };
+    let mut answer = tool.run(call.args.clone(), tool_context.clone()).await?;
     for callback in &agent.callbacks.after_tool {
         answer = callback(tool_context.clone(), call.clone(), answer).await?;
     }

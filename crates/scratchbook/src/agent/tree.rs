@@ -52,9 +52,10 @@ impl AgentTree {
         };
         let mut targets: Vec<_> = node.agent.sub_agents().iter().collect();
         let parent = node.parent.as_deref().and_then(|parent| self.find(parent));
-        if let Some(parent) = parent.filter(|parent| parent.is_transferable()) {
+        if let Some(parent) = parent.filter(|parent| parent.as_llm_agent().is_some()) {
             targets.push(parent);
-            targets.extend(parent.sub_agents().iter().filter(|peer| peer.name() != name && peer.is_transferable()));
+            targets
+                .extend(parent.sub_agents().iter().filter(|peer| peer.name() != name && peer.as_llm_agent().is_some()));
         }
         targets
     }
@@ -65,7 +66,7 @@ impl AgentTree {
         if let Some(agent) = answered_author(events).and_then(|author| self.find(author)) {
             return agent;
         }
-        for event in events.iter().rev().filter(|event| event.author != "user" && event.content.is_some()) {
+        for event in events.iter().rev().filter(|event| is_speech(event)) {
             let transferred = event.actions.transfer_to_agent.as_deref();
             let speaker = transferred.unwrap_or(&event.author);
             if speaker == self.root.name() {
@@ -82,13 +83,20 @@ impl AgentTree {
     fn can_keep(&self, name: &str) -> bool {
         let mut at = Some(name);
         while let Some(node) = at.and_then(|name| self.nodes.get(name)) {
-            if !node.agent.is_transferable() {
+            if node.agent.as_llm_agent().is_none() {
                 return false;
             }
             at = node.parent.as_deref();
         }
         true
     }
+}
+
+/// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a
+/// failure without content.
+fn is_speech(event: &Event) -> bool {
+    let note = event.actions.agent_state.is_some() || event.actions.end_of_agent == Some(true);
+    event.author != "user" && !note && (event.content.is_some() || event.error_code.is_none())
 }
 
 /// Who made the call that the last event answers.

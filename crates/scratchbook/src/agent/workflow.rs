@@ -2,6 +2,7 @@
 //!
 //! All of them share one invocation: its id, its session and its `temp:` state.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -9,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::callback::AgentCallbacks;
+use super::drive::{Turn, catch_panics, drive};
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -83,13 +85,10 @@ macro_rules! workflow_agent {
                 &self.sub_agents
             }
 
-            fn is_transferable(&self) -> bool {
-                false
-            }
-
             fn run(&self, context: InvocationContext) -> EventStream {
                 let context = context.for_agent(&self.name);
-                self.callbacks.around(context.clone(), self.turn(context))
+                let events = self.turn(context.clone());
+                drive(Turn { callbacks: self.callbacks.clone(), context, events })
             }
         }
     };
@@ -151,6 +150,8 @@ impl LoopAgent {
         let rounds = if agents.is_empty() { 0 } else { self.max_iterations.unwrap_or(usize::MAX) };
         Box::pin(async_stream::try_stream! {
             'rounds: for _ in 0..rounds {
+                // Agents that never wait would keep everybody else from running, and this loop from being dropped.
+                tokio::task::yield_now().await;
                 for agent in &agents {
                     let mut escalated = false;
                     let mut events = agent.run(context.clone());
@@ -174,6 +175,7 @@ type Handed = (Result<Event>, oneshot::Sender<()>);
 impl ParallelAgent {
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
+        let names: Vec<_> = agents.iter().map(|agent| agent.name().to_owned()).collect();
         Box::pin(async_stream::try_stream! {
             // One slot: a child that is ahead waits. Dropping the set ends the children.
             let (sender, mut receiver) = mpsc::channel::<Handed>(1);
@@ -185,7 +187,12 @@ impl ParallelAgent {
             drop(sender);
             while let Some((event, taken)) = receiver.recv().await {
                 let event = event?;
+                // A child that escalates ends its siblings; one of its own children does not.
+                let ends = event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
+                if ends {
+                    return;
+                }
                 // A child that has ended meanwhile waits for nothing.
                 let _ = taken.send(());
             }
@@ -197,7 +204,8 @@ impl ParallelAgent {
 }
 
 /// Gives a child's events to its parent, one at a time.
-async fn hand_over(mut events: EventStream, sender: mpsc::Sender<Handed>) {
+async fn hand_over(events: EventStream, sender: mpsc::Sender<Handed>) {
+    let mut events = pin!(catch_panics(events));
     while let Some(event) = events.next().await {
         let (taken, wait) = oneshot::channel();
         if sender.send((event, taken)).await.is_err() || wait.await.is_err() {

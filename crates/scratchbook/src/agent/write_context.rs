@@ -29,7 +29,7 @@ impl CallbackContext {
         Self::with_page(draft.page(Seen::ByAll), invocation)
     }
 
-    fn with_page(page: Arc<Page>, invocation: &InvocationContext) -> Self {
+    pub(super) fn with_page(page: Arc<Page>, invocation: &InvocationContext) -> Self {
         let state = ContextState::new(Arc::clone(invocation.shared()), page.layer);
         Self { readonly: invocation.readonly(), page, state }
     }

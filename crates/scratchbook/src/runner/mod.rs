@@ -4,20 +4,21 @@
 mod options;
 mod turns;
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt;
 
-use crate::agent::{Agent, AgentTree, Board, EventStream, Invocation, InvocationContext};
+use crate::agent::{Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, catch_panics, failure_event};
 use crate::artifact::ArtifactService;
 use crate::content::Content;
 use crate::environment::{Environment, SystemEnvironment};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService, no_session,
-    temp_changes,
+    AppendOptions, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService, check_id,
+    no_session, temp_changes,
 };
 use crate::state::Scope;
 
@@ -105,8 +106,10 @@ impl RunnerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two agents of the tree have one name, or one is called `user`.
+    /// `InvalidArgument` where the app's name is none, where two agents of the tree have one name, or one is
+    /// called `user`.
     pub fn build(self) -> Result<Runner> {
+        check_id("app name", &self.app_name)?;
         let inner = Inner {
             app_name: self.app_name,
             tree: Arc::new(AgentTree::new(self.agent)?),
@@ -153,6 +156,10 @@ impl Runner {
     /// session is going on and waiting is not wanted (`Conflict`), where the run was started inside a run of
     /// its own session (`FailedPrecondition`), and where the agent or its model fails; the event before such a
     /// failure tells of it.
+    ///
+    /// A run waits for the run of its session before it. Code inside a run that starts another of the same
+    /// session in a task of its own and waits for it, or that keeps a stream unread while waiting for the next,
+    /// waits for itself: use [`WhenBusy::Refuse`] there.
     #[must_use]
     pub fn run(&self, user_id: &str, session_id: &str, request: impl Into<RunRequest>) -> EventStream {
         let inner = Arc::clone(&self.inner);
@@ -162,9 +169,20 @@ impl Runner {
             let key = key?;
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
             let run = inner.start(key.clone(), request, &turn).await?;
-            let mut events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
-            while let Some(event) = events.next().await {
-                yield inner.commit(&run.context, event?, &turn).await?;
+            let events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
+            let mut events = pin!(catch_panics(events));
+            while let Some(item) = events.next().await {
+                let (event, failure) = match item {
+                    Ok(event) => (Some(event), None),
+                    // An agent of the caller's own that failed, or one that panicked, has not told of it.
+                    Err(error) => ((!error.is_told()).then(|| failure_event(&run.context, &error)), Some(error)),
+                };
+                if let Some(event) = event {
+                    yield inner.commit(&run.context, event, &turn).await?;
+                }
+                if let Some(error) = failure {
+                    Err(error)?;
+                }
             }
         })
     }
@@ -194,7 +212,6 @@ impl Inner {
             user_content: message.clone(),
             config,
             llm_calls: AtomicUsize::new(0),
-            failure_told: AtomicBool::new(false),
         };
         let context = InvocationContext::new(Arc::new(invocation), "user");
         let mut event = context.event().with_state_delta(state_delta);
@@ -212,8 +229,14 @@ impl Inner {
         if !self.auto_create_session {
             return Err(no_session(key));
         }
-        let config = CreateSessionConfig::default().with_session_id(key.session_id());
-        self.sessions.create_session(key.app_name(), key.user_id(), config).await
+        let create = CreateSessionConfig::default().with_session_id(key.session_id());
+        match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
+            // Another process, or another runner, was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
+            }
+            created => created,
+        }
     }
 
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
@@ -227,6 +250,9 @@ impl Inner {
             event.id = self.environment.new_id();
         }
         event.timestamp.get_or_insert_with(|| self.environment.now());
+        if event.author.is_empty() {
+            context.agent_name().clone_into(&mut event.author);
+        }
         if event.invocation_id.is_empty() {
             context.invocation_id().clone_into(&mut event.invocation_id);
         }

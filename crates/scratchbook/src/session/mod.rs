@@ -22,7 +22,9 @@ pub use options::{
 pub use service::{SessionService, SessionServiceExt};
 
 pub(crate) use key::{check_id, check_owner};
-pub(crate) use service::{no_session, temp_changes};
+pub(crate) use service::no_session;
+#[cfg(feature = "agent")]
+pub(crate) use service::temp_changes;
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Change, Scope, StateDelta};
 use crate::error::{Error, Result};
+use crate::json;
 
 /// The values of one scope by name, shared between all views of it.
 pub(crate) type ScopeMap = OrdMap<Arc<str>, Arc<Value>>;
@@ -135,10 +136,11 @@ pub(super) fn missing(key: &str) -> Error {
     Error::not_found(format!("the state has no key '{key}'"))
 }
 
+/// The cause is left out of the error: it would show the value.
 pub(super) fn read_as<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T> {
     T::deserialize(value).map_err(|e| {
-        let wanted = std::any::type_name::<T>();
-        Error::invalid(format!("the value of '{key}' is no {wanted}")).with_source(e)
+        let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));
+        Error::invalid(format!("the value of '{key}' is no {wanted}: {why}"))
     })
 }
 

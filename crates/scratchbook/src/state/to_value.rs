@@ -7,6 +7,7 @@ use serde::ser::{self, Impossible, Serialize, Serializer};
 use serde_json::{Map, Number, Value};
 
 use crate::error::{Error, Result};
+use crate::json::{self, MAX_DEPTH};
 
 /// The JSON value of anything that serializes.
 ///
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 ///
 /// `InvalidArgument` for what JSON cannot hold exactly.
 pub(crate) fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value> {
-    value.serialize(ToValue).map_err(|Refused(message)| Error::invalid(message))
+    value.serialize(ToValue { levels: MAX_DEPTH }).map_err(|Refused(message)| Error::invalid(message))
 }
 
 #[derive(Debug)]
@@ -34,11 +35,41 @@ impl ser::Error for Refused {
     }
 }
 
-fn too_large(n: impl fmt::Display) -> Refused {
-    Refused(format!("the integer {n} does not fit 64 bits; store it as a string or as a float"))
+fn too_large() -> Refused {
+    Refused("an integer does not fit 64 bits; store it as a string or as a float".to_owned())
 }
 
-struct ToValue;
+/// Writes a value of at most so many levels.
+#[derive(Clone, Copy)]
+struct ToValue {
+    levels: usize,
+}
+
+impl ToValue {
+    /// For what is inside an array or an object.
+    fn inside(self) -> Result<Self, Refused> {
+        match self.levels.checked_sub(1) {
+            Some(levels) => Ok(Self { levels }),
+            None => Err(Refused(format!("it is nested deeper than {MAX_DEPTH} levels"))),
+        }
+    }
+
+    fn list(self, len: usize, variant: Option<&'static str>) -> Result<List, Refused> {
+        let inner = self.within(variant)?;
+        // The length is a hint of somebody else's: it must not make us allocate more than there is.
+        Ok(List { items: Vec::with_capacity(len.min(1024)), variant, inner: inner.inside()? })
+    }
+
+    fn object(self, variant: Option<&'static str>) -> Result<Object, Refused> {
+        let inner = self.within(variant)?.inside()?;
+        Ok(Object { map: Map::new(), key: None, variant, text: None, inner })
+    }
+
+    /// A variant's name is a level of its own.
+    fn within(self, variant: Option<&'static str>) -> Result<Self, Refused> {
+        if variant.is_some() { self.inside() } else { Ok(self) }
+    }
+}
 
 impl Serializer for ToValue {
     type Ok = Value;
@@ -75,7 +106,7 @@ impl Serializer for ToValue {
         match (i64::try_from(v), u64::try_from(v)) {
             (Ok(v), _) => Ok(v.into()),
             (_, Ok(v)) => Ok(v.into()),
-            _ => Err(too_large(v)),
+            _ => Err(too_large()),
         }
     }
 
@@ -96,7 +127,7 @@ impl Serializer for ToValue {
     }
 
     fn serialize_u128(self, v: u128) -> Result<Value, Refused> {
-        u64::try_from(v).map(Value::from).map_err(|_| too_large(v))
+        u64::try_from(v).map(Value::from).map_err(|_| too_large())
     }
 
     fn serialize_f32(self, v: f32) -> Result<Value, Refused> {
@@ -153,12 +184,11 @@ impl Serializer for ToValue {
         variant: &'static str,
         v: &T,
     ) -> Result<Value, Refused> {
-        Ok(Value::Object(Map::from_iter([(variant.to_owned(), v.serialize(Self)?)])))
+        Ok(Value::Object(Map::from_iter([(variant.to_owned(), v.serialize(self.inside()?)?)])))
     }
 
     fn serialize_seq(self, len: Option<usize>) -> Result<List, Refused> {
-        // The length is a hint of somebody else's: it must not make us allocate more than there is.
-        Ok(List { items: Vec::with_capacity(len.unwrap_or(0).min(1024)), variant: None })
+        self.list(len.unwrap_or(0), None)
     }
 
     fn serialize_tuple(self, len: usize) -> Result<List, Refused> {
@@ -176,15 +206,19 @@ impl Serializer for ToValue {
         variant: &'static str,
         _: usize,
     ) -> Result<List, Refused> {
-        Ok(List { items: Vec::new(), variant: Some(variant) })
+        self.list(0, Some(variant))
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Object, Refused> {
-        Ok(Object::default())
+        self.object(None)
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Object, Refused> {
-        Ok(Object::default())
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object, Refused> {
+        let object = self.object(None)?;
+        // Not structs: JSON text that serde_json carries under these names, numbers where its feature
+        // `arbitrary_precision` is on anywhere in the program, and its `RawValue`.
+        let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
+        Ok(Object { text: is_text.then(String::new), ..object })
     }
 
     fn serialize_struct_variant(
@@ -194,18 +228,19 @@ impl Serializer for ToValue {
         variant: &'static str,
         _: usize,
     ) -> Result<Object, Refused> {
-        Ok(Object { variant: Some(variant), ..Object::default() })
+        self.object(Some(variant))
     }
 }
 
 struct List {
     items: Vec<Value>,
     variant: Option<&'static str>,
+    inner: ToValue,
 }
 
 impl List {
     fn push<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
-        self.items.push(v.serialize(ToValue)?);
+        self.items.push(v.serialize(self.inner)?);
         Ok(())
     }
 
@@ -244,11 +279,13 @@ list!(
     SerializeTupleVariant serialize_field
 );
 
-#[derive(Default)]
 struct Object {
     map: Map<String, Value>,
     key: Option<String>,
     variant: Option<&'static str>,
+    /// The text, where this is no object but text that holds a value.
+    text: Option<String>,
+    inner: ToValue,
 }
 
 impl ser::SerializeMap for Object {
@@ -262,7 +299,7 @@ impl ser::SerializeMap for Object {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
         let key = self.key.take().ok_or_else(|| Refused("a map value came before its key".to_owned()))?;
-        self.map.insert(key, v.serialize(ToValue)?);
+        self.map.insert(key, v.serialize(self.inner)?);
         Ok(())
     }
 
@@ -278,12 +315,18 @@ macro_rules! object {
             type Error = Refused;
 
             fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, v: &T) -> Result<(), Refused> {
-                self.map.insert(key.to_owned(), v.serialize(ToValue)?);
+                match &mut self.text {
+                    Some(text) => *text = v.serialize(KeyOnly)?,
+                    None => drop(self.map.insert(key.to_owned(), v.serialize(self.inner)?)),
+                }
                 Ok(())
             }
 
             fn end(self) -> Result<Value, Refused> {
-                Ok(under(self.variant, Value::Object(self.map)))
+                match self.text {
+                    Some(text) => json::from_str(&text).map_err(|e| Refused(e.to_string())),
+                    None => Ok(under(self.variant, Value::Object(self.map))),
+                }
             }
         }
     )*};
@@ -437,5 +480,10 @@ mod tests {
         assert!(to_value(&(i128::from(u64::MAX) + 1)).is_err());
         assert!(to_value(&BTreeMap::from([(1, "one")])).is_err());
         assert!(to_value(&BTreeMap::from([((1, 2), "pair")])).is_err());
+        let mut deep = json!(1);
+        for _ in 0..2000 {
+            deep = serde_json::Value::Array(vec![deep]);
+        }
+        assert!(to_value(&deep).is_err());
     }
 }

@@ -1,13 +1,12 @@
 //! What a write writes: one pure description that every store carries out.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::json::check_text_depth;
+use crate::event::{Event, check_timestamp};
+use crate::json;
 use crate::session::{CreateSessionConfig, Outcome, SessionKey, StateOwner, check_id, check_owner, micros_of_seconds};
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -17,6 +16,7 @@ pub(crate) struct Prepared {
     /// The event, with id and timestamp and without `temp:` keys.
     pub(crate) event: Event,
     /// The event as JSON.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "for stores that keep text"))]
     pub(crate) text: String,
     /// The hash of the event as it was sent, by which a retry is known.
     pub(crate) hash: [u8; 32],
@@ -37,8 +37,9 @@ pub(crate) struct KeyChange {
 
 impl KeyChange {
     /// The value as JSON text, `None` for a removal.
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "for stores that keep text"))]
     pub(crate) fn text(&self) -> Result<Option<String>> {
-        self.change.value().map(to_text).transpose()
+        self.change.value().map(|value| json::to_text(value, "a value")).transpose()
     }
 }
 
@@ -48,17 +49,18 @@ pub(crate) fn prepare_event(mut event: Event, environment: &dyn Environment) -> 
     check_id("event id", &event.id)?;
     check_id("invocation id", &event.invocation_id)?;
     event.seq = None;
+    event.drop_nulls();
     event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
-    let mut text = to_text(&event)?;
+    let mut text = json::to_text(&event, "the event")?;
     let hash = Sha256::digest(&text).into();
     if event.id.is_empty() || event.timestamp.is_none() {
         if event.id.is_empty() {
             event.id = environment.new_id();
         }
-        event.timestamp.get_or_insert_with(|| environment.now());
-        text = to_text(&event)?;
+        check_id("event id", &event.id)?;
+        check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
+        text = json::to_text(&event, "the event")?;
     }
-    check_text_depth(&text, "the event")?;
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
     Ok(Prepared { event, text, hash, micros, changes })
@@ -150,9 +152,4 @@ fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
         .collect();
     changes.sort_by(|a, b| (a.scope, &a.name).cmp(&(b.scope, &b.name)));
     changes
-}
-
-/// JSON text of something of ours.
-pub(crate) fn to_text(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|e| Error::internal("writing JSON").with_source(e))
 }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::error::{Error, Result};
-use crate::session::{EventCursor, GetSessionConfig, ListSessionsConfig, StateSelection};
+use crate::session::{EventCursor, GetSessionConfig, ListSessionsConfig, StateSelection, check_id};
 use crate::state::{Scope, check_key};
 
 /// How many sessions a page may have.
@@ -97,6 +97,9 @@ impl ListQuery {
         let limit = config.page_size;
         if limit == 0 || limit > MAX_PAGE_SIZE {
             return Err(Error::invalid(format!("a page size of {limit}; it is 1 to {MAX_PAGE_SIZE}")));
+        }
+        if let Some(user_id) = &config.user_id {
+            check_id("user id", user_id)?;
         }
         let after = config.page_token.as_deref().map(ListPosition::from_token).transpose()?;
         Ok(Self { user_id: config.user_id.clone(), limit, after })

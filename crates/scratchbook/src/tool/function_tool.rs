@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::Tool;
 use crate::agent::ToolContext;
 use crate::error::{Error, Result};
+use crate::json;
 use crate::model::FunctionDeclaration;
 use crate::state::to_value;
 
@@ -91,7 +92,8 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
             Ok(args) => (self.function)(args, context),
             Err(e) => {
                 let name = &self.declaration.name;
-                return Err(Error::invalid(format!("the arguments of '{name}' do not fit its schema: {e}")));
+                let why = json::describe(&e);
+                return Err(Error::invalid(format!("the arguments of '{name}' do not fit its schema: {why}")));
             }
         };
         running.await

@@ -337,3 +337,233 @@ async fn dropping_a_parallel_run_ends_its_children() {
     }
     assert_eq!(Arc::strong_count(&flag), 2, "the child's stream is gone");
 }
+
+#[tokio::test]
+async fn agents_that_hand_over_to_each_other_for_ever_reach_the_bound_and_not_the_end_of_the_stack() {
+    let hands_to = |name: &str, other: &'static str| {
+        let model =
+            ScriptedLlm::from_fn(move |_| Ok(LlmResponse::call("transfer_to_agent", json!({"agent_name": other}))));
+        LlmAgent::builder(name).model(model)
+    };
+    let ping = hands_to("ping", "pong").build().unwrap();
+    let pong = hands_to("pong", "ping").build().unwrap();
+    let root = hands_to("root", "ping").sub_agent(ping).sub_agent(pong).build().unwrap();
+    let error = run(&runner(root), "go").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+}
+
+#[tokio::test]
+async fn callbacks_after_a_turn_run_when_what_it_led_to_is_over() {
+    let sub = LlmAgent::builder("sub")
+        .model(ScriptedLlm::new(["Done."]))
+        .after_agent(|context| async move {
+            context.state().set("order", json!(["sub"]))?;
+            Ok(None)
+        })
+        .build()
+        .unwrap();
+    let root = LlmAgent::builder("root")
+        .model(ScriptedLlm::new([LlmResponse::call("transfer_to_agent", json!({"agent_name": "sub"}))]))
+        .sub_agent(sub)
+        .after_agent(|context| async move {
+            let mut order: Vec<String> = context.state().get_as("order")?.unwrap_or_default();
+            order.push("root".to_owned());
+            context.state().set("order", &order)?;
+            Ok(None)
+        })
+        .build()
+        .unwrap();
+    let runner = runner(root);
+    run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("order"), Some(&json!(["sub", "root"])));
+}
+
+/// An agent that gives its parent's events on as its own code says.
+#[derive(Debug)]
+struct Parent {
+    child: Arc<dyn Agent>,
+    keep: fn(&scratchbook::Event) -> bool,
+}
+
+impl Agent for Parent {
+    fn name(&self) -> &'static str {
+        "parent"
+    }
+
+    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
+        std::slice::from_ref(&self.child)
+    }
+
+    fn run(&self, context: InvocationContext) -> scratchbook::EventStream {
+        let (mut events, keep) = (self.child.run(context.clone()), self.keep);
+        Box::pin(async_stream::try_stream! {
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) if keep(&event) => yield event,
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
+            drop(events);
+            let seen = context.state().get("x").cloned();
+            yield context.for_agent("parent").event().with_state_delta(StateDelta::new().with("seen", &seen)?);
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_for_an_event_that_is_never_appended_leaves_nothing() {
+    let child = || {
+        LlmAgent::builder("child").model(ScriptedLlm::new(["Hi."])).before_model(|context, request| async move {
+            context.state().set("x", "pending")?;
+            Ok(ControlFlow::Continue(request))
+        })
+    };
+    let swallowed = Parent { child: Arc::new(child().build().unwrap()), keep: |_| false };
+    let failing = child().before_agent(|context| async move {
+        context.state().set("x", "pending")?;
+        Err(scratchbook::Error::new(ErrorKind::Internal, "broken"))
+    });
+    let caught = Parent { child: Arc::new(failing.build().unwrap()), keep: |_| false };
+    for parent in [swallowed, caught] {
+        let runner = runner(parent);
+        run(&runner, "go").await.unwrap();
+        assert_eq!(json!(stored(&runner).await.state()), json!({"seen": null}));
+    }
+}
+
+#[tokio::test]
+async fn a_failing_callback_loses_its_own_writes_and_those_before_it_travel_with_the_failure() {
+    let agent = |failing_model: bool| {
+        let builder = LlmAgent::builder("agent").model(ScriptedLlm::new(["Hi."]));
+        if failing_model {
+            builder
+                .before_model(|context, request| async move {
+                    context.state().set("first", 1)?;
+                    Ok(ControlFlow::Continue(request))
+                })
+                .before_model(|context, _| async move {
+                    context.state().set("second", 2)?;
+                    Err(scratchbook::Error::new(ErrorKind::PermissionDenied, "guard says no"))
+                })
+        } else {
+            builder
+                .before_agent(|context| async move {
+                    context.state().set("first", 1)?;
+                    Ok(None)
+                })
+                .before_agent(|context| async move {
+                    context.state().set("second", 2)?;
+                    Err(scratchbook::Error::new(ErrorKind::PermissionDenied, "guard says no"))
+                })
+        }
+    };
+    for failing_model in [false, true] {
+        let runner = runner(agent(failing_model).build().unwrap());
+        let items: Vec<_> = runner.run("user", "s", "go").collect().await;
+        assert_eq!(items.len(), 2);
+        let event = items[0].as_ref().unwrap();
+        assert_eq!(event.error_code.as_deref(), Some("PERMISSION_DENIED"));
+        assert_eq!(event.error_message.as_deref(), Some("guard says no"));
+        assert_eq!(json!(stored(&runner).await.state()), json!({"first": 1}));
+    }
+}
+
+#[tokio::test]
+async fn each_failure_that_ends_a_turn_is_told_once() {
+    let failing = FunctionAgent::new("failing", |_| {
+        futures_util::stream::iter([Err(scratchbook::Error::new(ErrorKind::Internal, "broken"))])
+    });
+    let caught = Parent { child: Arc::new(failing), keep: |_| true };
+    let last = FunctionAgent::new("last", |_| {
+        futures_util::stream::iter([Err(scratchbook::Error::new(ErrorKind::Internal, "broken again"))])
+    });
+    let runner = runner(SequentialAgent::new("top", vec![Arc::new(caught), Arc::new(last)]));
+    let items: Vec<_> = runner.run("user", "s", "go").collect().await;
+    let told: Vec<_> = items.iter().flatten().filter_map(|event| event.error_message.as_deref()).collect();
+    assert_eq!(told, ["broken", "broken again"]);
+    assert!(items.last().unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_panic_of_an_agent_or_callback_ends_the_run_with_an_event_that_tells_of_it() {
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Hi."]))
+        .before_agent(|_| async { panic!("a defect in a callback") })
+        .build()
+        .unwrap();
+    for runner in [runner(agent.clone()), runner(ParallelAgent::new("par", vec![Arc::new(agent)]))] {
+        let items: Vec<_> = runner.run("user", "s", "go").collect().await;
+        assert_eq!(items.len(), 2);
+        assert_eq!(items[0].as_ref().unwrap().error_code.as_deref(), Some("INTERNAL"));
+        run(&runner, "again").await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_context_that_outlives_its_event_refuses_to_write() {
+    let slot: Arc<std::sync::Mutex<Option<scratchbook::CallbackContext>>> = Arc::default();
+    let kept = Arc::clone(&slot);
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Hi."]))
+        .before_agent(move |context| {
+            *kept.lock().unwrap() = Some(context.clone());
+            async move {
+                context.state().set("a", 1)?;
+                Ok(None)
+            }
+        })
+        .build()
+        .unwrap();
+    run(&runner(agent), "go").await.unwrap();
+    let context = slot.lock().unwrap().take().unwrap();
+    assert_eq!(context.state().set("z", 1).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    assert_eq!(context.state().get("a"), Some(json!(1)), "it can still be read");
+}
+
+#[tokio::test]
+async fn an_unbounded_loop_over_silent_agents_can_be_dropped() {
+    let silent = FunctionAgent::new("silent", |_| futures_util::stream::empty());
+    let runner = runner(LoopAgent::new("loop", vec![Arc::new(silent)]));
+    let outcome = tokio::time::timeout(std::time::Duration::from_millis(50), run(&runner, "go")).await;
+    assert!(outcome.is_err());
+}
+
+#[tokio::test]
+async fn a_parallel_child_that_escalates_ends_its_siblings() {
+    let ends = FunctionAgent::new("ends", |context: InvocationContext| {
+        let mut event = context.event();
+        event.actions.escalate = Some(true);
+        futures_util::stream::iter([Ok(event)])
+    });
+    let forever = FunctionAgent::new("forever", |_| futures_util::stream::pending());
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(ends), Arc::new(forever)]));
+    assert_eq!(run(&runner, "go").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn text_beside_a_call_or_an_error_is_no_output() {
+    let text_and_call = {
+        let mut response = LlmResponse::call("later", json!({}));
+        response.content.as_mut().unwrap().parts.as_mut().unwrap().insert(0, Part::text("I will ask."));
+        response
+    };
+    let cut = LlmResponse { error_code: Some("MAX_TOKENS".to_owned()), ..LlmResponse::text("{\"name\": \"Be") };
+    for response in [text_and_call, cut] {
+        let later = scratchbook::FunctionTool::new(
+            "later",
+            "Answers later.",
+            |_: serde_json::Map<String, serde_json::Value>, _| async { Ok(()) },
+        );
+        let agent = LlmAgent::builder("a")
+            .model(ScriptedLlm::new([response]))
+            .tool(later.long_running())
+            .output_key("city")
+            .output_type::<City>()
+            .build()
+            .unwrap();
+        let runner = runner(agent);
+        run(&runner, "go").await.unwrap();
+        assert!(stored(&runner).await.state().is_empty());
+    }
+}

@@ -294,3 +294,33 @@ async fn two_agents_of_one_name_are_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("'agent'"), "{error}");
 }
+
+#[tokio::test]
+async fn first_runs_of_one_session_from_two_runners_both_go_well() {
+    for _ in 0..20 {
+        let service = app();
+        let make = || {
+            let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(["Hi."])).build().unwrap();
+            Runner::builder("app", agent, Arc::clone(&service)).auto_create_session().build().unwrap()
+        };
+        let (one, two) = (make(), make());
+        let runs = [one, two].map(|runner| tokio::spawn(async move { run(&runner, "Hello").await }));
+        for outcome in futures_util::future::join_all(runs).await {
+            outcome.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_without_author_or_run_gets_those_of_its_agent() {
+    let agent = FunctionAgent::new("agent", |_| stream::iter([Ok(Event::default())]));
+    let events = run(&runner(agent), "go").await.unwrap();
+    assert_eq!(events[0].author, "agent");
+    assert!(events[0].invocation_id.starts_with("e-"));
+}
+
+#[tokio::test]
+async fn a_bad_app_name_is_refused_when_the_runner_is_built() {
+    let error = Runner::builder("a\nb", says("Hi."), app()).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}

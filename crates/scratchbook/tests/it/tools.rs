@@ -237,3 +237,78 @@ async fn model_calls_are_bounded() {
     let error = run(&runner(agent), request).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
 }
+
+#[tokio::test]
+async fn a_long_running_call_beside_others_does_not_keep_the_model_from_their_answers() {
+    for writes in [false, true] {
+        let later = FunctionTool::new("later", "Answers later.", move |_: Nothing, context: ToolContext| async move {
+            if writes {
+                context.state().set("ticket", 1)?;
+            }
+            Ok(())
+        });
+        let model = ScriptedLlm::new([
+            LlmResponse::calls([("later", json!({})), ("add", json!({"item": "book"}))]),
+            "The book is in; I will tell you the rest.".into(),
+        ]);
+        let agent = LlmAgent::builder("agent")
+            .model(model.clone())
+            .tool(later.long_running())
+            .tool(add_tool())
+            .build()
+            .unwrap();
+        let runner = runner(agent);
+        run(&runner, "go").await.unwrap();
+        assert_eq!(model.requests().len(), 2);
+        assert_eq!(stored(&runner).await.state().get("ticket").is_some(), writes);
+    }
+}
+
+/// A model that gives several whole answers in one stream.
+#[derive(Debug)]
+struct Twice;
+
+impl scratchbook::Llm for Twice {
+    fn name(&self) -> &'static str {
+        "twice"
+    }
+
+    fn generate(&self, request: scratchbook::LlmRequest) -> scratchbook::LlmStream {
+        let answered = request.contents.iter().flat_map(|content| content.function_responses()).count();
+        let responses = match answered {
+            0 => vec![LlmResponse::call("add", json!({"item": "a"})), LlmResponse::call("add", json!({"item": "b"}))],
+            _ => vec![LlmResponse::text("Done.")],
+        };
+        Box::pin(futures_util::stream::iter(responses.into_iter().map(Ok)))
+    }
+}
+
+#[tokio::test]
+async fn every_call_of_a_stream_with_several_answers_is_answered() {
+    let agent = LlmAgent::builder("agent").model(Twice).tool(add_tool()).build().unwrap();
+    let runner = runner(agent);
+    let events = run(&runner, "go").await.unwrap();
+    assert_eq!(events.iter().flat_map(Event::function_calls).count(), 2);
+    assert_eq!(events.iter().flat_map(Event::function_responses).count(), 2);
+    assert!(stored(&runner).await.state().contains("item:a"));
+}
+
+#[tokio::test]
+async fn a_panic_of_a_callback_around_a_tool_is_the_calls_error() {
+    let turns = vec![LlmResponse::call("add", json!({"item": "a"})), "Sorry.".into()];
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(turns))
+        .tool(add_tool())
+        .before_tool(|_, _| async { panic!("a defect in a callback") })
+        .build()
+        .unwrap();
+    let events = run(&runner(agent), "go").await.unwrap();
+    assert!(answers(&events[1])[0]["error"].as_str().unwrap().contains("panicked"));
+}
+
+#[tokio::test]
+async fn the_name_of_the_transfer_tool_is_taken() {
+    let tool = FunctionTool::new("transfer_to_agent", "Mine.", |_: Nothing, _| async { Ok(()) });
+    let error = LlmAgent::builder("agent").model(ScriptedLlm::new(["x"])).tool(tool).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}

@@ -9,8 +9,8 @@ use super::read::{decode, number, sql_number};
 use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
 use crate::content::Part;
 use crate::error::Result;
+use crate::json;
 use crate::session::SessionKey;
-use crate::store::commit::to_text;
 
 /// Whose artifact it is, and its name.
 struct Address {
@@ -48,7 +48,10 @@ impl ArtifactService for SqliteSessionService {
     ) -> Result<u64> {
         let address = Address::new(session, filename)?;
         let prepared = prepare_artifact(artifact, custom_metadata)?;
-        let (text, metadata) = (to_text(&prepared.artifact)?, to_text(&prepared.custom_metadata)?);
+        let (text, metadata) = (
+            json::to_text(&prepared.artifact, "the artifact")?,
+            json::to_text(&prepared.custom_metadata, "its metadata")?,
+        );
         let (mime_type, now) = (prepared.mime_type, self.now());
         self.write(text.len() + metadata.len(), move |tx| {
             let [app, user, session, filename] = address.columns();

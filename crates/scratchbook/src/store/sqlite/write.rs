@@ -7,9 +7,10 @@ use super::read;
 use super::transaction::Tx;
 use crate::error::Result;
 use crate::event::Event;
+use crate::json;
 use crate::session::{SessionKey, StateOwner, no_session, seconds_of_micros};
 use crate::state::Scope;
-use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay, to_text};
+use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay};
 use crate::store::taken;
 
 /// What an append did.
@@ -77,12 +78,12 @@ impl NewSession {
     pub(super) fn new(prepared: PreparedSession) -> Result<Self> {
         let PreparedSession { key, initial, shared, created, events } = prepared;
         let own = initial.iter().map(|(name, value)| {
-            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(to_text(value)?) })
+            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
         Ok(Self {
             key,
             own: own.collect::<Result<_>>()?,
-            initial: (!initial.is_empty()).then(|| to_text(&initial)).transpose()?,
+            initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
             shared: TextChange::all(&shared)?,
             created,
             events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
