@@ -127,7 +127,7 @@ async fn write(
     delta.iter().try_for_each(|(key, _)| target.check(key))?;
     let event = match target {
         Target::Owner(owner) => {
-            database.sessions.put_state(owner, delta.clone(), author).await?;
+            database.sessions.put_state(owner, delta.clone(), author.into()).await?;
             None
         }
         Target::Session(key) => {

@@ -4,8 +4,8 @@
 use futures_util::TryStreamExt;
 use schemars::JsonSchema;
 use scratchbook::{
-    CreateSessionConfig, FunctionTool, LlmAgent, LlmResponse, RunRequest, Runner, ScriptedLlm, SessionServiceExt,
-    StateDelta, StateOwner, ToolContext,
+    CreateSessionConfig, FunctionTool, LlmAgent, LlmResponse, PutStateOptions, RunRequest, Runner, ScriptedLlm,
+    SessionServiceExt, StateDelta, StateOwner, ToolContext,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -33,10 +33,10 @@ async fn main() -> scratchbook::Result<()> {
     let sessions = scratchbook::connect(&uri).await?.sessions;
     let (app, alice) = (StateOwner::app("game_app")?, StateOwner::user("game_app", "player_alice")?);
     if !sessions.get_state(&app).await?.contains_key("max_level") {
-        sessions.put_state(&app, StateDelta::new().with("max_level", 100)?, "game").await?;
+        sessions.put_state(&app, StateDelta::new().with("max_level", 100)?, PutStateOptions::by("game")).await?;
     }
     if !sessions.get_state(&alice).await?.contains_key("total_wins") {
-        sessions.put_state(&alice, StateDelta::new().with("total_wins", 10)?, "game").await?;
+        sessions.put_state(&alice, StateDelta::new().with("total_wins", 10)?, PutStateOptions::by("game")).await?;
     }
 
     let start = json!({"current_level": 1, "score": 0, "lives": 3});

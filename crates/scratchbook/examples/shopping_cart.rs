@@ -5,7 +5,8 @@
 
 use futures_util::TryStreamExt;
 use scratchbook::{
-    CreateSessionConfig, Event, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta, StateOwner,
+    CreateSessionConfig, Event, LlmAgent, PutStateOptions, RunRequest, Runner, ScriptedLlm, SessionServiceExt,
+    StateDelta, StateOwner,
 };
 use serde_json::{Value, json};
 
@@ -25,10 +26,10 @@ async fn main() -> scratchbook::Result<()> {
     // Outside of any session the keys have no prefix. What is there already is left as it is.
     let (user, app) = (StateOwner::user(APP, USER)?, StateOwner::app(APP)?);
     if !sessions.get_state(&user).await?.contains_key("loyalty_points") {
-        sessions.put_state(&user, StateDelta::new().with("loyalty_points", 1000)?, "shop").await?;
+        sessions.put_state(&user, StateDelta::new().with("loyalty_points", 1000)?, PutStateOptions::by("shop")).await?;
     }
     if !sessions.get_state(&app).await?.contains_key("tax_rate") {
-        sessions.put_state(&app, StateDelta::new().with("tax_rate", 0.08)?, "shop").await?;
+        sessions.put_state(&app, StateDelta::new().with("tax_rate", 0.08)?, PutStateOptions::by("shop")).await?;
     }
 
     let config = CreateSessionConfig::default().with_state(json!({"cart_items": [], "cart_total": 0.0}));

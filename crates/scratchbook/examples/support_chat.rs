@@ -2,7 +2,8 @@
 
 use futures_util::TryStreamExt;
 use scratchbook::{
-    CreateSessionConfig, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta, StateOwner,
+    CreateSessionConfig, LlmAgent, PutStateOptions, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta,
+    StateOwner,
 };
 use serde_json::json;
 
@@ -22,7 +23,7 @@ async fn main() -> scratchbook::Result<()> {
     let customer = StateOwner::user(APP, USER)?;
     if !sessions.get_state(&customer).await?.contains_key("total_tickets") {
         let delta = StateDelta::new().with("total_tickets", 3)?.with("satisfaction_score", 4.5)?;
-        sessions.put_state(&customer, delta, "support").await?;
+        sessions.put_state(&customer, delta, PutStateOptions::by("support")).await?;
     }
     let state = json!({"conversation_topic": null, "message_count": 0, "escalation_level": "tier1"});
     let mut chat = sessions.create_session(APP, USER, CreateSessionConfig::default().with_state(state)).await?;

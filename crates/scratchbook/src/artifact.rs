@@ -107,15 +107,40 @@ pub struct ArtifactVersion {
     pub mime_type: Option<String>,
 }
 
-/// An artifact made ready to be stored.
-#[derive(Clone, Debug)]
-pub(crate) struct PreparedArtifact {
-    pub(crate) artifact: Arc<Part>,
-    pub(crate) mime_type: Option<String>,
-    pub(crate) custom_metadata: Map<String, Value>,
+impl ArtifactVersion {
+    /// A version as a store has read it, saved at a time in seconds; for stores, yours among them.
+    #[must_use]
+    pub fn new(version: u64, create_time: f64) -> Self {
+        Self { version, custom_metadata: Map::new(), create_time, mime_type: None }
+    }
+
+    /// With what is known of the data.
+    #[must_use]
+    pub fn with_metadata(mut self, mime_type: Option<String>, custom_metadata: Map<String, Value>) -> Self {
+        self.mime_type = mime_type;
+        self.custom_metadata = custom_metadata;
+        self
+    }
 }
 
-pub(crate) fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Value>) -> Result<PreparedArtifact> {
+/// An artifact made ready to be stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PreparedArtifact {
+    /// The data.
+    pub artifact: Arc<Part>,
+    /// What kind of data it is.
+    pub mime_type: Option<String>,
+    /// What the saver wants kept beside it.
+    pub custom_metadata: Map<String, Value>,
+}
+
+/// Makes an artifact ready.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deep.
+pub fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Value>) -> Result<PreparedArtifact> {
     let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
         (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
         (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
@@ -127,8 +152,12 @@ pub(crate) fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Valu
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
 }
 
-/// Whether a name belongs to the user; refuses names that not every store could hold.
-pub(crate) fn check_filename(filename: &str) -> Result<bool> {
+/// Whether a name belongs to the user.
+///
+/// # Errors
+///
+/// `InvalidArgument` for names that not every store could hold.
+pub fn check_filename(filename: &str) -> Result<bool> {
     check_id("artifact name", filename)?;
     let user = filename.strip_prefix("user:");
     if user.unwrap_or(filename).is_empty() {

@@ -11,15 +11,16 @@ use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Session,
-    SessionKey, SessionService, StateChange, StateOwner,
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner,
 };
 use crate::state::StateDelta;
 
 /// A service whose every call ends within a time: with its answer, or as `Unavailable`.
 ///
 /// A write that runs into its deadline is not taken back: whether it was committed is unknown, and trying
-/// again with the same ids is safe. Wrap a shared service for one call, or once for all.
+/// again with the same ids is safe. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one. Wrap a
+/// shared service for one call, or once for all.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -80,8 +81,8 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         self.bound(self.service.get_state(owner)).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
-        self.bound(self.service.put_state(owner, delta, author)).await
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        self.bound(self.service.put_state(owner, delta, options)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {

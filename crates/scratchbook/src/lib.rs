@@ -55,6 +55,7 @@ mod instruction;
 pub mod json;
 #[cfg(feature = "agent")]
 mod model;
+pub mod plan;
 #[cfg(feature = "agent")]
 mod runner;
 mod session;
@@ -83,8 +84,8 @@ pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, Sc
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 pub use session::{
     AppendOptions, Committed, CreateSessionConfig, EventCursor, Events, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Outcome, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateOwner,
-    StateSelection,
+    ListSessionsResponse, Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionServiceExt,
+    StateChange, StateOwner, StateSelection,
 };
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 #[cfg(feature = "conformance")]

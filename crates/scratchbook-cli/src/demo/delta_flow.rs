@@ -63,7 +63,7 @@ fn update_tool() -> FunctionTool<Update> {
     FunctionTool::new("update", "Sets values in the state.", |args: Update, context: ToolContext| async move {
         let state = context.state();
         let committed = context.session().state().to_map();
-        state.update(StateDelta::try_from(args.values)?);
+        state.update(&StateDelta::try_from(args.values)?)?;
         Ok(json!({"committed": committed, "pending": state.delta()?, "seen": state.to_map()}))
     })
 }

@@ -17,7 +17,7 @@ use crate::state::{StateDelta, StateMap};
 pub use key::{SessionKey, StateOwner};
 pub use options::{
     AppendOptions, Committed, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Outcome, StateChange, StateSelection,
+    ListSessionsResponse, Outcome, PutStateOptions, StateChange, StateSelection,
 };
 pub use service::{SessionService, SessionServiceExt};
 
@@ -40,10 +40,31 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session as a store has read it; for stores, yours among them.
+    /// A session without events; for stores, yours among them, as are the `with_` methods.
     #[must_use]
-    pub fn new(key: SessionKey, state: StateMap, events: Events, last_update_time: f64, seq: u64) -> Self {
-        Self { key, state, events, last_update_time, seq }
+    pub fn new(key: SessionKey, state: StateMap) -> Self {
+        Self { key, state, events: Events::default(), last_update_time: 0.0, seq: 0 }
+    }
+
+    /// With events, in the store's order, each with its number.
+    #[must_use]
+    pub fn with_events(mut self, events: Events) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// With the timestamp of the event appended last, or of the creation, in seconds.
+    #[must_use]
+    pub fn with_last_update_time(mut self, seconds: f64) -> Self {
+        self.last_update_time = seconds;
+        self
+    }
+
+    /// With the number of the session's last event, read or not.
+    #[must_use]
+    pub fn with_seq(mut self, seq: u64) -> Self {
+        self.seq = seq;
+        self
     }
 
     /// The full address.
@@ -95,6 +116,32 @@ impl Session {
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// The last event here up to which this copy has seen everything.
+    fn last_seen(&self) -> Option<&Arc<Event>> {
+        self.events.iter().rev().find(|event| event.seq.is_some_and(|seq| seq <= self.seq))
+    }
+
+    /// Takes over the session as it is now, of which the events were read from the last one seen on. False where
+    /// that one is another now: the session was deleted and made anew.
+    fn continue_with(&mut self, fresh: Self) -> bool {
+        let Some(seen) = self.last_seen() else {
+            let same = fresh.seq >= self.seq;
+            if same {
+                *self = fresh;
+            }
+            return same;
+        };
+        if fresh.events.get(0).is_none_or(|event| event.id != seen.id) {
+            return false;
+        }
+        let seq = seen.seq;
+        let kept = self.events.iter().position(|event| event.seq == seq).unwrap_or_default();
+        let mut events = self.events.slice(0, kept);
+        fresh.events.iter().for_each(|event| events.insert(events.len(), Arc::clone(event)));
+        *self = fresh.with_events(events);
+        true
     }
 
     /// Takes over what an append of this copy's holder has committed, unless it is here already.

@@ -211,6 +211,29 @@ impl ListSessionsResponse {
 #[non_exhaustive]
 pub struct AppendOptions {}
 
+/// How state is changed outside of any session.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PutStateOptions {
+    /// Who changes it; the log keeps the name.
+    pub author: String,
+}
+
+impl PutStateOptions {
+    /// Changed by somebody.
+    #[must_use]
+    pub fn by(author: impl Into<String>) -> Self {
+        Self { author: author.into() }
+    }
+}
+
+impl From<&str> for PutStateOptions {
+    /// Changed by somebody of this name.
+    fn from(author: &str) -> Self {
+        Self::by(author)
+    }
+}
+
 /// What an append has done.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -262,4 +285,29 @@ pub struct StateChange {
     pub author: String,
     /// When, in seconds.
     pub time: f64,
+}
+
+impl StateChange {
+    /// A change as a store has read it; for stores, yours among them, as are the `with_` methods.
+    #[must_use]
+    pub fn new(position: u64, name: impl Into<String>, version: u64, value: Option<Value>) -> Self {
+        let (name, event_id, author) = (name.into(), String::new(), String::new());
+        Self { position, name, version, value, origin: None, event_id, author, time: 0.0 }
+    }
+
+    /// Written by an event of a session, or by its creation: the session, the event's number or 0, its id.
+    #[must_use]
+    pub fn with_origin(mut self, session: SessionKey, seq: u64, event_id: impl Into<String>) -> Self {
+        self.origin = Some((session, seq));
+        self.event_id = event_id.into();
+        self
+    }
+
+    /// Written by somebody, at a time in seconds.
+    #[must_use]
+    pub fn with_author(mut self, author: impl Into<String>, time: f64) -> Self {
+        self.author = author.into();
+        self.time = time;
+        self
+    }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
-    Session, SessionKey, StateChange, StateOwner,
+    PutStateOptions, Session, SessionKey, StateChange, StateOwner,
 };
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -90,13 +90,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names a row that cannot be read.
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
-    /// Changes state of a user or an app outside of any session, logged with its author in one commit.
-    /// Names are without prefix.
+    /// Changes state of a user or an app outside of any session, logged with its author in one commit, and gives
+    /// the feed's position of that commit. Names are without prefix.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for bad names or values.
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()>;
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
     /// The log of a user's or an app's state above a position, in order, about `limit` changes: a page holds
     /// commits whole, so that going on after the last position seen gives every change once. It has fewer
@@ -151,8 +151,8 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
         (**self).get_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
-        (**self).put_state(owner, delta, author).await
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        (**self).put_state(owner, delta, options).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
@@ -206,19 +206,23 @@ pub trait SessionServiceExt: SessionService {
         Ok(committed.event)
     }
 
-    /// Reads a session again, so that the copy shows what others have committed. `temp:` keys are gone.
+    /// Brings a session up to what is committed: the state, and the events after those it has seen. `temp:` keys
+    /// are gone.
     ///
     /// # Errors
     ///
     /// `NotFound` where the session was deleted meanwhile.
     async fn refresh(&self, session: &mut Session) -> Result<()> {
-        match self.get_session(session.key(), &GetSessionConfig::default()).await? {
-            Some(fresh) => {
-                *session = fresh;
-                Ok(())
-            }
-            None => Err(no_session(session.key())),
+        // From the last event seen on, that one included: it tells whether this is still the same session.
+        let from = session.last_seen().and_then(|event| event.seq).map_or(session.seq(), |seq| seq - 1);
+        let config = GetSessionConfig::default().with_events_after(from, usize::MAX);
+        let fresh = self.get_session(session.key(), &config).await?.ok_or_else(|| no_session(session.key()))?;
+        if session.continue_with(fresh) {
+            return Ok(());
         }
+        let whole = self.get_session(session.key(), &GetSessionConfig::default()).await?;
+        *session = whole.ok_or_else(|| no_session(session.key()))?;
+        Ok(())
     }
 
     /// The state of a user; names without `user:`.

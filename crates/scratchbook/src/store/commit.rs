@@ -1,5 +1,7 @@
 //! What a write writes: one pure description that every store carries out.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -12,39 +14,49 @@ use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
 /// An event made ready to be stored, and everything that is written with it but its number.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+#[non_exhaustive]
+pub struct Prepared {
     /// The event, with id and timestamp and without `temp:` keys.
-    pub(crate) event: Event,
+    pub event: Event,
     /// The event as JSON.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "for stores that keep text"))]
-    pub(crate) text: String,
+    pub text: String,
     /// The hash of the event as it was sent, by which a retry is known.
-    pub(crate) hash: [u8; 32],
-    /// The session's new update time.
-    pub(crate) micros: i64,
+    pub hash: [u8; 32],
+    /// The session's new update time, in microseconds since 1970.
+    pub micros: i64,
     /// The changes to stored keys, session before user before app, by name: the order of locks.
-    pub(crate) changes: Vec<KeyChange>,
+    pub changes: Vec<KeyChange>,
 }
 
 /// A change to one stored key.
 #[derive(Debug)]
-pub(crate) struct KeyChange {
-    pub(crate) scope: Scope,
+#[non_exhaustive]
+pub struct KeyChange {
+    /// Whose key it is; never `temp:`.
+    pub scope: Scope,
     /// The key without its prefix.
-    pub(crate) name: String,
-    pub(crate) change: Change,
+    pub name: String,
+    /// What happens to it.
+    pub change: Change,
 }
 
 impl KeyChange {
     /// The value as JSON text, `None` for a removal.
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "for stores that keep text"))]
-    pub(crate) fn text(&self) -> Result<Option<String>> {
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the value was checked when the change was prepared.
+    pub fn text(&self) -> Result<Option<String>> {
         self.change.value().map(|value| json::to_text(value, "a value")).transpose()
     }
 }
 
-/// Makes an event ready.
-pub(crate) fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<Prepared> {
+/// Makes an event ready: checked, with id and timestamp, without `temp:` keys. A partial event is not for this.
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad ids, keys, values or timestamps.
+pub fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<Prepared> {
     event.check()?;
     check_id("event id", &event.id)?;
     check_id("invocation id", &event.invocation_id)?;
@@ -66,8 +78,12 @@ pub(crate) fn prepare_event(mut event: Event, environment: &dyn Environment) -> 
     Ok(Prepared { event, text, hash, micros, changes })
 }
 
-/// What becomes of an event whose id is in its session already.
-pub(crate) fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
+/// What becomes of an event whose id is in its session already, with this hash.
+///
+/// # Errors
+///
+/// `AlreadyExists` where its content is other.
+pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
     if prepared.hash == stored_hash {
         return Ok(Outcome::Replayed);
     }
@@ -79,18 +95,27 @@ pub(crate) fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome>
 
 /// A session made ready to be stored.
 #[derive(Debug)]
-pub(crate) struct PreparedSession {
-    pub(crate) key: SessionKey,
+#[non_exhaustive]
+pub struct PreparedSession {
+    /// Its address, with an id of the environment's where none was given.
+    pub key: SessionKey,
     /// The session's own keys, with which its fold begins.
-    pub(crate) initial: Map<String, Value>,
+    pub initial: Map<String, Value>,
     /// The changes to the user's and the app's keys, by name.
-    pub(crate) shared: Vec<KeyChange>,
-    pub(crate) created: i64,
-    pub(crate) events: Vec<Prepared>,
+    pub shared: Vec<KeyChange>,
+    /// When it was made, in microseconds since 1970.
+    pub created: i64,
+    /// The events it begins with, whole ones alone; none is refused after another.
+    pub events: Vec<Prepared>,
 }
 
 /// Makes a session ready.
-pub(crate) fn prepare_session(
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad ids, keys, values or timestamps; `AlreadyExists` for two events of one id with
+/// other content.
+pub fn prepare_session(
     app_name: &str,
     user_id: &str,
     config: CreateSessionConfig,
@@ -105,7 +130,8 @@ pub(crate) fn prepare_session(
     let (own, shared) = key_changes(&state).into_iter().partition(|change| change.scope == Scope::Session);
     let initial = own_values(own);
     let events = config.events.into_iter().filter(|event| !event.is_partial());
-    let events = events.map(|event| prepare_event(event, environment)).collect::<Result<_>>()?;
+    let events = events.map(|event| prepare_event(event, environment)).collect::<Result<Vec<_>>>()?;
+    check_event_ids(&events)?;
     let created = micros_of_seconds(environment.now());
     Ok(PreparedSession { key, initial, shared, created, events })
 }
@@ -118,8 +144,12 @@ fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
     values.collect()
 }
 
-/// Changes to a user's or an app's state made ready; the names are without prefix.
-pub(crate) fn prepare_state(owner: &StateOwner, delta: StateDelta) -> Result<Vec<KeyChange>> {
+/// Makes changes to a user's or an app's state ready; the names are without prefix.
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad names or values.
+pub fn prepare_state(owner: &StateOwner, delta: StateDelta) -> Result<Vec<KeyChange>> {
     delta.check()?;
     let scope = match owner {
         StateOwner::User { .. } => Scope::User,
@@ -152,4 +182,32 @@ fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
         .collect();
     changes.sort_by(|a, b| (a.scope, &a.name).cmp(&(b.scope, &b.name)));
     changes
+}
+
+/// Refuses, before anything is written, events of which one would be refused after another.
+fn check_event_ids(events: &[Prepared]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for event in events {
+        if let Some(hash) = seen.insert(event.event.id.as_str(), event.hash) {
+            replay(event, &hash)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::SystemEnvironment;
+
+    /// A hash that changes would turn retries of events stored by an older version into errors.
+    #[test]
+    fn the_hash_of_an_event_stays_what_it_is() {
+        let text = r#"{"author":"agent","id":"e1","invocationId":"i","timestamp":1700000000.5,"unknown":1,
+            "content":{"role":"model","parts":[{"text":"Hi"}]},
+            "actions":{"stateDelta":{"a":1,"user:b":null,"temp:c":2}}}"#;
+        let prepared = prepare_event(Event::from_json(text).unwrap(), &SystemEnvironment).unwrap();
+        let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
+    }
 }

@@ -1,21 +1,19 @@
 //! The stores. Each carries out the same description of a write and the same plan of a read; none knows
 //! another.
 
-mod commit;
+pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
-mod query;
+pub(crate) mod query;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionKey, SessionService};
-use commit::Prepared;
 
 pub use memory::InMemorySessionService;
 #[cfg(feature = "sqlite")]
@@ -76,15 +74,4 @@ fn closed() -> Error {
 /// The error for a session id in use.
 fn taken(key: &SessionKey) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}; use another id"))
-}
-
-/// Refuses, before anything is written, events of which one would be refused after another.
-fn check_event_ids(events: &[Prepared]) -> Result<()> {
-    let mut seen = HashMap::new();
-    for event in events {
-        if let Some(hash) = seen.insert(event.event.id.as_str(), event.hash) {
-            commit::replay(event, &hash)?;
-        }
-    }
-    Ok(())
 }

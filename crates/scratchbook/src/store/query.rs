@@ -14,18 +14,29 @@ const MAX_PAGE_SIZE: usize = 1000;
 
 /// Which events of a session are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum EventQuery {
+#[non_exhaustive]
+pub enum EventQuery {
+    /// No event.
     None,
+    /// Every event.
     All,
+    /// The last so many.
     Last(usize),
     /// From this time on, in seconds, inclusive; the last so many of them.
     Since(f64, Option<usize>),
+    /// The first so many with a number above this one.
     After(u64, usize),
+    /// The last so many with a number below this one.
     Before(u64, usize),
 }
 
 impl EventQuery {
-    pub(crate) fn new(config: &GetSessionConfig) -> Result<Self> {
+    /// What a configuration asks for.
+    ///
+    /// # Errors
+    ///
+    /// As [`GetSessionConfig::check`].
+    pub fn new(config: &GetSessionConfig) -> Result<Self> {
         config.check()?;
         Ok(match (config.cursor, config.num_recent_events, config.after_timestamp) {
             (Some(EventCursor::After { seq, limit }), ..) => Self::After(seq, limit),
@@ -40,13 +51,28 @@ impl EventQuery {
 
 /// Which keys of the state are read: all, or these names of each scope.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum StateQuery {
+#[non_exhaustive]
+pub enum StateQuery {
+    /// Every key.
     All,
-    Names { session: BTreeSet<String>, user: BTreeSet<String>, app: BTreeSet<String> },
+    /// These names, without prefix.
+    Names {
+        /// The session's.
+        session: BTreeSet<String>,
+        /// The user's.
+        user: BTreeSet<String>,
+        /// The app's.
+        app: BTreeSet<String>,
+    },
 }
 
 impl StateQuery {
-    pub(crate) fn new(selection: &StateSelection) -> Result<Self> {
+    /// What a selection asks for.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key.
+    pub fn new(selection: &StateSelection) -> Result<Self> {
         let StateSelection::Keys(keys) = selection else {
             return Ok(Self::All);
         };
@@ -66,7 +92,8 @@ impl StateQuery {
     }
 
     /// The names wanted of one scope; `None` for all.
-    pub(crate) fn names(&self, scope: Scope) -> Option<&BTreeSet<String>> {
+    #[must_use]
+    pub fn names(&self, scope: Scope) -> Option<&BTreeSet<String>> {
         match (self, scope) {
             (Self::All, _) | (_, Scope::Temp) => None,
             (Self::Names { session, .. }, Scope::Session) => Some(session),
@@ -78,22 +105,34 @@ impl StateQuery {
 
 /// Which page of a list is read.
 #[derive(Clone, Debug)]
-pub(crate) struct ListQuery {
-    pub(crate) user_id: Option<String>,
-    pub(crate) limit: usize,
-    pub(crate) after: Option<ListPosition>,
+#[non_exhaustive]
+pub struct ListQuery {
+    /// Of this user alone.
+    pub user_id: Option<String>,
+    /// How many sessions at most.
+    pub limit: usize,
+    /// The place of the last session of the page before.
+    pub after: Option<ListPosition>,
 }
 
 /// A place in a list: the order is by update time, then user, then id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ListPosition {
-    pub(crate) micros: i64,
-    pub(crate) user_id: String,
-    pub(crate) session_id: String,
+pub struct ListPosition {
+    /// The session's update time, in microseconds since 1970.
+    pub micros: i64,
+    /// Its user.
+    pub user_id: String,
+    /// Its id.
+    pub session_id: String,
 }
 
 impl ListQuery {
-    pub(crate) fn new(config: &ListSessionsConfig) -> Result<Self> {
+    /// What a configuration asks for.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad page size, user id or token.
+    pub fn new(config: &ListSessionsConfig) -> Result<Self> {
         let limit = config.page_size;
         if limit == 0 || limit > MAX_PAGE_SIZE {
             return Err(Error::invalid(format!("a page size of {limit}; it is 1 to {MAX_PAGE_SIZE}")));
@@ -107,7 +146,9 @@ impl ListQuery {
 }
 
 impl ListPosition {
-    pub(crate) fn to_token(&self) -> String {
+    /// The token that asks for what comes after this place.
+    #[must_use]
+    pub fn to_token(&self) -> String {
         let text = serde_json::json!([self.micros, self.user_id, self.session_id]).to_string();
         URL_SAFE_NO_PAD.encode(text)
     }

@@ -140,13 +140,13 @@ impl Model {
             Call::PutUser(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
-                sessions.put_state(&owner, delta.clone(), "model").await.unwrap();
+                sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
                 delta.iter().for_each(|(name, change)| set(self.user(&key), name, change.value()));
             }
             Call::PutApp(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::app(key.app_name()).unwrap();
-                sessions.put_state(&owner, delta.clone(), "model").await.unwrap();
+                sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
                 delta.iter().for_each(|(name, change)| set(self.app(&key), name, change.value()));
             }
             Call::Delete(place) => {

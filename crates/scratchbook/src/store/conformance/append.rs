@@ -125,7 +125,11 @@ pub async fn other_sessions_do_not_move_the_update_time(store: &Store) {
     let (first, second) = (ground.create("alice", json!({})).await, ground.create("alice", json!({})).await);
     ground.append(first.key(), saying("hello").with_timestamp(100.0)).await;
     ground.append(second.key(), changing(json!({"user:a": 1, "app:a": 1})).with_timestamp(200.0)).await;
-    ground.sessions().put_state(&ground.user("alice"), super::support::delta(json!({"b": 1})), "test").await.unwrap();
+    ground
+        .sessions()
+        .put_state(&ground.user("alice"), super::support::delta(json!({"b": 1})), "test".into())
+        .await
+        .unwrap();
     let read = ground.get(first.key()).await;
     assert_eq!((read.last_update_time(), read.seq()), (100.0, 1));
 }

@@ -47,7 +47,7 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     assert_refused(ground.try_append(&key, partial).await, closed, "append of a partial event");
     for owner in [ground.user("alice"), ground.app()] {
         assert_refused(sessions.get_state(&owner).await, closed, "get_state");
-        assert_refused(sessions.put_state(&owner, delta(json!({"a": 1})), "test").await, closed, "put_state");
+        assert_refused(sessions.put_state(&owner, delta(json!({"a": 1})), "test".into()).await, closed, "put_state");
         assert_refused(sessions.list_state_changes(&owner, 0, 1).await, closed, "list_state_changes");
     }
     let error = assert_refused(sessions.delete_user(&ground.app, "alice").await, closed, "delete_user");

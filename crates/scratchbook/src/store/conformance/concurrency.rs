@@ -98,7 +98,7 @@ pub async fn many_writers_on_one_apps_keys_lose_nothing(store: &Store) {
                 if writer % 4 == 3 {
                     let delta = json!({&first[4..]: round, &second[4..]: round, own: round});
                     let delta = super::support::delta(delta);
-                    ground.sessions().put_state(&ground.app(), delta, "admin").await.unwrap();
+                    ground.sessions().put_state(&ground.app(), delta, "admin".into()).await.unwrap();
                 } else {
                     let delta = json!({first: round, second: round, format!("app:{own}"): round});
                     ground.append(&key, changing(delta)).await;

@@ -15,7 +15,7 @@ pub async fn a_deadline_that_is_met_changes_nothing(store: &Store) {
     let behind = Ground { store: Store { sessions: Arc::new(patient), ..store.clone() }, app: ground.app.clone() };
     let session = behind.create("alice", json!({"a": 1, "user:b": 1})).await;
     behind.append(session.key(), changing(json!({"a": 2}))).await;
-    behind.sessions().put_state(&ground.app(), delta(json!({"c": 3})), "test").await.unwrap();
+    behind.sessions().put_state(&ground.app(), delta(json!({"c": 3})), "test".into()).await.unwrap();
     assert_eq!(state(&ground.get(session.key()).await), json!({"a": 2, "user:b": 1, "app:c": 3}));
     assert_eq!(behind.list(None).await.len(), 1);
     assert_eq!(behind.app_state().await, json!({"c": 3}));

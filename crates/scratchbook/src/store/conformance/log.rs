@@ -23,9 +23,9 @@ async fn busy(ground: &Ground) -> [StateOwner; 2] {
         .await;
     ground.append(other.key(), changing(json!({"user:a": 10, "app:a": 3}))).await;
     for owner in [ground.user("alice"), ground.app()] {
-        ground.sessions().put_state(&owner, delta(json!({"a": null, "d": {"k": 1.0}})), "admin").await.unwrap();
-        ground.sessions().put_state(&owner, removal(&["d"]), "admin").await.unwrap();
-        ground.sessions().put_state(&owner, delta(json!({"d": 5})), "admin").await.unwrap();
+        ground.sessions().put_state(&owner, delta(json!({"a": null, "d": {"k": 1.0}})), "admin".into()).await.unwrap();
+        ground.sessions().put_state(&owner, removal(&["d"]), "admin".into()).await.unwrap();
+        ground.sessions().put_state(&owner, delta(json!({"d": 5})), "admin".into()).await.unwrap();
     }
     [ground.user("alice"), ground.app()]
 }
@@ -68,7 +68,7 @@ pub async fn the_log_says_who_wrote(store: &Store) {
     let session = ground.create_as("alice", config).await;
     let event = changing(json!({"user:a": 2})).with_id("e1").with_timestamp(1_700_000_000.5);
     ground.append(session.key(), event).await;
-    ground.sessions().put_state(&ground.user("alice"), removal(&["a"]), "admin").await.unwrap();
+    ground.sessions().put_state(&ground.user("alice"), removal(&["a"]), "admin".into()).await.unwrap();
     let log = whole_log(store, &ground.user("alice")).await;
     let origins: Vec<_> = log.iter().map(|change| change.origin.clone()).collect();
     assert_eq!(origins, [Some((session.key().clone(), 0)), Some((session.key().clone(), 1)), None]);

@@ -104,8 +104,12 @@ pub async fn keys_have_at_most_1024_bytes(store: &Store) {
     }
     let name = "n".repeat(1024 - "user:".len());
     let put = |name: &str| crate::StateDelta::new().with(name, 1).unwrap();
-    ground.sessions().put_state(&ground.user("alice"), put(&name), "test").await.expect("a name with its prefix fits");
-    let refused = ground.sessions().put_state(&ground.user("alice"), put(&format!("{name}n")), "test").await;
+    ground
+        .sessions()
+        .put_state(&ground.user("alice"), put(&name), "test".into())
+        .await
+        .expect("a name with its prefix fits");
+    let refused = ground.sessions().put_state(&ground.user("alice"), put(&format!("{name}n")), "test".into()).await;
     assert_refused(refused, ErrorKind::InvalidArgument, "a name that with its prefix has 1,025 bytes");
 }
 

@@ -22,7 +22,8 @@ pub async fn shared_state_is_read_without_prefixes(store: &Store) {
 /// `put_state` changes a user's or an app's keys at once for all sessions, also before there is any.
 pub async fn put_state_reaches_every_session(store: &Store) {
     let ground = Ground::new(store);
-    let put = |owner, delta| async move { store.sessions.put_state(&owner, delta, "admin").await.expect("put_state") };
+    let put =
+        |owner, delta| async move { store.sessions.put_state(&owner, delta, "admin".into()).await.expect("put_state") };
     put(ground.user("alice"), delta(json!({"a": 1, "b": 1}))).await;
     put(ground.app(), delta(json!({"c": 1}))).await;
     let session = ground.create("alice", json!({"own": 1})).await;
@@ -42,7 +43,7 @@ pub async fn put_state_reaches_every_session(store: &Store) {
 pub async fn put_state_takes_names_without_prefix(store: &Store) {
     let ground = Ground::new(store);
     let names = json!({"user:x": 1, "app:x": 2, "temp:x": 3, "": 4});
-    ground.sessions().put_state(&ground.user("alice"), delta(names.clone()), "admin").await.unwrap();
+    ground.sessions().put_state(&ground.user("alice"), delta(names.clone()), "admin".into()).await.unwrap();
     assert_eq!(ground.user_state("alice").await, names);
     let session = ground.create("alice", json!({})).await;
     let expected = json!({"user:user:x": 1, "user:app:x": 2, "user:temp:x": 3, "user:": 4});
@@ -55,7 +56,7 @@ pub async fn a_bad_put_writes_nothing(store: &Store) {
     let name = "n".repeat(1022);
     for owner in [ground.user("alice"), ground.app()] {
         let bad = delta(json!({"a": 1})).with(name.as_str(), 1).unwrap().with("z", 1).unwrap();
-        let refused = ground.sessions().put_state(&owner, bad, "admin").await;
+        let refused = ground.sessions().put_state(&owner, bad, "admin".into()).await;
         assert_refused(refused, ErrorKind::InvalidArgument, "a name that is too long with its prefix");
     }
     assert_eq!(ground.user_state("alice").await, json!({}));
@@ -66,7 +67,7 @@ pub async fn a_bad_put_writes_nothing(store: &Store) {
 pub async fn events_and_puts_write_the_same_keys(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({"user:a": 1})).await;
-    ground.sessions().put_state(&ground.user("alice"), delta(json!({"a": 2, "b": 2})), "admin").await.unwrap();
+    ground.sessions().put_state(&ground.user("alice"), delta(json!({"a": 2, "b": 2})), "admin".into()).await.unwrap();
     assert_eq!(ground.user_state("alice").await, json!({"a": 2, "b": 2}));
     ground.append(session.key(), changing(json!({"user:a": 3}))).await;
     assert_eq!(ground.user_state("alice").await, json!({"a": 3, "b": 2}));

@@ -13,7 +13,7 @@ async fn comes_back(store: &Store, value: &Value) {
     let session = ground.create("bob", json!({})).await;
     let committed = ground.set(session.key(), sent).await;
     let put = delta(json!({ "v": value }));
-    ground.sessions().put_state(&ground.user("carol"), put, "test").await.expect("put_state");
+    ground.sessions().put_state(&ground.user("carol"), put, "test".into()).await.expect("put_state");
 
     let written = ground.get(session.key()).await;
     let again = ground.get(created.key()).await;

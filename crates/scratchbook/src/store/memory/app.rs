@@ -182,7 +182,10 @@ impl Stored {
 
     pub(super) fn to_session(&self, state: StateMap, events: Events) -> Session {
         let seq = self.events.len() as u64;
-        Session::new(self.key.clone(), state, events, seconds_of_micros(self.micros), seq)
+        Session::new(self.key.clone(), state)
+            .with_events(events)
+            .with_last_update_time(seconds_of_micros(self.micros))
+            .with_seq(seq)
     }
 
     pub(super) fn select(&self, query: EventQuery) -> Events {

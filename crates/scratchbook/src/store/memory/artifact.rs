@@ -1,6 +1,7 @@
 //! Artifacts in memory: beside the sessions of their user.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -54,12 +55,15 @@ impl ArtifactService for InMemorySessionService {
             return Ok(Vec::new());
         };
         let app = read(&app);
-        let artifacts = app.users.get(session.user_id()).map(|user| user.artifacts.keys());
-        let seen = artifacts.into_iter().flatten().filter(|(owner, _)| match owner {
-            Some(id) => id.as_ref() == session.session_id(),
-            None => true,
+        let Some(user) = app.users.get(session.user_id()) else {
+            return Ok(Vec::new());
+        };
+        let owners = [None, Some(Arc::from(session.session_id()))];
+        let names = owners.into_iter().flat_map(|owner| {
+            let from = (owner.clone(), String::new());
+            user.artifacts.range(from..).map(|(name, _)| name).take_while(move |(of, _)| *of == owner)
         });
-        Ok(seen.map(|(_, name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
+        Ok(names.map(|(_, name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {

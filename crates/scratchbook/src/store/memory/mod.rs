@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, Committed, CreateSessionConfig, Events, GetSessionConfig, ListSessionsConfig, ListSessionsResponse,
-    Outcome, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner, seconds_of_micros,
+    Outcome, PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
+    seconds_of_micros,
 };
 use crate::state::StateDelta;
 
@@ -103,7 +104,6 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 impl SessionService for InMemorySessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
-        super::check_event_ids(&prepared.events)?;
         let key = prepared.key;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
@@ -203,15 +203,16 @@ impl SessionService for InMemorySessionService {
         Ok(values.into_iter().flatten().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
     }
 
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = prepare_state(owner, delta)?;
+        let author = options.author.as_str();
         check_id("author", author)?;
         let app = self.app_or_new(owner.app_name())?;
         let mut app = write(&app);
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author, time: self.environment.now() };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
-        Ok(())
+        Ok(position)
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {

@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
-    Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
 };
 use crate::state::StateDelta;
 use error::Fallible;
@@ -231,7 +231,6 @@ impl Drop for SqliteSessionService {
 impl SessionService for SqliteSessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
-        super::check_event_ids(&prepared.events)?;
         let new = NewSession::new(prepared)?;
         self.write(new.bytes(), move |tx| {
             write::create(tx, &new)?;
@@ -284,10 +283,11 @@ impl SessionService for SqliteSessionService {
         self.read(move |connection| read::state(connection, &owner)).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = TextChange::all(&prepare_state(owner, delta)?)?;
-        check_id("author", author)?;
-        let (owner, author, now) = (owner.clone(), author.to_owned(), self.now());
+        let PutStateOptions { author } = options;
+        check_id("author", &author)?;
+        let (owner, now) = (owner.clone(), self.now());
         let bytes = changes.iter().map(TextChange::bytes).sum();
         self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, now)).await
     }

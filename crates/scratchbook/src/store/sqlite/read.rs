@@ -41,7 +41,7 @@ pub(super) fn session(
         values(connection, APP_STATE, &address[..1], state, Scope::App)?,
     );
     let events = self::events(connection, key, events)?;
-    Ok(Some(Session::new(key.clone(), state, events, seconds_of_micros(micros), seq)))
+    Ok(Some(described(key.clone(), state, micros, seq).with_events(events)))
 }
 
 /// A page of sessions with their merged state.
@@ -66,7 +66,7 @@ pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -
         };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
         let state = StateMap::new(own, user, app.clone());
-        sessions.push(Session::new(key, state, Events::default(), seconds_of_micros(micros), seq));
+        sessions.push(described(key, state, micros, seq));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }
@@ -294,4 +294,8 @@ fn sql_limit(count: usize) -> i64 {
 
 pub(super) fn sql_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn described(key: SessionKey, state: StateMap, micros: i64, seq: u64) -> Session {
+    Session::new(key, state).with_last_update_time(seconds_of_micros(micros)).with_seq(seq)
 }

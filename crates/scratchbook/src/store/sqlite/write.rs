@@ -185,15 +185,16 @@ pub(super) fn put_state(
     changes: &[TextChange],
     author: &str,
     time: f64,
-) -> Fallible<()> {
-    let origin = Origin { position: tx.next_position()?, session: None, event_id: "", author, time };
+) -> Fallible<u64> {
+    let position = tx.next_position()?;
+    let origin = Origin { position, session: None, event_id: "", author, time };
     for change in changes {
         match owner.user_id() {
             Some(user) => write_user(tx, owner.app_name(), user, change, &origin)?,
             None => write_app(tx, owner.app_name(), change, &origin)?,
         }
     }
-    Ok(())
+    Ok(position.unsigned_abs())
 }
 
 /// Removes a session and what is its own.

@@ -1,0 +1,331 @@
+//! A store of your own: plain maps under one lock, on the descriptions of `scratchbook::plan`, held to every promise
+//! by the conformance suite.
+//!
+//! It shows what a store has to do and no more: nothing in it is fast.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use scratchbook::plan::{
+    EventQuery, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, StateQuery, check_filename,
+    prepare_artifact, prepare_event, prepare_session, prepare_state, replay,
+};
+use scratchbook::*;
+use serde_json::{Map, Value};
+
+#[derive(Debug, Default)]
+struct MapStore {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    closed: bool,
+    position: u64,
+    sessions: BTreeMap<SessionKey, Kept>,
+    owned: HashMap<StateOwner, Owned>,
+    artifacts: BTreeMap<ArtifactName, Vec<(PreparedArtifact, f64)>>,
+}
+
+/// The app, the user, the session or `None` for the user's own, and the name.
+type ArtifactName = (String, String, Option<String>, String);
+
+#[derive(Debug, Default)]
+struct Kept {
+    state: Map<String, Value>,
+    events: Vec<Arc<Event>>,
+    hashes: HashMap<String, [u8; 32]>,
+    micros: i64,
+}
+
+/// State of a user or an app, and its log.
+#[derive(Debug, Default)]
+struct Owned {
+    values: BTreeMap<String, Value>,
+    versions: HashMap<String, u64>,
+    log: Vec<StateChange>,
+}
+
+fn seconds(micros: i64) -> f64 {
+    micros as f64 / 1e6
+}
+
+fn missing(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::NotFound, format!("session not found: {key}; create it first"))
+}
+
+impl MapStore {
+    fn open(&self) -> Result<MutexGuard<'_, Inner>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.closed {
+            return Err(Error::new(ErrorKind::FailedPrecondition, "the store was closed; open it again"));
+        }
+        Ok(inner)
+    }
+}
+
+impl Inner {
+    /// Applies a change to a user's or an app's key and logs it.
+    fn change(&mut self, owner: StateOwner, change: &KeyChange, logged: impl Fn(StateChange) -> StateChange) {
+        let position = self.position;
+        let owned = self.owned.entry(owner).or_default();
+        let version = owned.versions.entry(change.name.clone()).or_default();
+        *version += 1;
+        let value = change.change.value().cloned();
+        match &value {
+            Some(value) => owned.values.insert(change.name.clone(), value.clone()),
+            None => owned.values.remove(&change.name),
+        };
+        owned.log.push(logged(StateChange::new(position, &change.name, *version, value)));
+    }
+
+    fn append(&mut self, key: &SessionKey, prepared: PreparedEvent) -> Result<Committed> {
+        let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
+        if let Some(hash) = kept.hashes.get(&prepared.event.id) {
+            let outcome = replay(&prepared, hash)?;
+            let stored = kept.events.iter().find(|event| event.id == prepared.event.id);
+            return stored.map(|event| Committed::new(event.clone(), outcome)).ok_or_else(|| missing(key));
+        }
+        let seq = kept.events.len() as u64 + 1;
+        let mut event = prepared.event;
+        event.seq = Some(seq);
+        let event = Arc::new(event);
+        kept.events.push(event.clone());
+        kept.hashes.insert(event.id.clone(), prepared.hash);
+        kept.micros = prepared.micros;
+        self.position += 1;
+        for change in &prepared.changes {
+            let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
+            match (change.scope, change.change.value()) {
+                (Scope::Session, Some(value)) => drop(kept.state.insert(change.name.clone(), value.clone())),
+                (Scope::Session, None) => drop(kept.state.remove(&change.name)),
+                (scope, _) => self.change(owner_of(scope, key)?, change, |change| {
+                    let time = event.timestamp.unwrap_or_default();
+                    change.with_origin(key.clone(), seq, &event.id).with_author(&event.author, time)
+                }),
+            }
+        }
+        Ok(Committed::new(event, Outcome::Stored))
+    }
+
+    fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Result<Option<Session>> {
+        let Some(kept) = self.sessions.get(key) else {
+            return Ok(None);
+        };
+        let mut merged = Map::new();
+        let wanted = |scope, name: &str| state.names(scope).is_none_or(|names| names.contains(name));
+        for (name, value) in kept.state.iter().filter(|(name, _)| wanted(Scope::Session, name)) {
+            merged.insert(name.clone(), value.clone());
+        }
+        for scope in [Scope::User, Scope::App] {
+            let owned = self.owned.get(&owner_of(scope, key)?);
+            let values = owned.into_iter().flat_map(|owned| &owned.values).filter(|(name, _)| wanted(scope, name));
+            merged.extend(values.map(|(name, value)| (scope.key(name).into_owned(), value.clone())));
+        }
+        let last = |events: Vec<Arc<Event>>, count: usize| events[events.len().saturating_sub(count)..].to_vec();
+        let all = || kept.events.iter().cloned();
+        let number = |event: &Arc<Event>| event.seq.unwrap_or_default();
+        let events = match events {
+            EventQuery::None => Vec::new(),
+            EventQuery::Last(count) => last(all().collect(), count),
+            EventQuery::Since(time, count) => {
+                let recent = all().filter(|event| event.timestamp.is_some_and(|t| t >= time));
+                last(recent.collect(), count.unwrap_or(usize::MAX))
+            }
+            EventQuery::After(seq, limit) => all().filter(|event| number(event) > seq).take(limit).collect(),
+            EventQuery::Before(seq, limit) => last(all().filter(|event| number(event) < seq).collect(), limit),
+            _ => all().collect(),
+        };
+        let session = Session::new(key.clone(), merged.into())
+            .with_events(events.into_iter().collect())
+            .with_last_update_time(seconds(kept.micros))
+            .with_seq(kept.events.len() as u64);
+        Ok(Some(session))
+    }
+}
+
+fn owner_of(scope: Scope, key: &SessionKey) -> Result<StateOwner> {
+    match scope {
+        Scope::User => StateOwner::user(key.app_name(), key.user_id()),
+        _ => StateOwner::app(key.app_name()),
+    }
+}
+
+#[async_trait]
+impl SessionService for MapStore {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment)?;
+        let (key, mut inner) = (prepared.key, self.open()?);
+        if inner.sessions.contains_key(&key) {
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}")));
+        }
+        let kept = Kept { state: prepared.initial, micros: prepared.created, ..Kept::default() };
+        inner.sessions.insert(key.clone(), kept);
+        inner.position += 1;
+        for change in &prepared.shared {
+            inner.change(owner_of(change.scope, &key)?, change, |change| {
+                change.with_origin(key.clone(), 0, "").with_author("user", seconds(prepared.created))
+            });
+        }
+        for event in prepared.events {
+            inner.append(&key, event)?;
+        }
+        inner.session(&key, EventQuery::All, &StateQuery::All)?.ok_or_else(|| missing(&key))
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        self.open()?.session(key, EventQuery::new(config)?, &StateQuery::new(&config.state)?)
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        StateOwner::app(app_name)?; // checks the name
+        let (query, inner) = (ListQuery::new(config)?, self.open()?);
+        let of_app = inner.sessions.iter().filter(|(key, _)| key.app_name() == app_name);
+        let places: BTreeSet<_> = of_app
+            .filter(|(key, _)| query.user_id.as_deref().is_none_or(|user_id| user_id == key.user_id()))
+            .map(|(key, kept)| ListPosition {
+                micros: kept.micros,
+                user_id: key.user_id().to_owned(),
+                session_id: key.session_id().to_owned(),
+            })
+            .filter(|place| query.after.as_ref().is_none_or(|after| place > after))
+            .collect();
+        let page: Vec<_> = places.iter().take(query.limit).collect();
+        let token = (places.len() > page.len()).then(|| page.last().map(|last| last.to_token())).flatten();
+        let mut sessions = Vec::new();
+        for place in page {
+            let key = SessionKey::new(app_name, &place.user_id, &place.session_id)?;
+            sessions.extend(inner.session(&key, EventQuery::None, &StateQuery::All)?);
+        }
+        Ok(ListSessionsResponse::new(sessions, token))
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        let mut inner = self.open()?;
+        inner.sessions.remove(key);
+        let session = Some(key.session_id());
+        inner.artifacts.retain(|(app, user, of, _), _| {
+            (app.as_str(), user.as_str(), of.as_deref()) != (key.app_name(), key.user_id(), session)
+        });
+        Ok(())
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+        if event.is_partial() {
+            drop(self.open()?);
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let prepared = prepare_event(event, &SystemEnvironment)?;
+        self.open()?.append(key, prepared)
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        let values = self.open()?.owned.get(owner).map(|owned| owned.values.clone());
+        Ok(values.into_iter().flatten().collect())
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
+        inner.position += 1;
+        for change in &changes {
+            let now = SystemEnvironment.now();
+            inner.change(owner.clone(), change, |change| change.with_author(&options.author, now));
+        }
+        Ok(inner.position)
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        let inner = self.open()?;
+        let log = inner.owned.get(owner).into_iter().flat_map(|owned| &owned.log);
+        let log: Vec<_> = log.filter(|change| change.position > after).cloned().collect();
+        // A page holds commits whole.
+        let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
+        Ok(log.into_iter().enumerate().filter(|(n, c)| *n < limit || c.position == end).map(|(_, c)| c).collect())
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        let (user, mut inner) = (StateOwner::user(app_name, user_id)?, self.open()?);
+        inner.sessions.retain(|key, _| (key.app_name(), key.user_id()) != (app_name, user_id));
+        inner.artifacts.retain(|(app, of, ..), _| (app.as_str(), of.as_str()) != (app_name, user_id));
+        inner.owned.remove(&user);
+        let of_app = inner.owned.get_mut(&StateOwner::app(app_name)?).into_iter().flat_map(|owned| &mut owned.log);
+        for change in of_app {
+            change.origin.take_if(|(key, _)| key.user_id() == user_id);
+            if change.author == user_id {
+                change.author.clear();
+            }
+        }
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        Ok(())
+    }
+}
+
+fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
+    let of_user = check_filename(filename)?;
+    let of_session = (!of_user).then(|| session.session_id().to_owned());
+    Ok((session.app_name().to_owned(), session.user_id().to_owned(), of_session, filename.to_owned()))
+}
+
+#[async_trait]
+impl ArtifactService for MapStore {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        let (name, prepared) = (artifact_name(session, filename)?, prepare_artifact(artifact, custom_metadata)?);
+        let mut inner = self.open()?;
+        let versions = inner.artifacts.entry(name).or_default();
+        versions.push((prepared, SystemEnvironment.now()));
+        Ok(versions.len() as u64 - 1)
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let found = inner.artifacts.get(&name).and_then(|versions| match version {
+            Some(version) => versions.get(usize::try_from(version).ok()?),
+            None => versions.last(),
+        });
+        Ok(found.map(|(prepared, _)| prepared.artifact.as_ref().clone()))
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        let inner = self.open()?;
+        let names = inner.artifacts.keys().filter(|(app, user, of, _)| {
+            (app.as_str(), user.as_str()) == (session.app_name(), session.user_id())
+                && of.as_deref().is_none_or(|of| of == session.session_id())
+        });
+        Ok(names.map(|(.., name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let versions = inner.artifacts.get(&name).into_iter().flatten().enumerate();
+        Ok(versions
+            .map(|(n, (prepared, time))| {
+                let version = ArtifactVersion::new(n as u64, *time);
+                version.with_metadata(prepared.mime_type.clone(), prepared.custom_metadata.clone())
+            })
+            .collect())
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        let name = artifact_name(session, filename)?;
+        self.open()?.artifacts.remove(&name);
+        Ok(())
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    // Panics at the first promise that is not kept, and names it.
+    scratchbook::conformance::all(&Store::new(Arc::new(MapStore::default()))).await;
+    println!("the store keeps all {} promises", scratchbook::conformance::PROMISES.len());
+}

@@ -1,0 +1,11 @@
+//! For stores of your own: what a write writes and what a read reads, worked out before a store is asked.
+//!
+//! A store carries these descriptions out in one commit, or in one snapshot, and decides nothing anew; that is how
+//! all stores keep the same promises. The example `custom_store` is a whole store on them, which passes the
+//! conformance suite. They grow with the crate: a new version may add to them what a store then has to carry out.
+
+pub use crate::artifact::{PreparedArtifact, check_filename, prepare_artifact};
+pub use crate::store::commit::{
+    KeyChange, Prepared as PreparedEvent, PreparedSession, prepare_event, prepare_session, prepare_state, replay,
+};
+pub use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
