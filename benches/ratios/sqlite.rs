@@ -163,6 +163,9 @@ fn open(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
     connection.pragma_update(None, "synchronous", "FULL").unwrap();
     connection.pragma_update(None, "cache_size", -16_384).unwrap();
+    connection.pragma_update(None, "temp_store", "MEMORY").unwrap();
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).unwrap();
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 2048, |_| Ok(())).unwrap();
     connection
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
         Step::new("long", "the tests again, with 100 crashes, 10 s of saturation, 2,000 cases a property", long_tests),
+        Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
             deny(&["bans", "licenses", "sources"])
@@ -112,6 +113,11 @@ fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     run(command.env("PROPTEST_CASES", "2000"))
+}
+
+/// Another crate of the program may turn this feature of serde_json on for all.
+fn arbitrary_precision() -> Result<(), Stop> {
+    run(&mut cargo(&["test", "-p", "scratchbook", "--lib", "--tests", "--features", "serde_json/arbitrary_precision"]))
 }
 
 /// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.

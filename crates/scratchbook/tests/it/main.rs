@@ -14,6 +14,7 @@ mod model;
 mod overlay;
 mod processes;
 mod runner;
+mod slow;
 mod sqlite;
 mod tools;
 mod wire;

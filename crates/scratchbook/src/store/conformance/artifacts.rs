@@ -1,9 +1,9 @@
 //! Artifacts: named, versioned data of a session or a user.
 
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::support::{Ground, assert_refused};
-use crate::{CreateSessionConfig, ErrorKind, Part, SessionKey, Store};
+use crate::{CreateSessionConfig, ErrorKind, Part, Result, SessionKey, Store};
 
 async fn save(store: &Store, key: &SessionKey, name: &str, part: Part) -> u64 {
     store.artifacts.save_artifact(key, name, part, Map::new()).await.expect("save_artifact")
@@ -195,4 +195,23 @@ pub async fn racing_saves_get_a_version_each(store: &Store) {
         let part = store.artifacts.load_artifact(&key, "user:f", Some(version)).await.unwrap();
         assert_eq!(part, Some(Part::text(format!("{n}"))));
     }
+}
+
+/// What is nested too deep to be read back is refused when it is saved.
+pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
+    let ground = Ground::new(store);
+    let key = session(&ground, "alice", "s").await;
+    let mut deep = json!(1);
+    for _ in 0..200 {
+        deep = json!([deep]);
+    }
+    let map = Map::from_iter([("deep".to_owned(), deep)]);
+    let part = Part { part_metadata: Some(map.clone()), ..Part::text("x") };
+    assert_refused(save_with(store, &key, part, Map::new()).await, ErrorKind::InvalidArgument, "deep part metadata");
+    assert_refused(save_with(store, &key, Part::text("x"), map).await, ErrorKind::InvalidArgument, "deep metadata");
+    assert_eq!(load(store, &key, "f").await, None);
+}
+
+async fn save_with(store: &Store, key: &SessionKey, part: Part, metadata: Map<String, Value>) -> Result<u64> {
+    store.artifacts.save_artifact(key, "f", part, metadata).await
 }

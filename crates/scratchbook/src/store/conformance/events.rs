@@ -130,3 +130,17 @@ pub async fn events_too_deep_are_refused(store: &Store) {
     }
     assert!(ground.get(session.key()).await.events().is_empty());
 }
+
+/// Where a value is optional, `null` and absent are one: what is answered is what is read.
+pub async fn an_optional_null_is_absent(store: &Store) {
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({})).await;
+    let mut event = saying("hi");
+    event.output = Some(Value::Null);
+    event.usage_metadata = Some(Value::Null);
+    event.actions.route = Some(Value::Null);
+    let committed = ground.append(session.key(), event).await;
+    let read = ground.get(session.key()).await;
+    assert_eq!(read.events().last(), Some(&committed.event));
+    assert_eq!((&committed.event.output, &committed.event.actions.route), (&None, &None));
+}

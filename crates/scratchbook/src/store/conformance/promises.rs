@@ -96,6 +96,8 @@ macro_rules! for_each_promise {
             }
             session {
                 a_copy_moves_by_its_own_events
+                refresh_reads_what_is_new
+                refresh_shows_a_session_made_anew
                 temp_keys_are_seen_in_the_copy_alone
                 what_others_committed_shows_as_a_gap
                 stale_copies_merge_key_by_key
@@ -117,6 +119,7 @@ macro_rules! for_each_promise {
             }
             events {
                 events_come_back_whole
+                an_optional_null_is_absent
                 unknown_fields_are_kept
                 small_events_come_back
                 large_events_come_back
@@ -163,6 +166,7 @@ macro_rules! for_each_promise {
             }
             artifacts {
                 versions_count_from_0_and_stay
+                artifacts_are_not_nested_too_deep
                 artifacts_come_back_as_they_were
                 names_are_listed_in_byte_order
                 user_names_are_shared_by_the_users_sessions

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{Ground, assert_refused, changing, removal, saying, seqs, state};
-use crate::{ErrorKind, Event, GetSessionConfig, SessionServiceExt, Store};
+use crate::{CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionServiceExt, Store};
 
 /// `append_event` moves the caller's copy by this event: its number, its changes, its time.
 pub async fn a_copy_moves_by_its_own_events(store: &Store) {
@@ -161,4 +161,39 @@ pub async fn a_part_moves_like_the_whole(store: &Store) {
     let mut part = ground.read(created.key(), config).await;
     ground.sessions().append_event(&mut part, changing(json!({"c": 1}))).await.unwrap();
     assert_eq!((state(&part), seqs(&part), part.seq()), (json!({"a": 1, "c": 1}), vec![2], 2));
+}
+
+/// `refresh` reads what the copy has not seen, and keeps what it has: a copy made without events gets only the new ones.
+pub async fn refresh_reads_what_is_new(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    for n in 1..=5 {
+        ground.set(&key, json!({"n": n})).await;
+    }
+    let mut bare = ground.read(&key, GetSessionConfig::state_only()).await;
+    let mut some = ground.read(&key, GetSessionConfig::default().with_num_recent_events(2)).await;
+    ground.set(&key, json!({"n": 6})).await;
+    for (copy, numbers) in [(&mut bare, vec![6]), (&mut some, vec![4, 5, 6])] {
+        ground.sessions().refresh(copy).await.unwrap();
+        assert_eq!((seqs(copy), copy.seq()), (numbers, 6));
+        assert_eq!(state(copy), json!({"n": 6}));
+    }
+    ground.sessions().refresh(&mut some).await.unwrap();
+    assert_eq!(seqs(&some), [4, 5, 6], "nothing is new");
+}
+
+/// `refresh` of a session that was deleted and made anew shows the new one, and nothing of the old.
+pub async fn refresh_shows_a_session_made_anew(store: &Store) {
+    let ground = Ground::new(store);
+    let mut copy = ground.create("alice", json!({"old": 1})).await;
+    let key = copy.key().clone();
+    ground.sessions().append_event(&mut copy, changing(json!({"old": 2}))).await.unwrap();
+    ground.sessions().delete_session(&key).await.unwrap();
+    let config = CreateSessionConfig::default().with_session_id(key.session_id());
+    ground.create_as("alice", config).await;
+    for n in 1..=3 {
+        ground.set(&key, json!({"new": n})).await;
+    }
+    ground.sessions().refresh(&mut copy).await.unwrap();
+    assert_eq!((seqs(&copy), state(&copy)), (vec![1, 2, 3], json!({"new": 3})));
 }

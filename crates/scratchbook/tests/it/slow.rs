@@ -1,0 +1,95 @@
+//! A store whose writes take their time: deadlines that are missed, runs that are dropped while they write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use scratchbook::*;
+use serde_json::{Map, Value, json};
+
+use crate::runner::{app, run, session_with, stored};
+
+/// Any store, each of whose appends takes a while before it begins and a while after it is committed.
+#[derive(Debug)]
+struct Slow {
+    store: Arc<dyn SessionService>,
+    pause: Duration,
+}
+
+#[async_trait]
+impl SessionService for Slow {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        self.store.create_session(app_name, user_id, config).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        self.store.get_session(key, config).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        self.store.list_sessions(app_name, config).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        self.store.delete_session(key).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        tokio::time::sleep(self.pause).await;
+        let committed = self.store.append(key, event, options).await;
+        tokio::time::sleep(self.pause).await;
+        committed
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        self.store.get_state(owner).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        self.store.put_state(owner, delta, options).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        self.store.list_state_changes(owner, after, limit).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        self.store.delete_user(app_name, user_id).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_misses_its_deadline_is_unavailable() {
+    let service = app();
+    let key = session_with(&service, json!({})).await;
+    let slow = Slow { store: service, pause: Duration::from_secs(5) };
+    let hurried = WithDeadline::new(slow, Duration::from_millis(10));
+    let error = hurried.append(&key, Event::new("a"), AppendOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.is_retryable() && error.to_string().contains("0.01 s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_run_dropped_while_it_writes_finishes_that_write_before_the_next_begins() {
+    let agent = FunctionAgent::new("agent", |context: InvocationContext| {
+        let seen = context.session().events().iter().filter(|event| event.author == "agent").count();
+        futures_util::stream::iter([StateDelta::new()
+            .with("seen", seen)
+            .map(|delta| context.event().with_state_delta(delta))])
+    });
+    let slow = Slow { store: app(), pause: Duration::from_millis(40) };
+    let runner = Runner::builder("app", agent, slow).auto_create_session().build().unwrap();
+    let mut events = runner.run("user", "s", "one");
+    // The user's message takes 80 ms; the agent's event is then under way.
+    tokio::time::timeout(Duration::from_millis(100), events.next()).await.unwrap_err();
+    drop(events);
+    run(&runner, "two").await.unwrap();
+    let session = stored(&runner).await;
+    assert_eq!(session.events().len(), 4, "the dropped run's event is there");
+    assert_eq!(session.state().get("seen"), Some(&json!(1)), "and was there when the second run began");
+}
