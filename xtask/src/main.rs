@@ -34,7 +34,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["test"] => step::run(steps::test()),
+        ["test"] => {
+            say_what_is_for_full();
+            step::run(steps::test())
+        }
         ["test", "full"] => step::run(steps::full()),
         ["test", "--list"] => list(&steps::test()),
         ["test", "full", "--list"] => list(&steps::full()),
@@ -45,6 +48,14 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What takes long is not left out by accident: this says what there is besides.
+fn say_what_is_for_full() {
+    let short: Vec<_> = steps::test().iter().map(|step| step.name).collect();
+    let full = steps::full();
+    let long: Vec<_> = full.iter().map(|step| step.name).filter(|name| !short.contains(name)).collect();
+    println!("Not in this run, but in `cargo xtask test full`: {}.", long.join(", "));
 }
 
 fn list(steps: &[Step]) -> ExitCode {

@@ -567,3 +567,23 @@ async fn text_beside_a_call_or_an_error_is_no_output() {
         assert!(stored(&runner).await.state().is_empty());
     }
 }
+
+#[tokio::test]
+async fn many_pieces_with_a_callback_on_each_take_time_in_proportion() {
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["word ".repeat(3000)]))
+        .after_model(|context, response| async move {
+            let count = context.state().get_as::<u64>("pieces")?.unwrap_or(0);
+            context.state().set("pieces", count + 1)?;
+            Ok(response)
+        })
+        .build()
+        .unwrap();
+    let config = scratchbook::RunConfig::default().with_streaming();
+    let runner = runner(agent);
+    let started = std::time::Instant::now();
+    run(&runner, scratchbook::RunRequest::message("go").with_config(config)).await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("pieces"), Some(&json!(3001)));
+    // Cubic work would take minutes.
+    assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
+}
