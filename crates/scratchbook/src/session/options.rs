@@ -268,7 +268,8 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StateChange {
-    /// The feed's position: orders all commits of a store. The changes of one commit share it.
+    /// The feed's position: orders all commits of a store. The changes of one event share it, as do those of one
+    /// call of `put_state`, and those of a session's creation.
     pub position: u64,
     /// The key, without its prefix.
     pub name: String,

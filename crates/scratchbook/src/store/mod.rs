@@ -35,6 +35,12 @@ impl Store {
     pub fn new<S: SessionService + ArtifactService>(store: Arc<S>) -> Self {
         Self { sessions: Arc::<S>::clone(&store), artifacts: store }
     }
+
+    /// Sessions kept in one place and artifacts in another.
+    #[must_use]
+    pub fn of(sessions: Arc<dyn SessionService>, artifacts: Arc<dyn ArtifactService>) -> Self {
+        Self { sessions, artifacts }
+    }
 }
 
 /// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
