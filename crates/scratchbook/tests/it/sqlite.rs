@@ -348,6 +348,32 @@ async fn a_lock_held_elsewhere_makes_writes_unavailable_after_a_while() {
     assert_eq!(append(&service, &key("s1"), setting("n", 3)).await.unwrap(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_of_sqlites_held_elsewhere_fails_all_that_waits_in_its_time() {
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_lock_timeout(Duration::from_millis(300))).await;
+    create(&service, "s1", json!({})).await;
+    let other = rusqlite::Connection::open(&database.path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    let appends = (0..10).map(|n| append_later(&service, setting("n", n))).collect::<Vec<_>>();
+    let path = database.path.clone();
+    let free = tokio::task::spawn_blocking(move || {
+        let lock = File::options().write(true).open(path.with_file_name("agents.db-lock")).unwrap();
+        lock.lock().unwrap();
+        started.elapsed()
+    });
+    for result in join_all(appends).await {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("another program"), "{error}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(free.await.unwrap() < Duration::from_millis(300), "the lock beside the file was kept meanwhile");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(append(&service, &key("s1"), setting("n", 3)).await.unwrap(), 1);
+}
+
 #[tokio::test]
 async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
     let database = Database::new();

@@ -29,6 +29,12 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// Whether another program's lock is in the way.
+    pub(super) fn is_busy(&self) -> bool {
+        let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
+        matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
+    }
+
     /// The public error, which names the file.
     pub(super) fn into_error(self, path: &Path) -> Error {
         let error = match self {

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::connection::{BUSY_TIMEOUT, Opened};
+use super::connection::Opened;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
-use super::transaction::{Tx, rollback};
+use super::transaction::{Tx, begin, rollback};
 use crate::error::{Error, Result};
 
 /// How much is committed together at most: a bound on how long the first waits for the last, and on how long
@@ -24,6 +24,9 @@ const GROUP_BYTES: usize = 16 << 20;
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
 const CUT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long SQLite's lock is waited for at a time while ours is held.
+const BUSY_SLICE: Duration = Duration::from_millis(100);
 
 /// Something that writes. It may run more than once, when a commit fails; only the last run counts.
 pub(super) trait Job: Send {
@@ -128,21 +131,38 @@ impl Writer {
     }
 
     fn locked_group(&mut self, first: Queued) -> Vec<Done> {
-        if let Err(error) = self.lock.acquire(first.since) {
-            return vec![Done { queued: first, outcome: Err(error.into()) }];
+        if let Err(error) = self.begin(first.since) {
+            return vec![Done { queued: first, outcome: Err(error) }];
         }
         let group = self.group(first);
         self.lock.release();
         group
     }
 
-    /// Runs jobs in one transaction, those included that arrive meanwhile.
+    /// Begins a transaction while our lock is held, for a write that has waited since then; one whose time is over
+    /// gets what is free and waits for nothing.
+    ///
+    /// A program that does not know our lock may hold SQLite's. Ours is given back again and again meanwhile: its
+    /// other waiters have their own time to keep.
+    fn begin(&mut self, since: Instant) -> Fallible<()> {
+        loop {
+            self.lock.acquire(since)?;
+            let begun = begin(&self.connection, self.lock.left(since).min(BUSY_SLICE));
+            let Err(error) = begun else {
+                return Ok(());
+            };
+            self.lock.release();
+            if !error.is_busy() || self.lock.left(since).is_zero() {
+                return Err(error);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Runs jobs in the transaction that was begun, those included that arrive meanwhile.
     fn group(&mut self, first: Queued) -> Vec<Done> {
         let mut group = Vec::new();
-        let tx = match Tx::begin(&self.connection) {
-            Ok(tx) => tx,
-            Err(error) => return vec![Done { queued: first, outcome: Err(error) }],
-        };
+        let tx = Tx::new(&self.connection);
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(mut queued) = next.take() {
@@ -173,18 +193,19 @@ impl Writer {
 
     /// Does each job again in a transaction of its own, after all were lost for the sake of one, so that only
     /// that one fails.
-    fn one_by_one(&self, group: Vec<Done>) -> Vec<Done> {
+    fn one_by_one(&mut self, group: Vec<Done>) -> Vec<Done> {
         rollback(&self.connection);
         tracing::debug!(jobs = group.len(), "a group was rolled back; its jobs go one by one");
         let again = group.into_iter().map(|Done { mut queued, .. }| {
-            let outcome = self.alone(&mut queued);
+            self.lock.release();
+            let outcome = self.begin(queued.since).and_then(|()| self.alone(&mut queued));
             Done { queued, outcome }
         });
         again.collect()
     }
 
     fn alone(&self, queued: &mut Queued) -> Fallible<()> {
-        let tx = Tx::begin(&self.connection)?;
+        let tx = Tx::new(&self.connection);
         let outcome = run(queued, &tx).and_then(|()| match tx.is_lost() {
             false => tx.commit(),
             true => Err(Error::internal("SQLite rolled back without an error").into()),
@@ -217,9 +238,7 @@ impl Writer {
             self.connection.busy_timeout(Duration::from_millis(50))?;
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
-        let done = checkpoint();
-        let restored = self.connection.busy_timeout(BUSY_TIMEOUT);
-        if let Err(error) = done.and(restored) {
+        if let Err(error) = checkpoint() {
             tracing::debug!(%error, "the log could not be checkpointed");
         }
     }
