@@ -69,7 +69,15 @@ fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<boo
     }
 }
 
+/// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.
 fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+    let snapshot = connection.unchecked_transaction()?;
+    let state = seen(&snapshot, path)?;
+    snapshot.commit()?;
+    Ok(state)
+}
+
+fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
     let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if id != APPLICATION_ID && (id != 0 || tables != 0) {
