@@ -392,6 +392,42 @@ async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
     assert_eq!(numbers, [1, 2, 3]);
 }
 
+#[test]
+fn the_wait_for_a_place_ends_on_any_executor() {
+    let database = Database::new();
+    let options = SqliteOptions::default().with_queue_capacity(1).with_queue_timeout(Duration::from_millis(100));
+    let service = wait(database.open_with(options));
+    wait(create(&service, "s1", json!({})));
+    let lock = held_lock(&database);
+    let _taken = append_later(&service, setting("n", 0));
+    std::thread::sleep(Duration::from_millis(50));
+    let _queued = append_later(&service, setting("n", 1));
+    let error = wait(append(&service, &key("s1"), setting("n", 2))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    let without_a_timer = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = without_a_timer.block_on(append(&service, &key("s1"), setting("n", 3))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    lock.unlock().unwrap();
+}
+
+#[tokio::test]
+async fn closing_waits_for_no_one_who_does_not_come_back() {
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_queue_capacity(1)).await;
+    create(&service, "s1", json!({})).await;
+    let lock = held_lock(&database);
+    let first = append_later(&service, setting("n", 0));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let second = append_later(&service, setting("n", 1));
+    // Polled once, it waits for a place; that it gets one is for the next poll to see.
+    let waiting = append_later(&service, setting("n", 2));
+    lock.unlock().unwrap();
+    assert_eq!(first.await.unwrap(), 1);
+    tokio::time::timeout(Duration::from_secs(5), service.close()).await.expect("closing takes for ever").unwrap();
+    assert_eq!(second.await.unwrap(), 2);
+    assert_eq!(waiting.await.unwrap_err().kind(), ErrorKind::FailedPrecondition);
+}
+
 #[tokio::test]
 async fn a_closed_service_has_finished_what_it_took_and_refuses_the_rest() {
     let database = Database::new();

@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::connection::Opened;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
+use super::queue::Taker;
 use super::transaction::{Tx, begin, rollback};
 use crate::error::{Error, Result};
 
@@ -86,7 +88,9 @@ pub(super) struct Writer {
     wal: PathBuf,
     /// When the log may be cut again, where a reader was in the way.
     next_cut: Instant,
-    jobs: mpsc::Receiver<Queued>,
+    jobs: Taker<Queued>,
+    /// The places in the queue.
+    room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
     /// Dropped when everything is closed.
     _running: watch::Sender<()>,
@@ -100,14 +104,25 @@ struct Done {
 impl Writer {
     pub(super) fn new(
         opened: Opened,
-        jobs: mpsc::Receiver<Queued>,
+        jobs: Taker<Queued>,
+        room: Arc<Semaphore>,
         readers: Vec<JoinHandle<()>>,
         running: watch::Sender<()>,
     ) -> Self {
         let Opened { connection, lock, path } = opened;
         let mut wal = OsString::from(&path);
         wal.push("-wal");
-        Self { connection, lock, path, wal: wal.into(), next_cut: Instant::now(), jobs, readers, _running: running }
+        Self {
+            connection,
+            lock,
+            path,
+            wal: wal.into(),
+            next_cut: Instant::now(),
+            jobs,
+            room,
+            readers,
+            _running: running,
+        }
     }
 
     /// The file's real name.
@@ -115,9 +130,10 @@ impl Writer {
         &self.path
     }
 
-    /// Works until nobody can send any more and everything sent is done.
+    /// Works until the queue is closed and everything in it done.
     pub(super) fn run(mut self) {
-        while let Some(first) = self.jobs.blocking_recv() {
+        while let Some(first) = self.jobs.take() {
+            self.room.add_permits(1);
             let started = Instant::now();
             let group = self.locked_group(first);
             let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
@@ -182,7 +198,8 @@ impl Writer {
                 return group;
             }
             if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
-                next = self.jobs.try_recv().ok();
+                next = self.jobs.try_take();
+                self.room.add_permits(usize::from(next.is_some()));
             }
         }
         match tx.commit() {
