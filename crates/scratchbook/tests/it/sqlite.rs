@@ -218,10 +218,32 @@ async fn nothing_of_an_erased_user_stays_in_the_file() {
     service.delete_user(APP, USER).await.unwrap();
     let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), 0, 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.origin.clone()).collect::<Vec<_>>(), [None]);
+    assert!(!is_in(&database.beside("-wal"), SECRET) && !is_in(&database.beside("-wal"), USER), "still in the log");
     service.close().await.unwrap();
-    let bytes = fs::read(&database.path).unwrap();
     for trace in [SECRET, USER] {
-        assert!(!bytes.windows(trace.len()).any(|window| window == trace.as_bytes()), "{trace} is still there");
+        assert!(!is_in(&database.path, trace), "{trace} is still there");
+    }
+}
+
+fn is_in(path: &std::path::Path, trace: &str) -> bool {
+    fs::read(path).unwrap().windows(trace.len()).any(|window| window == trace.as_bytes())
+}
+
+#[tokio::test]
+async fn what_was_erased_leaves_the_log_when_its_readers_have_gone() {
+    const SECRET: &str = "Q2hyaXN0bWFz";
+    let database = Database::new();
+    let service = database.open().await;
+    create(&service, "s1", json!({"note": SECRET})).await;
+    let reader = rusqlite::Connection::open(&database.path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM events;").unwrap();
+    service.delete_session(&key("s1")).await.unwrap();
+    assert!(is_in(&database.beside("-wal"), SECRET), "the reader may need it");
+    reader.execute_batch("COMMIT").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_in(&database.beside("-wal"), SECRET) {
+        assert!(Instant::now() < deadline, "it stays in the log");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

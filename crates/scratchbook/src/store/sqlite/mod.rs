@@ -199,6 +199,13 @@ impl SqliteSessionService {
         answered.await.map_err(|_| readers::unanswered())?
     }
 
+    /// Has something removed, from the file and from its log.
+    async fn erase(&self, work: impl FnMut(&Tx<'_>) -> Fallible<()> + Send + 'static) -> Result<()> {
+        let (queued, answered) = Queued::new(0, work);
+        self.enqueue(queued.erasing()).await?;
+        answered.await.map_err(|_| readers::unanswered())?
+    }
+
     async fn enqueue(&self, queued: Queued) -> Result<()> {
         let queues = self.queues()?;
         let place = match queues.room.try_acquire() {
@@ -290,7 +297,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let key = key.clone();
-        self.write(0, move |tx| write::delete_session(tx, &key)).await
+        self.erase(move |tx| write::delete_session(tx, &key)).await
     }
 
     async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
@@ -336,7 +343,7 @@ impl SessionService for SqliteSessionService {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
         let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-        self.write(0, move |tx| write::delete_user(tx, &app_name, &user_id)).await
+        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await
     }
 
     async fn close(&self) -> Result<()> {

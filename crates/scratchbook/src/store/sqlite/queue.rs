@@ -61,12 +61,39 @@ impl<T> Queue<T> {
 #[derive(Debug)]
 pub(super) struct Taker<T>(pub(super) Arc<Queue<T>>);
 
+/// What has come of a wait.
+pub(super) enum Next<T> {
+    Item(T),
+    Late,
+    /// The queue is closed and everything in it done.
+    End,
+}
+
 impl<T> Taker<T> {
     /// The next; `None` when the queue is closed and everything in it done.
     pub(super) fn take(&self) -> Option<T> {
-        let waiting = self.0.waiting();
-        let more = |waiting: &mut Waiting<T>| waiting.items.is_empty() && !waiting.closed;
-        self.0.changed.wait_while(waiting, more).unwrap_or_else(PoisonError::into_inner).items.pop_front()
+        match self.take_within(Duration::MAX) {
+            Next::Item(item) => Some(item),
+            Next::Late | Next::End => None,
+        }
+    }
+
+    /// The next, if it comes in time.
+    pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
+        let mut waiting = self.0.waiting();
+        let until = Instant::now().checked_add(timeout);
+        while waiting.items.is_empty() && !waiting.closed {
+            let Some(until) = until else {
+                waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::Late;
+            }
+            waiting = self.0.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        waiting.items.pop_front().map_or(Next::End, Next::Item)
     }
 
     /// The next, if it is there.

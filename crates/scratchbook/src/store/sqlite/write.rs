@@ -220,6 +220,10 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallibl
          WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
         [app_name, user_id],
     )?;
+    tx.execute(
+        "UPDATE state_log SET author = '' WHERE app_name = ?1 AND scope = 'app' AND author = ?2",
+        [app_name, user_id],
+    )?;
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use super::connection::Opened;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
-use super::queue::Taker;
+use super::queue::{Next, Taker};
 use super::transaction::{Tx, begin, rollback};
 use crate::error::{Error, Result};
 
@@ -26,6 +26,7 @@ const GROUP_BYTES: usize = 16 << 20;
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
 const CUT_AGAIN: Duration = Duration::from_secs(1);
+const ERASE_AGAIN: Duration = Duration::from_millis(300);
 
 /// How long SQLite's lock is waited for at a time while ours is held.
 const BUSY_SLICE: Duration = Duration::from_millis(100);
@@ -43,6 +44,7 @@ pub(super) struct Queued {
     pub(super) job: Box<dyn Job>,
     pub(super) bytes: usize,
     since: Instant,
+    erases: bool,
 }
 
 impl Queued {
@@ -54,7 +56,12 @@ impl Queued {
     {
         let (answer, answered) = oneshot::channel();
         let job = Box::new(Work { work, value: None, answer });
-        (Self { job, bytes, since: Instant::now() }, answered)
+        (Self { job, bytes, since: Instant::now(), erases: false }, answered)
+    }
+
+    /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
+    pub(super) fn erasing(self) -> Self {
+        Self { erases: true, ..self }
     }
 }
 
@@ -88,6 +95,8 @@ pub(super) struct Writer {
     wal: PathBuf,
     /// When the log may be cut again, where a reader was in the way.
     next_cut: Instant,
+    /// Whether the log may still hold what was erased.
+    erased: bool,
     jobs: Taker<Queued>,
     /// The places in the queue.
     room: Arc<Semaphore>,
@@ -118,6 +127,7 @@ impl Writer {
             path,
             wal: wal.into(),
             next_cut: Instant::now(),
+            erased: false,
             jobs,
             room,
             readers,
@@ -132,18 +142,30 @@ impl Writer {
 
     /// Works until the queue is closed and everything in it done.
     pub(super) fn run(mut self) {
-        while let Some(first) = self.jobs.take() {
-            self.room.add_permits(1);
-            let started = Instant::now();
-            let group = self.locked_group(first);
-            let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
-            for Done { queued, outcome } in group {
-                queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+        loop {
+            let next = match self.erased {
+                true => self.jobs.take_within(ERASE_AGAIN),
+                false => self.jobs.take_within(Duration::MAX),
+            };
+            match next {
+                Next::Item(first) => self.serve(first),
+                Next::Late => {}
+                Next::End => break,
             }
-            tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
-            self.cut_large_wal();
+            self.cut_wal();
         }
         self.finish();
+    }
+
+    fn serve(&mut self, first: Queued) {
+        self.room.add_permits(1);
+        let started = Instant::now();
+        let group = self.locked_group(first);
+        let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
+        for Done { queued, outcome } in group {
+            queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+        }
+        tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
     }
 
     fn locked_group(&mut self, first: Queued) -> Vec<Done> {
@@ -151,6 +173,10 @@ impl Writer {
             return vec![Done { queued: first, outcome: Err(error) }];
         }
         let group = self.group(first);
+        if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
+            self.erased = true;
+            self.checkpoint();
+        }
         self.lock.release();
         group
     }
@@ -233,14 +259,13 @@ impl Writer {
         outcome
     }
 
-    fn cut_large_wal(&mut self) {
-        if self.wal_size() < LARGE_WAL || Instant::now() < self.next_cut || self.lock.acquire(Instant::now()).is_err() {
-            return;
-        }
-        self.checkpoint();
-        self.lock.release();
-        if self.wal_size() >= LARGE_WAL {
-            self.next_cut = Instant::now() + CUT_AGAIN;
+    /// Empties the log where it is large, or holds what was erased. Where somebody is in the way, it is tried again
+    /// after another group.
+    fn cut_wal(&mut self) {
+        let due = self.erased || self.wal_size() >= LARGE_WAL;
+        if due && Instant::now() >= self.next_cut && self.lock.try_acquire().unwrap_or_default() {
+            self.checkpoint();
+            self.lock.release();
         }
     }
 
@@ -248,15 +273,23 @@ impl Writer {
         fs::metadata(&self.wal).map_or(0, |found| found.len())
     }
 
-    /// Moves the log into the database. Nothing is lost where it fails: the log stays.
-    fn checkpoint(&self) {
+    /// Moves the log into the database and empties it. Nothing is lost where it fails: the log stays.
+    fn checkpoint(&mut self) {
         let checkpoint = || {
             // The writes that wait behind this are worth more than a short log.
             self.connection.busy_timeout(Duration::from_millis(50))?;
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
-        if let Err(error) = checkpoint() {
-            tracing::debug!(%error, "the log could not be checkpointed");
+        let emptied = match checkpoint() {
+            Ok(busy) => busy == 0,
+            Err(error) => {
+                tracing::debug!(%error, "the log could not be checkpointed");
+                false
+            }
+        };
+        self.erased &= !emptied;
+        if !emptied {
+            self.next_cut = Instant::now() + if self.erased { ERASE_AGAIN } else { CUT_AGAIN };
         }
     }
 
