@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use scratchbook::{
-    ArtifactService, CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Part, SessionService, SqliteOptions,
-    SqliteSessionService, StateDelta, StateOwner, Synchronous, connect,
+    ArtifactService, CreateSessionConfig, Error, ErrorKind, EventCursor, GetSessionConfig, Part, SessionService,
+    SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Synchronous, connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -134,6 +134,41 @@ async fn a_damaged_row_is_named_and_never_skipped() {
     let session = service.get_session(&key("s1"), &last).await.unwrap().unwrap();
     assert_eq!(session.state().get("n"), Some(&json!(2)));
     assert_eq!(append(&service, &key("s1"), setting("n", 3)).await.unwrap(), 4);
+}
+
+#[tokio::test]
+async fn a_row_with_any_damaged_column_is_named() {
+    let user = StateOwner::user(APP, USER).unwrap();
+    for (damage, names) in [
+        ("UPDATE sessions SET seq = -7", "the session app/alice/s1"),
+        ("UPDATE sessions SET id = ' s1 '", "the session \"app\"/\"alice\"/\" s1 \""),
+        ("UPDATE sessions SET id = 's' || char(7)", "the session \"app\"/\"alice\"/\"s\\u{7}\""),
+        ("UPDATE events SET seq = -3", "the event with the number -3 of app/alice/s1"),
+        ("UPDATE state_log SET version = -1", "key 'theme' of app/alice at position 1"),
+        ("UPDATE state_log SET author = CAST(x'ff' AS TEXT)", "key 'theme' of app/alice at position 1"),
+        ("UPDATE user_states SET key = CAST(x'61ff' AS TEXT)", "the key 'user:a\u{fffd}' of app/alice"),
+    ] {
+        let database = Database::new();
+        let service = database.open().await;
+        create(&service, "s1", json!({"user:theme": "dark"})).await;
+        append(&service, &key("s1"), setting("n", 1)).await.unwrap();
+        service.close().await.unwrap();
+        database.sql(damage);
+        let service = database.open().await;
+        let mut before = GetSessionConfig::default();
+        before.cursor = Some(EventCursor::Before { seq: 9, limit: 9 });
+        let found = [
+            service.get_session(&key("s1"), &before).await.err(),
+            service.list_sessions(APP, &Default::default()).await.err(),
+            service.list_state_changes(&user, 0, 10).await.err(),
+        ];
+        let errors: Vec<_> = found.into_iter().flatten().collect();
+        assert!(!errors.is_empty(), "{damage}");
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{damage}: {error}");
+            assert!(error.to_string().contains(names), "{damage}: {error}");
+        }
+    }
 }
 
 #[tokio::test]
