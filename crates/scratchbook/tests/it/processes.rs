@@ -4,6 +4,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use scratchbook::SessionService;
 use serde_json::json;
 
 use crate::database::{self, Database};
@@ -95,6 +96,33 @@ async fn a_child_saturates_the_file() {
         total += count;
     }
     println!("\nslowest {} of {total}", slowest.as_micros());
+}
+
+/// `SCRATCHBOOK_OPEN_ROUNDS` says how often.
+#[tokio::test]
+async fn a_fresh_file_may_be_opened_by_many_at_once() {
+    let database = Database::new();
+    for child in start(|| database.child("processes::a_child_opens_fresh_files")) {
+        finish(child);
+    }
+}
+
+#[tokio::test]
+async fn a_child_opens_fresh_files() {
+    let Some((path, process)) = database::of_parent().zip(writer()) else {
+        return;
+    };
+    for round in 0..database::number_from_env("SCRATCHBOOK_OPEN_ROUNDS", 100) {
+        let ready = |process| path.with_extension(format!("{round}.{process}.ready"));
+        std::fs::write(ready(process), "").unwrap();
+        let started = Instant::now();
+        while !(0..PROCESSES).all(|process| ready(process).exists()) {
+            assert!(started.elapsed() < Duration::from_secs(10), "another child has failed");
+        }
+        let service = database::open_path(&path.with_extension(format!("{round}.db"))).await;
+        database::create(&service, &format!("{process}"), json!({})).await;
+        service.close().await.unwrap();
+    }
 }
 
 fn start(child: impl Fn() -> Command) -> Vec<Child> {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use scratchbook::{
-    ArtifactService, CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Part, SessionService, SqliteOptions,
-    SqliteSessionService, StateDelta, StateOwner, Synchronous, connect,
+    ArtifactService, CreateSessionConfig, Error, ErrorKind, EventCursor, GetSessionConfig, Part, SessionService,
+    SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Synchronous, connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -137,6 +137,41 @@ async fn a_damaged_row_is_named_and_never_skipped() {
 }
 
 #[tokio::test]
+async fn a_row_with_any_damaged_column_is_named() {
+    let user = StateOwner::user(APP, USER).unwrap();
+    for (damage, names) in [
+        ("UPDATE sessions SET seq = -7", "the session app/alice/s1"),
+        ("UPDATE sessions SET id = ' s1 '", "the session \"app\"/\"alice\"/\" s1 \""),
+        ("UPDATE sessions SET id = 's' || char(7)", "the session \"app\"/\"alice\"/\"s\\u{7}\""),
+        ("UPDATE events SET seq = -3", "the event with the number -3 of app/alice/s1"),
+        ("UPDATE state_log SET version = -1", "key 'theme' of app/alice at position 1"),
+        ("UPDATE state_log SET author = CAST(x'ff' AS TEXT)", "key 'theme' of app/alice at position 1"),
+        ("UPDATE user_states SET key = CAST(x'61ff' AS TEXT)", "the key 'user:a\u{fffd}' of app/alice"),
+    ] {
+        let database = Database::new();
+        let service = database.open().await;
+        create(&service, "s1", json!({"user:theme": "dark"})).await;
+        append(&service, &key("s1"), setting("n", 1)).await.unwrap();
+        service.close().await.unwrap();
+        database.sql(damage);
+        let service = database.open().await;
+        let mut before = GetSessionConfig::default();
+        before.cursor = Some(EventCursor::Before { seq: 9, limit: 9 });
+        let found = [
+            service.get_session(&key("s1"), &before).await.err(),
+            service.list_sessions(APP, &Default::default()).await.err(),
+            service.list_state_changes(&user, 0, 10).await.err(),
+        ];
+        let errors: Vec<_> = found.into_iter().flatten().collect();
+        assert!(!errors.is_empty(), "{damage}");
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{damage}: {error}");
+            assert!(error.to_string().contains(names), "{damage}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_file_is_an_error_and_no_panic() {
     let database = Database::new();
     let service = database.open().await;
@@ -218,10 +253,32 @@ async fn nothing_of_an_erased_user_stays_in_the_file() {
     service.delete_user(APP, USER).await.unwrap();
     let log = service.list_state_changes(&StateOwner::app(APP).unwrap(), 0, 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.origin.clone()).collect::<Vec<_>>(), [None]);
+    assert!(!is_in(&database.beside("-wal"), SECRET) && !is_in(&database.beside("-wal"), USER), "still in the log");
     service.close().await.unwrap();
-    let bytes = fs::read(&database.path).unwrap();
     for trace in [SECRET, USER] {
-        assert!(!bytes.windows(trace.len()).any(|window| window == trace.as_bytes()), "{trace} is still there");
+        assert!(!is_in(&database.path, trace), "{trace} is still there");
+    }
+}
+
+fn is_in(path: &std::path::Path, trace: &str) -> bool {
+    fs::read(path).unwrap().windows(trace.len()).any(|window| window == trace.as_bytes())
+}
+
+#[tokio::test]
+async fn what_was_erased_leaves_the_log_when_its_readers_have_gone() {
+    const SECRET: &str = "Q2hyaXN0bWFz";
+    let database = Database::new();
+    let service = database.open().await;
+    create(&service, "s1", json!({"note": SECRET})).await;
+    let reader = rusqlite::Connection::open(&database.path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM events;").unwrap();
+    service.delete_session(&key("s1")).await.unwrap();
+    assert!(is_in(&database.beside("-wal"), SECRET), "the reader may need it");
+    reader.execute_batch("COMMIT").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while is_in(&database.beside("-wal"), SECRET) {
+        assert!(Instant::now() < deadline, "it stays in the log");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -348,6 +405,32 @@ async fn a_lock_held_elsewhere_makes_writes_unavailable_after_a_while() {
     assert_eq!(append(&service, &key("s1"), setting("n", 3)).await.unwrap(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_of_sqlites_held_elsewhere_fails_all_that_waits_in_its_time() {
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_lock_timeout(Duration::from_millis(300))).await;
+    create(&service, "s1", json!({})).await;
+    let other = rusqlite::Connection::open(&database.path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let started = Instant::now();
+    let appends = (0..10).map(|n| append_later(&service, setting("n", n))).collect::<Vec<_>>();
+    let path = database.path.clone();
+    let free = tokio::task::spawn_blocking(move || {
+        let lock = File::options().write(true).open(path.with_file_name("agents.db-lock")).unwrap();
+        lock.lock().unwrap();
+        started.elapsed()
+    });
+    for result in join_all(appends).await {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("another program"), "{error}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(free.await.unwrap() < Duration::from_millis(300), "the lock beside the file was kept meanwhile");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(append(&service, &key("s1"), setting("n", 3)).await.unwrap(), 1);
+}
+
 #[tokio::test]
 async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
     let database = Database::new();
@@ -364,6 +447,42 @@ async fn a_full_queue_refuses_after_a_while_and_keeps_what_it_took() {
     lock.unlock().unwrap();
     let numbers: Vec<_> = join_all(taken).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(numbers, [1, 2, 3]);
+}
+
+#[test]
+fn the_wait_for_a_place_ends_on_any_executor() {
+    let database = Database::new();
+    let options = SqliteOptions::default().with_queue_capacity(1).with_queue_timeout(Duration::from_millis(100));
+    let service = wait(database.open_with(options));
+    wait(create(&service, "s1", json!({})));
+    let lock = held_lock(&database);
+    let _taken = append_later(&service, setting("n", 0));
+    std::thread::sleep(Duration::from_millis(50));
+    let _queued = append_later(&service, setting("n", 1));
+    let error = wait(append(&service, &key("s1"), setting("n", 2))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    let without_a_timer = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let error = without_a_timer.block_on(append(&service, &key("s1"), setting("n", 3))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    lock.unlock().unwrap();
+}
+
+#[tokio::test]
+async fn closing_waits_for_no_one_who_does_not_come_back() {
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_queue_capacity(1)).await;
+    create(&service, "s1", json!({})).await;
+    let lock = held_lock(&database);
+    let first = append_later(&service, setting("n", 0));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let second = append_later(&service, setting("n", 1));
+    // Polled once, it waits for a place; that it gets one is for the next poll to see.
+    let waiting = append_later(&service, setting("n", 2));
+    lock.unlock().unwrap();
+    assert_eq!(first.await.unwrap(), 1);
+    tokio::time::timeout(Duration::from_secs(5), service.close()).await.expect("closing takes for ever").unwrap();
+    assert_eq!(second.await.unwrap(), 2);
+    assert_eq!(waiting.await.unwrap_err().kind(), ErrorKind::FailedPrecondition);
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, json};
 
-use super::support::{Ground, changing, ids, saying, state};
-use crate::{CreateSessionConfig, GetSessionConfig, Part, Store};
+use super::support::{Ground, changing, delta, ids, saying, state};
+use crate::{CreateSessionConfig, Event, GetSessionConfig, Part, Store};
 
 async fn is_there(ground: &Ground, user: &str, id: &str) -> bool {
     let read = ground.sessions().get_session(&ground.key(user, id), &GetSessionConfig::default()).await;
@@ -117,4 +117,19 @@ pub async fn an_erased_users_app_writes_stay_without_the_name(store: &Store) {
     assert_eq!(values, [("a", Some(json!(1))), ("b", Some(json!(1))), ("a", Some(json!(2)))]);
     assert!(!format!("{log:?}").contains("alice"), "the log names the erased user: {log:?}");
     assert_eq!(log[1].origin, Some((bob.key().clone(), 0)), "bob's writes name bob as before");
+}
+
+/// An erased user is the author of nothing in the app's log; whoever wrote else is named as before.
+pub async fn an_erased_user_is_no_author_in_the_apps_log(store: &Store) {
+    let ground = Ground::new(store);
+    let alice = ground.create("alice", json!({})).await;
+    let bob = ground.create("bob", json!({})).await;
+    for (key, author) in [(alice.key(), "alice"), (bob.key(), "alice"), (bob.key(), "bob"), (alice.key(), "agent")] {
+        ground.append(key, Event::new(author).with_state_delta(delta(json!({"app:a": 1})))).await;
+    }
+    ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
+    let log = ground.sessions().list_state_changes(&ground.app(), 0, 10).await.unwrap();
+    let authors: Vec<_> = log.iter().map(|change| change.author.as_str()).collect();
+    assert_eq!(authors, ["", "", "bob", "agent"]);
+    assert!(!format!("{log:?}").contains("alice"), "the log names the erased user: {log:?}");
 }

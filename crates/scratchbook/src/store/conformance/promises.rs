@@ -133,6 +133,7 @@ macro_rules! for_each_promise {
                 an_erased_user_is_gone_wholly
                 erasing_a_user_touches_no_other
                 an_erased_users_app_writes_stay_without_the_name
+                an_erased_user_is_no_author_in_the_apps_log
             }
             state {
                 shared_state_is_read_without_prefixes

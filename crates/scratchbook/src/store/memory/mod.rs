@@ -239,9 +239,14 @@ impl SessionService for InMemorySessionService {
                     app.by_update.remove(position);
                 });
             }
-            let by_user =
-                |change: &&mut StateChange| change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id);
-            app.state.log.iter_mut().filter(by_user).for_each(|change| change.origin = None);
+            for change in &mut app.state.log {
+                if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
+                    change.origin = None;
+                }
+                if change.author == user_id {
+                    change.author.clear();
+                }
+            }
         }
         Ok(())
     }

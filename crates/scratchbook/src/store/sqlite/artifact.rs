@@ -5,7 +5,7 @@ use rusqlite::params;
 use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
-use super::read::{decode, number, sql_number};
+use super::read::{decode, named, number, sql_number};
 use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
 use crate::content::Part;
 use crate::error::Result;
@@ -86,7 +86,7 @@ impl ArtifactService for SqliteSessionService {
             let Some(row) = rows.next()? else {
                 return Ok(None);
             };
-            let version = number(row, 0)?;
+            let version = named(number(row, 0), || address.place(0))?;
             decode(row.get_ref(1)?, || address.place(version)).map(Some)
         })
         .await
@@ -115,7 +115,7 @@ impl ArtifactService for SqliteSessionService {
             let mut rows = statement.query(address.columns())?;
             let mut versions = Vec::new();
             while let Some(row) = rows.next()? {
-                let version = number(row, 0)?;
+                let version = named(number(row, 0), || address.place(0))?;
                 versions.push(ArtifactVersion {
                     version,
                     custom_metadata: decode(row.get_ref(2)?, || address.place(version))?,

@@ -2,14 +2,12 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
-use super::Queues;
 use super::connection::{BUSY_TIMEOUT, open_reader};
 use super::error::{Failure, Fallible};
 use super::lock::io_error;
@@ -19,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) fn start(
     source: PathBuf,
     destination: PathBuf,
-    queues: Arc<Queues>,
+    running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
     let (answer, answered) = oneshot::channel();
     let name = destination.clone();
@@ -32,7 +30,7 @@ pub(super) fn start(
                 e.into_error(&destination)
             })
         });
-        drop(queues);
+        drop(running);
         let _ = answer.send(result);
     });
     spawned.map_err(|e| io_error(&name, "no thread to write it", e))?;

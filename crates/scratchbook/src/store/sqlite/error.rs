@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Error, ErrorKind};
+
+const FULL: &str = "the disk, or the size the database may have, is full; make room";
 
 /// What fails inside the store: SQLite, or a promise of ours.
 #[derive(Debug)]
@@ -29,6 +31,12 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// Whether another program's lock is in the way.
+    pub(super) fn is_busy(&self) -> bool {
+        let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
+        matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
+    }
+
     /// The public error, which names the file.
     pub(super) fn into_error(self, path: &Path) -> Error {
         let error = match self {
@@ -40,7 +48,8 @@ impl Failure {
     }
 }
 
-fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
+/// The kind of an error of SQLite's, and what to do about it.
+pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
     use rusqlite::Error as E;
     let Some(code) = error.sqlite_error_code() else {
         return match error {
@@ -54,13 +63,15 @@ fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
         };
     };
     match code {
+        // The shared memory beside the log has no room on the disk.
+        _ if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
+            (ErrorKind::ResourceExhausted, FULL)
+        }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
             ErrorKind::Unavailable,
             "another program holds the database's lock; close a transaction left open there, then try again",
         ),
-        ErrorCode::DiskFull => {
-            (ErrorKind::ResourceExhausted, "the disk, or the size the database may have, is full; make room")
-        }
+        ErrorCode::DiskFull => (ErrorKind::ResourceExhausted, FULL),
         ErrorCode::TooBig => (ErrorKind::ResourceExhausted, "a value is larger than SQLite can hold; split it"),
         ErrorCode::OutOfMemory => (ErrorKind::ResourceExhausted, "out of memory"),
         ErrorCode::DatabaseCorrupt => {
@@ -77,5 +88,20 @@ fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
             (ErrorKind::Unavailable, "reading or writing the file failed; check the disk, then try again")
         }
         _ => (ErrorKind::Internal, "SQLite refused a statement"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Error, ffi};
+
+    use super::describe;
+    use crate::ErrorKind;
+
+    #[test]
+    fn shared_memory_without_room_is_a_full_disk() {
+        let kind = |code| describe(&Error::SqliteFailure(ffi::Error::new(code), None)).0;
+        assert_eq!(kind(ffi::SQLITE_IOERR_SHMSIZE), ErrorKind::ResourceExhausted);
+        assert_eq!(kind(ffi::SQLITE_IOERR_READ), ErrorKind::Unavailable);
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,30 @@ pub(super) struct FileLock {
     path: PathBuf,
     timeout: Duration,
     file: Option<File>,
+    /// The wait that is under way in the kernel. At most one: whoever waits after a wait was given up takes it
+    /// over, so that no wait leaves more than one thread and one open file behind.
+    waiter: Option<Arc<Waiter>>,
+}
+
+/// A thread that waits in the kernel, and what it came back with.
+#[derive(Debug)]
+struct Waiter {
+    turn: Mutex<Turn>,
+    came: Condvar,
+}
+
+#[derive(Debug)]
+enum Turn {
+    /// Not yet; and whether anybody wants it now.
+    Waiting {
+        wanted: bool,
+    },
+    /// The lock is ours.
+    Granted(File),
+    /// It came when nobody wanted it and was given back at once; other processes do not wait for the idle.
+    Unwanted(File),
+    Failed(io::Error),
+    Taken,
 }
 
 impl FileLock {
@@ -27,9 +51,14 @@ impl FileLock {
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
         let mut path = OsString::from(database);
         path.push("-lock");
-        let mut lock = Self { path: path.into(), timeout, file: None };
+        let mut lock = Self { path: path.into(), timeout, file: None, waiter: None };
         lock.file = Some(lock.open()?);
         Ok(lock)
+    }
+
+    /// How much time is left to a write that has waited since then.
+    pub(super) fn left(&self, since: Instant) -> Duration {
+        self.timeout.saturating_sub(since.elapsed())
     }
 
     fn take(&mut self) -> Result<File> {
@@ -43,15 +72,31 @@ impl FileLock {
 
     /// Waits until the lock is ours, for a write that has waited since then.
     pub(super) fn acquire(&mut self, since: Instant) -> Result<()> {
-        if !self.try_acquire()? {
-            let file = self.wait(self.timeout.saturating_sub(since.elapsed()))?;
-            self.file = Some(file);
+        // Again only where a former wait ended in between.
+        while !self.try_acquire()? {
+            if self.wait(self.left(since))? {
+                break;
+            }
         }
         Ok(())
     }
 
     /// Takes the lock where nobody holds it.
     pub(super) fn try_acquire(&mut self) -> Result<bool> {
+        if let Some(waiter) = self.waiter.take() {
+            match waiter.take() {
+                Turn::Waiting { .. } => {
+                    self.waiter = Some(waiter);
+                    return Ok(false);
+                }
+                Turn::Granted(file) => {
+                    self.file = Some(file);
+                    return Ok(true);
+                }
+                Turn::Unwanted(file) => self.file = Some(file),
+                Turn::Failed(_) | Turn::Taken => {}
+            }
+        }
         let file = self.take()?;
         let locked = file.try_lock();
         self.file = Some(file);
@@ -78,32 +123,106 @@ impl FileLock {
         }
     }
 
-    /// Waits on another thread, because the kernel's wait has no timeout. The lock belongs to the open file,
-    /// which is handed over: if nobody waits any more when it comes, dropping the file gives it back.
-    fn wait(&mut self, timeout: Duration) -> Result<File> {
+    /// Waits on another thread, because the kernel's wait has no timeout. Whether the lock is ours then; if not,
+    /// it may be free.
+    fn wait(&mut self, timeout: Duration) -> Result<bool> {
         if timeout.is_zero() {
             return Err(self.held());
         }
+        let waiter = match self.waiter.take() {
+            Some(waiter) => waiter,
+            None => self.start_waiter()?,
+        };
+        let (file, ours) = match waiter.wait(timeout) {
+            Turn::Granted(file) => (file, true),
+            Turn::Unwanted(file) => (file, false),
+            Turn::Failed(e) => return Err(io_error(&self.path, "the file cannot be locked", e)),
+            Turn::Waiting { .. } | Turn::Taken => {
+                self.waiter = Some(waiter);
+                return Err(self.held());
+            }
+        };
+        self.file = Some(file);
+        Ok(ours)
+    }
+
+    fn start_waiter(&mut self) -> Result<Arc<Waiter>> {
         let file = self.take()?;
-        let (granted, wait) = mpsc::channel();
-        let waiter = thread::Builder::new().name("scratchbook-lock".to_owned());
-        let spawned = waiter.spawn(move || {
-            let locked = file.lock();
-            // Nobody to tell: the wait was given up.
-            let _ = granted.send(locked.map(|()| file));
-        });
+        let waiter = Arc::new(Waiter { turn: Mutex::new(Turn::Waiting { wanted: true }), came: Condvar::new() });
+        let shared = Arc::clone(&waiter);
+        let thread = thread::Builder::new().name("scratchbook-lock".to_owned());
+        let spawned = thread.spawn(move || shared.run(file));
         spawned.map_err(|e| io_error(&self.path, "no thread to wait for the lock", e))?;
-        match wait.recv_timeout(timeout) {
-            Ok(Ok(file)) => Ok(file),
-            Ok(Err(e)) => Err(io_error(&self.path, "the file cannot be locked", e)),
-            Err(_) => Err(self.held()),
-        }
+        Ok(waiter)
     }
 
     fn held(&self) -> Error {
         let (path, seconds) = (self.path.display(), self.timeout.as_secs_f64());
         let message = format!("another process holds the lock {path} for more than {seconds} s; try again");
         Error::new(ErrorKind::Unavailable, message)
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // What was granted meanwhile goes with it.
+        if let Some(waiter) = self.waiter.take() {
+            drop(waiter.take());
+        }
+    }
+}
+
+impl Waiter {
+    /// Waits in the kernel, then says so to whoever wants it.
+    fn run(&self, file: File) {
+        let locked = loop {
+            match file.lock() {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                locked => break locked,
+            }
+        };
+        let mut turn = self.turn();
+        *turn = match (locked, &*turn) {
+            (Ok(()), Turn::Waiting { wanted: true }) => Turn::Granted(file),
+            (Ok(()), _) => match file.unlock() {
+                Ok(()) => Turn::Unwanted(file),
+                Err(e) => Turn::Failed(e),
+            },
+            (Err(e), _) => Turn::Failed(e),
+        };
+        self.came.notify_one();
+    }
+
+    /// Waits for so long for what comes.
+    fn wait(&self, timeout: Duration) -> Turn {
+        let mut turn = self.turn();
+        if let Turn::Waiting { wanted } = &mut *turn {
+            *wanted = true;
+        }
+        let waiting = |turn: &mut Turn| matches!(turn, Turn::Waiting { .. });
+        let (mut turn, _) =
+            self.came.wait_timeout_while(turn, timeout, waiting).unwrap_or_else(PoisonError::into_inner);
+        Self::take_from(&mut turn)
+    }
+
+    /// What has come so far.
+    fn take(&self) -> Turn {
+        Self::take_from(&mut self.turn())
+    }
+
+    /// Leaves the wait unwanted, or nothing.
+    fn take_from(turn: &mut Turn) -> Turn {
+        match turn {
+            Turn::Waiting { wanted } => {
+                *wanted = false;
+                Turn::Waiting { wanted: false }
+            }
+            _ => std::mem::replace(turn, Turn::Taken),
+        }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,4 +236,68 @@ pub(super) fn io_error(path: &Path, what: &str, error: io::Error) -> Error {
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, format!("{}: {what}", path.display())).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::FileLock;
+    use crate::ErrorKind;
+
+    fn held(path: &Path) -> File {
+        let file = File::options().write(true).open(path).unwrap();
+        file.lock().unwrap();
+        file
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_files(path: &Path) -> usize {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        files.filter(|file| fs::read_link(file.path()).is_ok_and(|target| target == path)).count()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn waits_given_up_leave_one_waiter_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("db-lock");
+        let mut lock = FileLock::beside(&path.with_file_name("db"), Duration::from_millis(10)).unwrap();
+        let other = held(&path);
+        for _ in 0..20 {
+            assert_eq!(lock.acquire(Instant::now()).unwrap_err().kind(), ErrorKind::Unavailable);
+        }
+        assert_eq!(open_files(&path), 2, "the other's file and ours");
+        other.unlock().unwrap();
+        lock.timeout = Duration::from_secs(10);
+        lock.acquire(Instant::now()).unwrap();
+        assert!(other.try_lock().is_err());
+        lock.release();
+        other.try_lock().unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_comes_too_late_is_given_back_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db-lock");
+        let mut lock = FileLock::beside(&folder.path().join("db"), Duration::from_millis(10)).unwrap();
+        let other = held(&path);
+        lock.acquire(Instant::now()).unwrap_err();
+        other.unlock().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        // Once the waiter has had it, another process can have it, and for as long as it wants.
+        while !matches!(&*lock.waiter.as_ref().unwrap().turn(), super::Turn::Unwanted(_)) {
+            assert!(Instant::now() < deadline);
+        }
+        other.try_lock().unwrap();
+        lock.acquire(Instant::now()).unwrap_err();
+        other.unlock().unwrap();
+        lock.timeout = Duration::from_secs(10);
+        lock.acquire(Instant::now()).unwrap();
+        assert!(other.try_lock().is_err());
+        drop(lock);
+        other.try_lock().unwrap();
+    }
 }

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod lock;
 mod options;
+mod queue;
 mod read;
 mod readers;
 mod schema;
@@ -17,14 +18,15 @@ mod write;
 mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::{Either, select};
 use rusqlite::Connection;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
@@ -38,6 +40,7 @@ use crate::session::{
 };
 use crate::state::StateDelta;
 use error::Fallible;
+use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
 use write::{Appended, NewEvent, NewSession, TextChange};
@@ -52,8 +55,7 @@ pub use options::{SqliteOptions, Synchronous};
 /// `-wal` and `-shm`, which are SQLite's, and `-lock`, by which writers take turns.
 ///
 /// Dropping the service finishes what was accepted, which blocks for as long as that takes;
-/// [`close`](SessionService::close) does not block. It works on any executor; but the wait for a place in a full
-/// queue has a bound only on tokio, whose timer it needs.
+/// [`close`](SessionService::close) does not block. It works on any executor.
 ///
 /// ```
 /// use scratchbook::{SessionService, SqliteOptions, SqliteSessionService};
@@ -73,17 +75,44 @@ pub use options::{SqliteOptions, Synchronous};
 pub struct SqliteSessionService {
     path: PathBuf,
     environment: Arc<dyn Environment>,
-    queue_timeout: Duration,
-    /// `None` once closed. The threads end when the last copy of this is gone.
-    queues: Mutex<Option<Arc<Queues>>>,
+    /// Of a wait for a place in a full queue.
+    timer: Timer,
+    /// `None` once closed.
+    open: Mutex<Option<Open>>,
     running: watch::Receiver<()>,
     writer: Option<JoinHandle<()>>,
 }
 
+/// What there is until it is closed.
+#[derive(Debug)]
+struct Open {
+    queues: Arc<Queues>,
+    /// Closing waits until every copy of this is gone.
+    running: watch::Sender<()>,
+}
+
 #[derive(Debug)]
 struct Queues {
-    writes: mpsc::Sender<Queued>,
-    reads: std::sync::mpsc::Sender<Read>,
+    writes: Arc<Queue<Queued>>,
+    /// The places in the queue of writes.
+    room: Arc<Semaphore>,
+    capacity: usize,
+    reads: Arc<Queue<Read>>,
+}
+
+impl Queues {
+    /// Takes nothing more; the threads finish what there is and end.
+    fn close(&self) {
+        self.room.close();
+        self.writes.close();
+        self.reads.close();
+    }
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 impl SqliteSessionService {
@@ -96,12 +125,12 @@ impl SqliteSessionService {
     /// written by a newer scratchbook; `InvalidArgument` for `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
-        let (environment, queue_timeout) = (Arc::clone(&options.environment), options.queue_timeout);
+        let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
         let (running, watching) = watch::channel(());
         let (opened, opening) = oneshot::channel();
         let thread = thread::Builder::new().name("scratchbook-write".to_owned());
-        let name = path.clone();
-        let writer = thread.spawn(move || match start(&path, &options, running) {
+        let (name, while_written) = (path.clone(), running.clone());
+        let writer = thread.spawn(move || match start(&path, &options, while_written) {
             Ok((writer, queues)) => {
                 let path = writer.path().to_owned();
                 // Where the opening was given up, the queues end here and the writer at once.
@@ -117,8 +146,8 @@ impl SqliteSessionService {
         Ok(Self {
             path,
             environment,
-            queue_timeout,
-            queues: Mutex::new(Some(Arc::new(queues))),
+            timer,
+            open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
             running: watching,
             writer: Some(writer),
         })
@@ -142,8 +171,8 @@ impl SqliteSessionService {
     /// `AlreadyExists` where the destination is there already, `NotFound` where its folder is missing.
     pub async fn backup(&self, destination: impl AsRef<Path>) -> Result<()> {
         // Kept until the copy is made: closing waits for it.
-        let queues = self.queues()?;
-        let copied = backup::start(self.path.clone(), destination.as_ref().to_owned(), queues)?;
+        let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
+        let copied = backup::start(self.path.clone(), destination.as_ref().to_owned(), running)?;
         copied.await.map_err(|_| readers::unanswered())?
     }
 
@@ -152,7 +181,11 @@ impl SqliteSessionService {
     }
 
     fn queues(&self) -> Result<Arc<Queues>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)
+        self.opened().as_ref().map(|open| Arc::clone(&open.queues)).ok_or_else(closed)
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has something written, in a commit that has succeeded when this returns.
@@ -166,27 +199,33 @@ impl SqliteSessionService {
         answered.await.map_err(|_| readers::unanswered())?
     }
 
+    /// Has something removed, from the file and from its log.
+    async fn erase(&self, work: impl FnMut(&Tx<'_>) -> Fallible<()> + Send + 'static) -> Result<()> {
+        let (queued, answered) = Queued::new(0, work);
+        self.enqueue(queued.erasing()).await?;
+        answered.await.map_err(|_| readers::unanswered())?
+    }
+
     async fn enqueue(&self, queued: Queued) -> Result<()> {
         let queues = self.queues()?;
-        match queues.writes.try_send(queued) {
-            Ok(()) => Ok(()),
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(readers::unanswered()),
-            Err(mpsc::error::TrySendError::Full(queued)) => {
-                let place = queues.writes.reserve();
-                let place = match tokio::runtime::Handle::try_current() {
-                    Ok(_) => tokio::time::timeout(self.queue_timeout, place).await,
-                    // Without tokio there is no timer.
-                    Err(_) => Ok(place.await),
-                };
-                let place = place.map_err(|_| self.full(queues.writes.max_capacity()))?;
-                place.map_err(|_| readers::unanswered())?.send(queued);
-                Ok(())
+        let place = match queues.room.try_acquire() {
+            Ok(place) => place,
+            Err(TryAcquireError::Closed) => return Err(closed()),
+            Err(TryAcquireError::NoPermits) => {
+                match select(pin!(queues.room.acquire()), pin!(self.timer.wait())).await {
+                    Either::Left((place, _)) => place.map_err(|_| closed())?,
+                    Either::Right(_) => return Err(self.full(queues.capacity)),
+                }
             }
-        }
+        };
+        queues.writes.push(queued)?;
+        // The writer makes the place free when it takes the job.
+        place.forget();
+        Ok(())
     }
 
     fn full(&self, capacity: usize) -> Error {
-        let seconds = self.queue_timeout.as_secs_f64();
+        let seconds = self.timer.timeout().as_secs_f64();
         let message = format!("{capacity} writes wait already, and none was done within {seconds} s; try again");
         Error::new(ErrorKind::ResourceExhausted, message)
     }
@@ -197,7 +236,7 @@ impl SqliteSessionService {
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
         let (read, answered) = readers::queue(work);
-        self.queues()?.reads.send(read).map_err(|_| readers::unanswered())?;
+        self.queues()?.reads.push(read)?;
         answered.await.map_err(|_| readers::unanswered())?
     }
 }
@@ -205,20 +244,24 @@ impl SqliteSessionService {
 /// Opens everything; runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: watch::Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
-    let (writes, jobs) = mpsc::channel(options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS));
-    let (reads, waiting) = std::sync::mpsc::channel();
-    let waiting = Arc::new(Mutex::new(waiting));
+    let capacity = options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS);
+    let (writes, reads, room) = (Queue::new(), Queue::new(), Arc::new(Semaphore::new(capacity)));
+    // Where a reader cannot be opened, this closes the queue of those that are there.
+    let (jobs, waiting) = (Taker(Arc::clone(&writes)), Arc::new(Taker(Arc::clone(&reads))));
+    let queues = Queues { writes, room: Arc::clone(&room), capacity, reads };
     let reader = |_| {
         let connection = connection::open_reader(&opened.path).map_err(|e| e.into_error(&opened.path))?;
         readers::spawn(connection, opened.path.clone(), Arc::clone(&waiting))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
-    Ok((Writer::new(opened, jobs, readers, running), Queues { writes, reads }))
+    Ok((Writer::new(opened, jobs, room, readers, running), queues))
 }
 
 impl Drop for SqliteSessionService {
     fn drop(&mut self) {
-        drop(self.queues.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(open) = self.opened().take() {
+            open.queues.close();
+        }
         // Without this wait the end of `main` would cut off what was accepted. Nobody else can be sending:
         // whoever does holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
@@ -253,7 +296,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let key = key.clone();
-        self.write(0, move |tx| write::delete_session(tx, &key)).await
+        self.erase(move |tx| write::delete_session(tx, &key)).await
     }
 
     async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
@@ -300,11 +343,15 @@ impl SessionService for SqliteSessionService {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
         let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-        self.write(0, move |tx| write::delete_user(tx, &app_name, &user_id)).await
+        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await
     }
 
     async fn close(&self) -> Result<()> {
-        drop(self.queues.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let open = self.opened().take();
+        if let Some(Open { queues, running }) = open {
+            queues.close();
+            drop(running);
+        }
         let mut running = self.running.clone();
         // Ends with an error when the writer has dropped its side, the last thing it does.
         while running.changed().await.is_ok() {}

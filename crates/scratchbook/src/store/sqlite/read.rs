@@ -30,9 +30,9 @@ pub(super) fn session(
 ) -> Fallible<Option<Session>> {
     let sql = "SELECT seq, update_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     let address = [key.app_name(), key.user_id(), key.session_id()];
-    let found =
-        connection.prepare_cached(sql)?.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional()?;
-    let Some((seq, micros)) = found else {
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional();
+    let Some((seq, micros)) = named(found, || format!("the session {key}"))? else {
         return Ok(None);
     };
     let state = StateMap::new(
@@ -54,7 +54,7 @@ pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -
     let mut users = HashMap::<String, ScopeMap>::new();
     let mut sessions = Vec::with_capacity(places.len());
     for (ListPosition { micros, user_id, session_id }, seq) in places {
-        let key = SessionKey::new(app_name, &user_id, &session_id)?;
+        let key = stored_key(app_name, &user_id, &session_id)?;
         let address = [app_name, &user_id, &session_id];
         let user = match users.get(&user_id) {
             Some(user) => user.clone(),
@@ -89,18 +89,20 @@ fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallibl
     };
     let limit = sql_limit(query.limit + 1);
     let mut statement = connection.prepare_cached(sql)?;
-    let place = |row: &Row<'_>| {
-        let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
-        Ok((place, number(row, 3)?))
-    };
     let page = params![app_name, after.micros, after.user_id, after.session_id, limit];
-    let rows = match &query.user_id {
-        None => statement.query_map(page, place)?,
-        Some(user) => {
-            statement.query_map(params![app_name, after.micros, after.user_id, after.session_id, limit, user], place)?
-        }
+    let mut rows = match &query.user_id {
+        None => statement.query(page)?,
+        Some(user) => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, user])?,
     };
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut places = Vec::new();
+    while let Some(row) = rows.next()? {
+        let place = || -> rusqlite::Result<_> {
+            let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
+            Ok((place, number(row, 3)?))
+        };
+        places.push(named(place(), || format!("the session {app_name}/{}/{}", lossy(row, 1), lossy(row, 2)))?);
+    }
+    Ok(places)
 }
 
 /// The state of a user or an app.
@@ -129,28 +131,32 @@ pub(super) fn state_changes(
     let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(after)])?;
     let mut changes: Vec<StateChange> = Vec::new();
     while let Some(row) = rows.next()? {
-        let (position, name) = (number(row, 0)?, row.get::<_, String>(1)?);
+        let place = || {
+            let (name, position) = (lossy(row, 1), row.get::<_, i64>(0).unwrap_or_default());
+            format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix())
+        };
+        let (position, name) = (named(number(row, 0), place)?, named(row.get::<_, String>(1), place)?);
         // A page ends between two commits, never inside one.
         if changes.len() >= limit && changes.last().is_none_or(|last| last.position != position) {
             break;
         }
-        let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
         let value = match row.get_ref(3)? {
             ValueRef::Null => None,
             value => Some(decode(value, place)?),
         };
-        let origin = match (row.get::<_, Option<String>>(4)?, row.get::<_, Option<String>>(5)?) {
-            (Some(user), Some(session)) => Some((SessionKey::new(app, &user, &session)?, number(row, 6)?)),
+        let session = (named(row.get::<_, Option<String>>(4), place)?, named(row.get::<_, Option<String>>(5), place)?);
+        let origin = match session {
+            (Some(user), Some(session)) => Some((stored_key(app, &user, &session)?, named(number(row, 6), place)?)),
             _ => None,
         };
         changes.push(StateChange {
             position,
-            version: number(row, 2)?,
+            version: named(number(row, 2), place)?,
             value,
             origin,
-            event_id: row.get(7)?,
-            author: row.get(8)?,
-            time: row.get(9)?,
+            event_id: named(row.get(7), place)?,
+            author: named(row.get(8), place)?,
+            time: named(row.get(9), place)?,
             name,
         });
     }
@@ -233,7 +239,9 @@ fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Par
 
 /// An event from its number and its text, the first two columns of a row.
 fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
-    let seq = number(row, 0)?;
+    let seq = named(number(row, 0), || {
+        format!("the event with the number {} of {key}", row.get::<_, i64>(0).unwrap_or_default())
+    })?;
     let mut event: Event = decode(row.get_ref(1)?, || format!("the event {seq} of {key}"))?;
     event.seq = Some(seq);
     Ok(event)
@@ -243,7 +251,8 @@ fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
 fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery, scope: Scope) -> Fallible<ScopeMap> {
     let mut values = ScopeMap::new();
     let mut insert = |row: &Row<'_>| -> Fallible<()> {
-        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?;
+        let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
+        let name = named(name, || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), owner.join("/")))?;
         let place = || format!("the value of key '{}' of {}", scope.key(name), owner.join("/"));
         values.insert(Arc::from(name), Arc::new(decode(row.get_ref(1)?, place)?));
         Ok(())
@@ -279,6 +288,31 @@ pub(super) fn decode<T: DeserializeOwned>(text: ValueRef<'_>, place: impl Fn() -
         let place = format!("line {}, column {}", e.line(), e.column());
         Failure::Ours(corrupted().with_source(Error::corrupted(format!("malformed JSON at {place}"))))
     })
+}
+
+/// A column of a row; one that holds what is never written names its row.
+pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) -> Fallible<T> {
+    column.map_err(|e| match e.sqlite_error_code() {
+        Some(_) => e.into(),
+        None => Error::corrupted(format!("{} cannot be read: the row is damaged", place())).with_source(e).into(),
+    })
+}
+
+/// The address of a session in a row, exactly as it stands there.
+fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Fallible<SessionKey> {
+    let key = SessionKey::new(app_name, user_id, session_id).ok().filter(|key| key.session_id() == session_id);
+    key.ok_or_else(|| {
+        let place = format!("{app_name:?}/{user_id:?}/{session_id:?}");
+        Error::corrupted(format!("the session {place} cannot be read: no session has such an id")).into()
+    })
+}
+
+/// A text for a message about it.
+fn lossy(row: &Row<'_>, column: usize) -> String {
+    match row.get_ref(column) {
+        Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
+        _ => "?".to_owned(),
+    }
 }
 
 /// A column that is never negative.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::error::Fallible;
 use super::lock::io_error;
+use super::queue::Taker;
 use super::transaction::rollback;
 use crate::error::{Error, Result};
 
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 pub(super) type Read = Box<dyn FnOnce(&Connection, &PathBuf) + Send>;
 
 /// The end of the queue that the readers share.
-pub(super) type Reads = Arc<Mutex<mpsc::Receiver<Read>>>;
+pub(super) type Reads = Arc<Taker<Read>>;
 
 /// A read, and its answer to come.
 pub(super) fn queue<T, W>(work: W) -> (Read, oneshot::Receiver<Result<T>>)
@@ -36,16 +37,12 @@ where
     (read, answered)
 }
 
-/// Starts a reader; it ends when nobody can send any more.
+/// Starts a reader; it ends when the queue is closed and everything in it done.
 pub(super) fn spawn(connection: Connection, path: PathBuf, reads: Reads) -> Result<JoinHandle<()>> {
     let name = path.clone();
     let reader = thread::Builder::new().name("scratchbook-read".to_owned());
     let spawned = reader.spawn(move || {
-        loop {
-            let next = reads.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(read) = next else {
-                return;
-            };
+        while let Some(read) = reads.take() {
             // The answer's sender is dropped by the panic, which says it all to whoever waits.
             if catch_unwind(AssertUnwindSafe(|| read(&connection, &path))).is_err() {
                 rollback(&connection);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::{Failure, Fallible};
+use super::error::{Failure, Fallible, describe};
 use super::lock::FileLock;
 use crate::error::{Error, ErrorKind};
 
@@ -49,8 +49,14 @@ fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, n
     let mut runner = runner.set_grouped(true);
     runner.set_migration_table_name(MIGRATIONS_TABLE);
     runner.run(connection).map_err(|e| {
-        let message = format!("{}: the tables cannot be brought up to version {newest}", path.display());
-        Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message).with_source(e))
+        let what = format!("the tables cannot be brought up to version {newest}");
+        let reason = std::iter::successors(Some(&e as &(dyn std::error::Error + 'static)), |e| e.source())
+            .find_map(|e| e.downcast_ref::<rusqlite::Error>());
+        let (kind, what) = match reason.map(describe) {
+            Some((kind, why)) if kind != ErrorKind::Internal => (kind, format!("{what}: {why}")),
+            _ => (ErrorKind::FailedPrecondition, what),
+        };
+        Failure::Ours(Error::new(kind, format!("{}: {what}", path.display())).with_source(e))
     })?;
     tracing::debug!(version = newest, "migrated the database");
     Ok(())
@@ -69,7 +75,15 @@ fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<boo
     }
 }
 
+/// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.
 fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+    let snapshot = connection.unchecked_transaction()?;
+    let state = seen(&snapshot, path)?;
+    snapshot.commit()?;
+    Ok(state)
+}
+
+fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
     let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if id != APPLICATION_ID && (id != 0 || tables != 0) {
@@ -88,4 +102,26 @@ fn state(connection: &Connection, path: &Path) -> Fallible<State> {
 
 fn refused(message: String) -> Failure {
     Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+
+    use super::{FileLock, prepare};
+    use crate::ErrorKind;
+
+    #[test]
+    fn a_disk_without_room_for_the_tables_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update_and_check(None, "max_page_count", 4, |_| Ok(())).unwrap();
+        let mut lock = FileLock::beside(&path, Duration::from_secs(1)).unwrap();
+        let error = prepare(&mut connection, &path, &mut lock).unwrap_err().into_error(&path);
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error:?}");
+        assert!(error.to_string().contains("make room"), "{error}");
+    }
 }

@@ -1,6 +1,7 @@
 //! One write transaction, in which several jobs run, each with a savepoint of its own.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, Params};
 
@@ -14,10 +15,17 @@ pub(super) struct Tx<'c> {
     position: Cell<Option<i64>>,
 }
 
+/// Begins a transaction that writes, waiting at most so long where another program has one.
+pub(super) fn begin(connection: &Connection, wait: Duration) -> Fallible<()> {
+    connection.busy_timeout(wait)?;
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    Ok(())
+}
+
 impl<'c> Tx<'c> {
-    pub(super) fn begin(connection: &'c Connection) -> Fallible<Self> {
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        Ok(Self { connection, position: Cell::new(None) })
+    /// The transaction that was [begun](begin).
+    pub(super) fn new(connection: &'c Connection) -> Self {
+        Self { connection, position: Cell::new(None) }
     }
 
     pub(super) fn commit(self) -> Fallible<()> {

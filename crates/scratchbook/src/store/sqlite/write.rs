@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 use super::error::Fallible;
 use super::read;
 use super::transaction::Tx;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::json;
 use crate::session::{SessionKey, StateOwner, no_session, seconds_of_micros};
@@ -113,6 +113,11 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
     let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
     let last: Option<i64> = tx.prepare(sql)?.query_row([app, user, session], |row| row.get(0)).optional()?;
     let seq = last.ok_or_else(|| no_session(key))? + 1;
+    if seq < 1 {
+        return Err(
+            Error::corrupted(format!("the session {key} has the number {}: the row is damaged", seq - 1)).into()
+        );
+    }
     let position = tx.next_position()?;
     let time = event.timestamp.unwrap_or_default();
     let inserted = tx.execute(
@@ -220,6 +225,10 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallibl
     tx.execute(
         "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
          WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
+        [app_name, user_id],
+    )?;
+    tx.execute(
+        "UPDATE state_log SET author = '' WHERE app_name = ?1 AND scope = 'app' AND author = ?2",
         [app_name, user_id],
     )?;
     Ok(())

@@ -4,16 +4,18 @@ use std::ffi::OsString;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::connection::{BUSY_TIMEOUT, Opened};
+use super::connection::Opened;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
-use super::transaction::{Tx, rollback};
+use super::queue::{Next, Taker};
+use super::transaction::{Tx, begin, rollback};
 use crate::error::{Error, Result};
 
 /// How much is committed together at most: a bound on how long the first waits for the last, and on how long
@@ -24,6 +26,10 @@ const GROUP_BYTES: usize = 16 << 20;
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
 const CUT_AGAIN: Duration = Duration::from_secs(1);
+const ERASE_AGAIN: Duration = Duration::from_millis(300);
+
+/// How long SQLite's lock is waited for at a time while ours is held.
+const BUSY_SLICE: Duration = Duration::from_millis(100);
 
 /// Something that writes. It may run more than once, when a commit fails; only the last run counts.
 pub(super) trait Job: Send {
@@ -38,6 +44,7 @@ pub(super) struct Queued {
     pub(super) job: Box<dyn Job>,
     pub(super) bytes: usize,
     since: Instant,
+    erases: bool,
 }
 
 impl Queued {
@@ -49,7 +56,12 @@ impl Queued {
     {
         let (answer, answered) = oneshot::channel();
         let job = Box::new(Work { work, value: None, answer });
-        (Self { job, bytes, since: Instant::now() }, answered)
+        (Self { job, bytes, since: Instant::now(), erases: false }, answered)
+    }
+
+    /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
+    pub(super) fn erasing(self) -> Self {
+        Self { erases: true, ..self }
     }
 }
 
@@ -83,7 +95,11 @@ pub(super) struct Writer {
     wal: PathBuf,
     /// When the log may be cut again, where a reader was in the way.
     next_cut: Instant,
-    jobs: mpsc::Receiver<Queued>,
+    /// Whether the log may still hold what was erased.
+    erased: bool,
+    jobs: Taker<Queued>,
+    /// The places in the queue.
+    room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
     /// Dropped when everything is closed.
     _running: watch::Sender<()>,
@@ -97,14 +113,26 @@ struct Done {
 impl Writer {
     pub(super) fn new(
         opened: Opened,
-        jobs: mpsc::Receiver<Queued>,
+        jobs: Taker<Queued>,
+        room: Arc<Semaphore>,
         readers: Vec<JoinHandle<()>>,
         running: watch::Sender<()>,
     ) -> Self {
         let Opened { connection, lock, path } = opened;
         let mut wal = OsString::from(&path);
         wal.push("-wal");
-        Self { connection, lock, path, wal: wal.into(), next_cut: Instant::now(), jobs, readers, _running: running }
+        Self {
+            connection,
+            lock,
+            path,
+            wal: wal.into(),
+            next_cut: Instant::now(),
+            erased: false,
+            jobs,
+            room,
+            readers,
+            _running: running,
+        }
     }
 
     /// The file's real name.
@@ -112,37 +140,71 @@ impl Writer {
         &self.path
     }
 
-    /// Works until nobody can send any more and everything sent is done.
+    /// Works until the queue is closed and everything in it done.
     pub(super) fn run(mut self) {
-        while let Some(first) = self.jobs.blocking_recv() {
-            let started = Instant::now();
-            let group = self.locked_group(first);
-            let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
-            for Done { queued, outcome } in group {
-                queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+        loop {
+            let next = match self.erased {
+                true => self.jobs.take_within(ERASE_AGAIN),
+                false => self.jobs.take_within(Duration::MAX),
+            };
+            match next {
+                Next::Item(first) => self.serve(first),
+                Next::Late => {}
+                Next::End => break,
             }
-            tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
-            self.cut_large_wal();
+            self.cut_wal();
         }
         self.finish();
     }
 
+    fn serve(&mut self, first: Queued) {
+        self.room.add_permits(1);
+        let started = Instant::now();
+        let group = self.locked_group(first);
+        let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
+        for Done { queued, outcome } in group {
+            queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+        }
+        tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
+    }
+
     fn locked_group(&mut self, first: Queued) -> Vec<Done> {
-        if let Err(error) = self.lock.acquire(first.since) {
-            return vec![Done { queued: first, outcome: Err(error.into()) }];
+        if let Err(error) = self.begin(first.since) {
+            return vec![Done { queued: first, outcome: Err(error) }];
         }
         let group = self.group(first);
+        if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
+            self.erased = true;
+            self.checkpoint();
+        }
         self.lock.release();
         group
     }
 
-    /// Runs jobs in one transaction, those included that arrive meanwhile.
+    /// Begins a transaction while our lock is held, for a write that has waited since then; one whose time is over
+    /// gets what is free and waits for nothing.
+    ///
+    /// A program that does not know our lock may hold SQLite's. Ours is given back again and again meanwhile: its
+    /// other waiters have their own time to keep.
+    fn begin(&mut self, since: Instant) -> Fallible<()> {
+        loop {
+            self.lock.acquire(since)?;
+            let begun = begin(&self.connection, self.lock.left(since).min(BUSY_SLICE));
+            let Err(error) = begun else {
+                return Ok(());
+            };
+            self.lock.release();
+            if !error.is_busy() || self.lock.left(since).is_zero() {
+                return Err(error);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Runs jobs in the transaction that was begun, those included that arrive meanwhile.
     fn group(&mut self, first: Queued) -> Vec<Done> {
         let mut group = Vec::new();
-        let tx = match Tx::begin(&self.connection) {
-            Ok(tx) => tx,
-            Err(error) => return vec![Done { queued: first, outcome: Err(error) }],
-        };
+        let tx = Tx::new(&self.connection);
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(mut queued) = next.take() {
@@ -162,7 +224,8 @@ impl Writer {
                 return group;
             }
             if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
-                next = self.jobs.try_recv().ok();
+                next = self.jobs.try_take();
+                self.room.add_permits(usize::from(next.is_some()));
             }
         }
         match tx.commit() {
@@ -173,18 +236,19 @@ impl Writer {
 
     /// Does each job again in a transaction of its own, after all were lost for the sake of one, so that only
     /// that one fails.
-    fn one_by_one(&self, group: Vec<Done>) -> Vec<Done> {
+    fn one_by_one(&mut self, group: Vec<Done>) -> Vec<Done> {
         rollback(&self.connection);
         tracing::debug!(jobs = group.len(), "a group was rolled back; its jobs go one by one");
         let again = group.into_iter().map(|Done { mut queued, .. }| {
-            let outcome = self.alone(&mut queued);
+            self.lock.release();
+            let outcome = self.begin(queued.since).and_then(|()| self.alone(&mut queued));
             Done { queued, outcome }
         });
         again.collect()
     }
 
     fn alone(&self, queued: &mut Queued) -> Fallible<()> {
-        let tx = Tx::begin(&self.connection)?;
+        let tx = Tx::new(&self.connection);
         let outcome = run(queued, &tx).and_then(|()| match tx.is_lost() {
             false => tx.commit(),
             true => Err(Error::internal("SQLite rolled back without an error").into()),
@@ -195,14 +259,13 @@ impl Writer {
         outcome
     }
 
-    fn cut_large_wal(&mut self) {
-        if self.wal_size() < LARGE_WAL || Instant::now() < self.next_cut || self.lock.acquire(Instant::now()).is_err() {
-            return;
-        }
-        self.checkpoint();
-        self.lock.release();
-        if self.wal_size() >= LARGE_WAL {
-            self.next_cut = Instant::now() + CUT_AGAIN;
+    /// Empties the log where it is large, or holds what was erased. Where somebody is in the way, it is tried again
+    /// after another group.
+    fn cut_wal(&mut self) {
+        let due = self.erased || self.wal_size() >= LARGE_WAL;
+        if due && Instant::now() >= self.next_cut && self.lock.try_acquire().unwrap_or_default() {
+            self.checkpoint();
+            self.lock.release();
         }
     }
 
@@ -210,17 +273,23 @@ impl Writer {
         fs::metadata(&self.wal).map_or(0, |found| found.len())
     }
 
-    /// Moves the log into the database. Nothing is lost where it fails: the log stays.
-    fn checkpoint(&self) {
+    /// Moves the log into the database and empties it. Nothing is lost where it fails: the log stays.
+    fn checkpoint(&mut self) {
         let checkpoint = || {
             // The writes that wait behind this are worth more than a short log.
             self.connection.busy_timeout(Duration::from_millis(50))?;
             self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
-        let done = checkpoint();
-        let restored = self.connection.busy_timeout(BUSY_TIMEOUT);
-        if let Err(error) = done.and(restored) {
-            tracing::debug!(%error, "the log could not be checkpointed");
+        let emptied = match checkpoint() {
+            Ok(busy) => busy == 0,
+            Err(error) => {
+                tracing::debug!(%error, "the log could not be checkpointed");
+                false
+            }
+        };
+        self.erased &= !emptied;
+        if !emptied {
+            self.next_cut = Instant::now() + if self.erased { ERASE_AGAIN } else { CUT_AGAIN };
         }
     }
 
