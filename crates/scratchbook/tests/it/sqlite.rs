@@ -554,6 +554,33 @@ async fn a_backup_under_load_is_a_whole_database() {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 
+#[tokio::test]
+async fn one_old_time_among_the_last_does_not_cost_the_whole_history() {
+    const EVENTS: u32 = 20_000;
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_readers(1)).await;
+    let time = |n: u32| if n == EVENTS - 3 { 1.0 } else { 1000.0 + f64::from(n) };
+    let events = (0..EVENTS).map(|n| event(StateDelta::new()).with_timestamp(time(n))).collect();
+    let config = CreateSessionConfig::default().with_session_id("s1").with_events(events);
+    service.create_session(APP, USER, config).await.unwrap();
+    let best = async |config: GetSessionConfig| {
+        let mut best = Duration::MAX;
+        for _ in 0..10 {
+            let started = Instant::now();
+            service.get_session(&key("s1"), &config).await.unwrap();
+            best = best.min(started.elapsed());
+        }
+        best
+    };
+    let last = best(GetSessionConfig::default().with_num_recent_events(10)).await;
+    for since in [500.0, f64::from(EVENTS), 1000.0 + f64::from(EVENTS - 6)] {
+        let config = GetSessionConfig::default().with_num_recent_events(10).with_after_timestamp(since);
+        let time = best(config).await;
+        println!("since {since}: {time:?}, the last 10 alone: {last:?}");
+        assert!(time < 10 * last, "since {since}: {time:?}, the last 10 alone: {last:?}");
+    }
+}
+
 /// The lock as another process would hold it: by another open file.
 fn held_lock(database: &Database) -> File {
     let lock = File::options().write(true).open(database.beside("-lock")).unwrap();

@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+use crate::store::since_bounds;
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
@@ -200,23 +201,15 @@ fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usi
 }
 
 /// Events from a time on, the last `count` of them in the store's order.
+///
+/// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
+/// back by number, unless the clock was very wrong.
 fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Events> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    // Where all of the last `count` are recent, they are the answer; else the index finds those there are.
-    let mut last = connection.prepare_cached(
-        "SELECT timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3
-         ORDER BY seq DESC LIMIT ?4",
-    )?;
-    let mut rows = last.query(params![app, user, session, sql_limit(count)])?;
-    let mut all_recent = true;
-    while let Some(row) = rows.next()? {
-        all_recent = row.get::<_, f64>(0)? >= seconds;
-        if !all_recent {
-            break;
-        }
-    }
-    if all_recent {
-        return descending(connection, key, u64::MAX, count);
+    if let Some(first) = first_since(connection, key, seconds, count)? {
+        let sql = "SELECT seq, event FROM events
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq >= ?4 AND timestamp >= ?5 ORDER BY seq";
+        return select(connection, key, sql, params![app, user, session, first, seconds]).map(Events::from_iter);
     }
     let sql = "SELECT seq, event FROM events WHERE position IN (
             SELECT position FROM events INDEXED BY events_by_time
@@ -225,6 +218,37 @@ fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) 
         )
         ORDER BY seq";
     select(connection, key, sql, params![app, user, session, seconds, sql_limit(count)]).map(Events::from_iter)
+}
+
+/// The number of the first of the last `count` events from a time on, where there are many more and it is near.
+fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Option<i64>> {
+    let Some((many, far)) = since_bounds(count) else {
+        return Ok(None);
+    };
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let sql = "SELECT count(*) FROM (
+            SELECT 1 FROM events INDEXED BY events_by_time
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND timestamp >= ?4 LIMIT ?5
+        )";
+    let many = sql_limit(many);
+    let matches: i64 =
+        connection.prepare_cached(sql)?.query_row(params![app, user, session, seconds, many], |row| row.get(0))?;
+    if matches < many {
+        return Ok(None);
+    }
+    let mut back = connection.prepare_cached(
+        "SELECT seq, timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3
+         ORDER BY seq DESC LIMIT ?4",
+    )?;
+    let mut rows = back.query(params![app, user, session, sql_limit(far)])?;
+    let mut found = 0;
+    while let Some(row) = rows.next()? {
+        found += usize::from(row.get::<_, f64>(1)? >= seconds);
+        if found == count {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
 }
 
 fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Params) -> Fallible<Vec<Arc<Event>>> {
