@@ -1,5 +1,6 @@
 //! What a read reads. Each runs inside one transaction, on one snapshot.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -84,16 +85,23 @@ fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallibl
         }
         Some(_) => {
             "SELECT update_time, user_id, id, seq FROM sessions
-             WHERE app_name = ?1 AND user_id = ?6 AND (update_time, user_id, id) > (?2, ?3, ?4)
+             WHERE app_name = ?1 AND user_id = ?2 AND (update_time, id) > (?3, ?4)
              ORDER BY update_time, id LIMIT ?5"
         }
     };
     let limit = sql_limit(query.limit + 1);
     let mut statement = connection.prepare_cached(sql)?;
-    let page = params![app_name, after.micros, after.user_id, after.session_id, limit];
     let mut rows = match &query.user_id {
-        None => statement.query(page)?,
-        Some(user) => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, user])?,
+        None => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit])?,
+        Some(user) => {
+            // A page token of another user's stands before or after all of this user's with its time.
+            let (micros, id) = match after.user_id.as_str().cmp(user) {
+                Ordering::Less => (after.micros, ""),
+                Ordering::Equal => (after.micros, after.session_id.as_str()),
+                Ordering::Greater => (after.micros.saturating_add(1), ""),
+            };
+            statement.query(params![app_name, user, micros, id, limit])?
+        }
     };
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
