@@ -98,6 +98,17 @@ async fn a_uri_opens_a_file_and_says_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
+async fn a_path_is_no_uri_to_sqlite() {
+    let name = format!("file:scratchbook-test-{}.db", std::process::id());
+    let path = std::path::Path::new(&name);
+    SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap().close().await.unwrap();
+    assert!(path.exists());
+    for suffix in ["", "-lock"] {
+        fs::remove_file(format!("{name}{suffix}")).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_row_is_named_and_never_skipped() {
     let database = Database::new();
     let service = database.open().await;
@@ -547,6 +558,8 @@ async fn a_backup_under_load_is_a_whole_database() {
     let error = service.backup(&copy.path).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     load.abort();
+    let names = fs::read_dir(copy.path.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [copy.path.file_name().unwrap()]);
     let copied = copy.open().await;
     assert!(database::check_whole(&copied, &Map::new()).await[0].seq() >= 100);
     append(&copied, &key("s1"), setting("mine", true)).await.unwrap();

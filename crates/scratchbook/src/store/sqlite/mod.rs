@@ -54,7 +54,8 @@ pub use options::{SqliteOptions, Synchronous};
 /// each of them whole or not at all. Several processes may use one file, on a local disk; beside it stand
 /// `-wal` and `-shm`, which are SQLite's, and `-lock`, by which writers take turns.
 ///
-/// Dropping the service finishes what was accepted, which blocks for as long as that takes;
+/// Dropping the service finishes what was accepted, which blocks for as long as that takes: where another process
+/// holds the lock, for `lock_timeout` at most, after which what waits has failed;
 /// [`close`](SessionService::close) does not block. It works on any executor.
 ///
 /// ```
