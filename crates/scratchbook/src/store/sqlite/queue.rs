@@ -111,11 +111,14 @@ impl<T> Drop for Taker<T> {
     }
 }
 
+/// When somebody is to be woken, and how.
+type Asked = (Instant, oneshot::Sender<()>);
+
 /// Says when a time is over, on any executor: a thread of its own sleeps, from the first time it is asked.
 #[derive(Debug)]
 pub(super) struct Timer {
     timeout: Duration,
-    asked: Mutex<Option<mpsc::Sender<(Instant, oneshot::Sender<()>)>>>,
+    asked: Mutex<Option<mpsc::Sender<Asked>>>,
 }
 
 impl Timer {
@@ -155,7 +158,7 @@ impl Timer {
 }
 
 /// One time after the other: all are as long, so they end in the order they were asked for.
-fn sleep(asked: &mpsc::Receiver<(Instant, oneshot::Sender<()>)>) {
+fn sleep(asked: &mpsc::Receiver<Asked>) {
     for (until, over) in asked {
         if !over.is_closed() {
             thread::sleep(until.saturating_duration_since(Instant::now()));
