@@ -98,6 +98,17 @@ async fn a_uri_opens_a_file_and_says_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
+async fn a_path_is_no_uri_to_sqlite() {
+    let name = format!("file:scratchbook-test-{}.db", std::process::id());
+    let path = std::path::Path::new(&name);
+    SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap().close().await.unwrap();
+    assert!(path.exists());
+    for suffix in ["", "-lock"] {
+        fs::remove_file(format!("{name}{suffix}")).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_row_is_named_and_never_skipped() {
     let database = Database::new();
     let service = database.open().await;
@@ -547,11 +558,40 @@ async fn a_backup_under_load_is_a_whole_database() {
     let error = service.backup(&copy.path).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     load.abort();
+    let names = fs::read_dir(copy.path.parent().unwrap()).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [copy.path.file_name().unwrap()]);
     let copied = copy.open().await;
     assert!(database::check_whole(&copied, &Map::new()).await[0].seq() >= 100);
     append(&copied, &key("s1"), setting("mine", true)).await.unwrap();
     let error = service.backup(copy.beside("-missing").join("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[tokio::test]
+async fn one_old_time_among_the_last_does_not_cost_the_whole_history() {
+    const EVENTS: u32 = 20_000;
+    let database = Database::new();
+    let service = database.open_with(SqliteOptions::default().with_readers(1)).await;
+    let time = |n: u32| if n == EVENTS - 3 { 1.0 } else { 1000.0 + f64::from(n) };
+    let events = (0..EVENTS).map(|n| event(StateDelta::new()).with_timestamp(time(n))).collect();
+    let config = CreateSessionConfig::default().with_session_id("s1").with_events(events);
+    service.create_session(APP, USER, config).await.unwrap();
+    let best = async |config: GetSessionConfig| {
+        let mut best = Duration::MAX;
+        for _ in 0..10 {
+            let started = Instant::now();
+            service.get_session(&key("s1"), &config).await.unwrap();
+            best = best.min(started.elapsed());
+        }
+        best
+    };
+    let last = best(GetSessionConfig::default().with_num_recent_events(10)).await;
+    for since in [500.0, f64::from(EVENTS), 1000.0 + f64::from(EVENTS - 6)] {
+        let config = GetSessionConfig::default().with_num_recent_events(10).with_after_timestamp(since);
+        let time = best(config).await;
+        println!("since {since}: {time:?}, the last 10 alone: {last:?}");
+        assert!(time < 10 * last, "since {since}: {time:?}, the last 10 alone: {last:?}");
+    }
 }
 
 /// The lock as another process would hold it: by another open file.

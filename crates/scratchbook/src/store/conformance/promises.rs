@@ -65,6 +65,7 @@ macro_rules! for_each_promise {
                 after_timestamp_is_inclusive
                 negative_zero_is_a_time_like_zero
                 after_timestamp_comes_before_the_last_n
+                the_last_n_since_a_time_are_exact_on_any_clock
                 a_cursor_reads_forwards
                 a_cursor_reads_backwards
                 the_state_can_be_read_alone

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::support::{Ground, assert_refused, changing, saying, seqs, state};
-use crate::{ErrorKind, GetSessionConfig, SessionKey, Store};
+use crate::{CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, Store};
 
 /// Times that go to and fro, as those of several clocks do; the event with number n has the n-th.
 const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0, 107.0, 104.0];
 
 async fn ten_events(ground: &Ground) -> SessionKey {
     let events = TIMES.iter().map(|time| changing(json!({"last": time})).with_timestamp(*time)).collect();
-    let config = crate::CreateSessionConfig::default().with_state(json!({"user:a": 1, "app:b": 2, "c": 3}));
+    let config = CreateSessionConfig::default().with_state(json!({"user:a": 1, "app:b": 2, "c": 3}));
     ground.create_as("alice", config.with_events(events)).await.key().clone()
 }
 
@@ -241,5 +241,29 @@ pub async fn options_that_mean_nothing_are_refused(store: &Store) {
     ] {
         let refused = store.sessions.get_session(&key, &bad).await;
         assert_refused(refused, ErrorKind::InvalidArgument, &format!("{bad:?}"));
+    }
+}
+
+/// The last N since a time are exactly those, whatever the clocks said: in order, in disorder, one far off.
+pub async fn the_last_n_since_a_time_are_exact_on_any_clock(store: &Store) {
+    let ground = Ground::new(store);
+    let in_order = (0..300).map(|n| n * 10).collect::<Vec<u64>>();
+    let shuffled = (0..300).map(|n| n * 7919 % 300 * 10).collect::<Vec<u64>>();
+    let one_off = (0..300).map(|n| if n == 297 { 1 } else { n * 10 }).collect::<Vec<u64>>();
+    let backwards = (0..300).map(|n| 3000 - n * 10).collect::<Vec<u64>>();
+    for times in [in_order, shuffled, one_off, backwards] {
+        let event = |time: &u64| Event::new("agent").with_timestamp(*time as f64);
+        let config = CreateSessionConfig::default().with_events(times.iter().map(event).collect());
+        let session = ground.create_as("alice", config).await;
+        for since in [0, 15, 1500, 2900, 2970, 2990, 5000] {
+            for count in [1, 2, 3, 20, 100, 300, 1000] {
+                let numbers = (1_u64..).zip(&times).filter(|(_, time)| **time >= since).map(|(seq, _)| seq);
+                let numbers = numbers.collect::<Vec<_>>();
+                let last = &numbers[numbers.len().saturating_sub(count)..];
+                let config = GetSessionConfig::default().with_after_timestamp(since as f64);
+                let found = ground.seqs(session.key(), config.with_num_recent_events(count)).await;
+                assert_eq!(found, last, "the last {count} since {since} of {times:?}");
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::session::{
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::commit::{KeyChange, Prepared, replay};
 use crate::store::query::{EventQuery, ListPosition, StateQuery};
+use crate::store::since_bounds;
 
 #[derive(Debug, Default)]
 pub(super) struct App {
@@ -207,19 +208,26 @@ impl Stored {
                 let to = usize::try_from(seq.saturating_sub(1)).unwrap_or(len).min(len);
                 slice(to.saturating_sub(limit), to)
             }
-            EventQuery::Since(seconds, count) => self.since(seconds, count.unwrap_or(len)),
+            EventQuery::Since(seconds, count) => self.since(seconds, count.unwrap_or(usize::MAX)),
         }
     }
 
     /// Events from a time on, the last `count` of them in the store's order.
+    ///
+    /// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
+    /// back by number, unless the clock was very wrong.
     pub(super) fn since(&self, seconds: f64, count: usize) -> Events {
-        let recent = |event: &&Arc<Event>| event.timestamp.is_some_and(|t| t >= seconds);
-        let tail: Vec<_> = self.events.iter().rev().take(count).take_while(recent).cloned().collect();
-        // Where all of the last `count` are recent, they are the answer; else the index finds the few there are.
-        if tail.len() == count {
-            return tail.into_iter().rev().collect();
+        let matching = || self.by_time.range((time_order(seconds), 0)..);
+        if let Some((many, far)) = since_bounds(count)
+            && matching().take(many).count() == many
+        {
+            let recent = |event: &&Arc<Event>| event.timestamp.is_some_and(|t| t >= seconds);
+            let tail: Vec<_> = self.events.iter().rev().take(far).filter(recent).take(count).cloned().collect();
+            if tail.len() == count {
+                return tail.into_iter().rev().collect();
+            }
         }
-        let mut places: Vec<_> = self.by_time.range((time_order(seconds), 0)..).map(|(_, place)| *place).collect();
+        let mut places: Vec<_> = matching().map(|(_, place)| *place).collect();
         places.sort_unstable();
         let skip = places.len().saturating_sub(count);
         places[skip..].iter().filter_map(|place| self.events.get(*place).cloned()).collect()

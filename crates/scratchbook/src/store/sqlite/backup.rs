@@ -7,8 +7,9 @@ use std::thread;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
 
-use super::connection::{BUSY_TIMEOUT, open_reader};
+use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
 use super::lock::io_error;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,13 +24,7 @@ pub(super) fn start(
     let name = destination.clone();
     let thread = thread::Builder::new().name("scratchbook-backup".to_owned());
     let spawned = thread.spawn(move || {
-        let result = reserve(&destination).and_then(|()| {
-            copy(&source, &destination).map_err(|e| {
-                // Better no copy than half of one.
-                let _ = fs::remove_file(&destination);
-                e.into_error(&destination)
-            })
-        });
+        let result = copy_beside(&source, &destination);
         drop(running);
         let _ = answer.send(result);
     });
@@ -37,23 +32,50 @@ pub(super) fn start(
     Ok(answered)
 }
 
-/// Makes the file, empty, if nobody else has.
-fn reserve(destination: &Path) -> Result<()> {
-    File::create_new(destination).map(drop).map_err(|e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            let message = format!("{} exists already; name a new file", destination.display());
-            Error::new(ErrorKind::AlreadyExists, message)
-        }
-        _ => io_error(destination, "the copy cannot be made", e),
-    })
+/// Copies to a name of its own first: what has the final name is complete.
+fn copy_beside(source: &Path, destination: &Path) -> Result<()> {
+    if destination.exists() {
+        return Err(taken(destination));
+    }
+    let mut partial = destination.as_os_str().to_owned();
+    partial.push(format!("-partial-{}", Uuid::now_v7()));
+    let partial = PathBuf::from(partial);
+    File::create_new(&partial).map_err(|e| io_error(destination, "the copy cannot be made", e))?;
+    let copied = copy(source, &partial, destination).and_then(|()| give_name(&partial, destination));
+    // Gone already where it was renamed; better no copy than half of one.
+    let _ = fs::remove_file(&partial);
+    copied
 }
 
-/// Copies all pages in one step: one snapshot, which writers do not wait for.
-fn copy(source: &Path, destination: &Path) -> Fallible<()> {
-    let source = open_reader(source)?;
-    let mut copy = Connection::open(destination)?;
+/// Gives the copy its name, unless somebody else has taken it meanwhile.
+fn give_name(partial: &Path, destination: &Path) -> Result<()> {
+    let named = match fs::hard_link(partial, destination) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(taken(destination)),
+        // Not every file system has links.
+        Err(_) => fs::rename(partial, destination),
+        Ok(()) => Ok(()),
+    };
+    named.map_err(|e| io_error(destination, "the copy cannot be named", e))
+}
+
+fn taken(destination: &Path) -> Error {
+    let message = format!("{} exists already; name a new file", destination.display());
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
+/// Copies all pages in one step: one snapshot, which writers do not wait for. An error names the file it is of.
+fn copy(source: &Path, partial: &Path, destination: &Path) -> Result<()> {
+    let from = open_reader(source).map_err(|e| e.into_error(source))?;
+    let readable =
+        || -> Fallible<i64> { Ok(from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?) };
+    readable().map_err(|e| e.into_error(source))?;
+    copy_pages(&from, partial).map_err(|e| e.into_error(destination))
+}
+
+fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
+    let mut copy = Connection::open(literal(partial)?)?;
     copy.busy_timeout(BUSY_TIMEOUT)?;
-    let step = Backup::new(&source, &mut copy)?.step(-1)?;
+    let step = Backup::new(source, &mut copy)?.step(-1)?;
     if step != StepResult::Done {
         let message = "the database is locked by another program; try again";
         return Err(Failure::Ours(Error::new(ErrorKind::Unavailable, message)));

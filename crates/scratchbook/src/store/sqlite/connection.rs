@@ -104,11 +104,16 @@ pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
 
 fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
     let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let connection = Connection::open_with_flags(literal(path)?, flags)?;
     // First of all: the statements that follow may already find the file locked.
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
+}
+
+/// The path such that SQLite reads no URI in it: an absolute one never begins with `file:`.
+pub(super) fn literal(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| io_error(path, "the path cannot be made absolute", e))
 }
 
 /// Refuses a path of which SQLite would say no more than that it cannot open it.

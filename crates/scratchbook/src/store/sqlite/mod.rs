@@ -37,8 +37,9 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
     PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
+    seconds_of_micros,
 };
-use crate::state::StateDelta;
+use crate::state::{StateDelta, StateMap};
 use error::Fallible;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
@@ -54,7 +55,8 @@ pub use options::{SqliteOptions, Synchronous};
 /// each of them whole or not at all. Several processes may use one file, on a local disk; beside it stand
 /// `-wal` and `-shm`, which are SQLite's, and `-lock`, by which writers take turns.
 ///
-/// Dropping the service finishes what was accepted, which blocks for as long as that takes;
+/// Dropping the service finishes what was accepted, which blocks for as long as that takes: where another process
+/// holds the lock, for `lock_timeout` at most, after which what waits has failed;
 /// [`close`](SessionService::close) does not block. It works on any executor.
 ///
 /// ```
@@ -274,13 +276,15 @@ impl Drop for SqliteSessionService {
 impl SessionService for SqliteSessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
+        let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
+        let own = StateMap::from(prepared.initial.clone());
         let new = NewSession::new(prepared)?;
-        self.write(new.bytes(), move |tx| {
-            write::create(tx, &new)?;
-            let made = read::session(tx.connection(), &new.key, EventQuery::All, &StateQuery::All)?;
-            Ok(made.ok_or_else(|| Error::internal("a session vanished while it was made"))?)
-        })
-        .await
+        self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+        // By a reader: the user's and the app's state may be large, and everybody waits for the writer.
+        let address = key.clone();
+        let made = self.read(move |c| read::session(c, &address, EventQuery::All, &StateQuery::All)).await?;
+        // Where somebody was quick to delete it, this is what was made.
+        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {

@@ -111,7 +111,7 @@ impl<T> Drop for Taker<T> {
     }
 }
 
-/// When, and who is to be told.
+/// When somebody is to be woken, and how.
 type Asked = (Instant, oneshot::Sender<()>);
 
 /// Says when a time is over, on any executor: a thread of its own sleeps, from the first time it is asked.

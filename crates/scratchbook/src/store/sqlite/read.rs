@@ -1,5 +1,6 @@
 //! What a read reads. Each runs inside one transaction, on one snapshot.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::event::Event;
 use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+use crate::store::since_bounds;
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
@@ -83,16 +85,23 @@ fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallibl
         }
         Some(_) => {
             "SELECT update_time, user_id, id, seq FROM sessions
-             WHERE app_name = ?1 AND user_id = ?6 AND (update_time, user_id, id) > (?2, ?3, ?4)
+             WHERE app_name = ?1 AND user_id = ?2 AND (update_time, id) > (?3, ?4)
              ORDER BY update_time, id LIMIT ?5"
         }
     };
     let limit = sql_limit(query.limit + 1);
     let mut statement = connection.prepare_cached(sql)?;
-    let page = params![app_name, after.micros, after.user_id, after.session_id, limit];
     let mut rows = match &query.user_id {
-        None => statement.query(page)?,
-        Some(user) => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, user])?,
+        None => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit])?,
+        Some(user) => {
+            // A page token of another user's stands before or after all of this user's with its time.
+            let (micros, id) = match after.user_id.as_str().cmp(user) {
+                Ordering::Less => (after.micros, ""),
+                Ordering::Equal => (after.micros, after.session_id.as_str()),
+                Ordering::Greater => (after.micros.saturating_add(1), ""),
+            };
+            statement.query(params![app_name, user, micros, id, limit])?
+        }
     };
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
@@ -200,23 +209,15 @@ fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usi
 }
 
 /// Events from a time on, the last `count` of them in the store's order.
+///
+/// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
+/// back by number, unless the clock was very wrong.
 fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Events> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    // Where all of the last `count` are recent, they are the answer; else the index finds those there are.
-    let mut last = connection.prepare_cached(
-        "SELECT timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3
-         ORDER BY seq DESC LIMIT ?4",
-    )?;
-    let mut rows = last.query(params![app, user, session, sql_limit(count)])?;
-    let mut all_recent = true;
-    while let Some(row) = rows.next()? {
-        all_recent = row.get::<_, f64>(0)? >= seconds;
-        if !all_recent {
-            break;
-        }
-    }
-    if all_recent {
-        return descending(connection, key, u64::MAX, count);
+    if let Some(first) = first_since(connection, key, seconds, count)? {
+        let sql = "SELECT seq, event FROM events
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq >= ?4 AND timestamp >= ?5 ORDER BY seq";
+        return select(connection, key, sql, params![app, user, session, first, seconds]).map(Events::from_iter);
     }
     let sql = "SELECT seq, event FROM events WHERE position IN (
             SELECT position FROM events INDEXED BY events_by_time
@@ -225,6 +226,37 @@ fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) 
         )
         ORDER BY seq";
     select(connection, key, sql, params![app, user, session, seconds, sql_limit(count)]).map(Events::from_iter)
+}
+
+/// The number of the first of the last `count` events from a time on, where there are many more and it is near.
+fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Option<i64>> {
+    let Some((many, far)) = since_bounds(count) else {
+        return Ok(None);
+    };
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let sql = "SELECT count(*) FROM (
+            SELECT 1 FROM events INDEXED BY events_by_time
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND timestamp >= ?4 LIMIT ?5
+        )";
+    let many = sql_limit(many);
+    let matches: i64 =
+        connection.prepare_cached(sql)?.query_row(params![app, user, session, seconds, many], |row| row.get(0))?;
+    if matches < many {
+        return Ok(None);
+    }
+    let mut back = connection.prepare_cached(
+        "SELECT seq, timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3
+         ORDER BY seq DESC LIMIT ?4",
+    )?;
+    let mut rows = back.query(params![app, user, session, sql_limit(far)])?;
+    let mut found = 0;
+    while let Some(row) = rows.next()? {
+        found += usize::from(row.get::<_, f64>(1)? >= seconds);
+        if found == count {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
 }
 
 fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Params) -> Fallible<Vec<Arc<Event>>> {
