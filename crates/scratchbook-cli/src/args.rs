@@ -27,8 +27,9 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The database: sqlite://PATH, or memory: [default: sqlite://scratchbook.db; for demo, memory:]
-    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI", env = "SCRATCHBOOK_DATABASE", hide_env_values = true)]
+    /// The database: sqlite://PATH, or memory: [default: $SCRATCHBOOK_DATABASE, or else
+    /// sqlite://scratchbook.db; for demo always memory:]
+    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
     pub(crate) database: Option<String>,
     /// Print JSON to standard output instead of text
     #[arg(long, global = true, help_heading = GLOBAL)]

@@ -1,5 +1,6 @@
 //! The database a command works on.
 
+use std::env;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +55,16 @@ pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
     Ok(uri)
 }
 
+/// The database that the environment names, for every command but the demo: a variable set long ago must not
+/// have it write where real sessions are.
+pub(crate) fn of_environment() -> Result<Option<String>, Failure> {
+    let Some(value) = env::var_os("SCRATCHBOOK_DATABASE").filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, "SCRATCHBOOK_DATABASE is not UTF-8; name a database as sqlite://PATH")
+            .into()
+    })
+}
+
 /// Bounds what the library does not.
 pub(crate) async fn within<T>(
     deadline: Option<Duration>,
@@ -66,7 +77,7 @@ pub(crate) async fn within<T>(
     })
 }
 
-fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
+pub(crate) fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
     global.database.as_deref().unwrap_or(default)
 }
 

@@ -41,8 +41,11 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli) -> Result<(), Failure> {
+async fn run(mut cli: Cli) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
+    if cli.global.database.is_none() && !matches!(cli.command, Command::Demo(_)) {
+        cli.global.database = database::of_environment()?;
+    }
     let global = &cli.global;
     match cli.command {
         Command::Demo(args) => {
@@ -50,7 +53,8 @@ async fn run(cli: Cli) -> Result<(), Failure> {
                 return demo::list(&mut out);
             }
             let database = Database::open_or_create(global, "memory:").await?;
-            Box::pin(demo::play(&database, &args.scenarios, &mut out)).await?;
+            let place = database::uri(global, "memory:");
+            Box::pin(demo::play(&database.sessions, place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
         Command::Sessions { command } => {

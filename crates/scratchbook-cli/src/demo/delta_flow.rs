@@ -20,6 +20,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     ];
     let agent = LlmAgent::builder("counter").model(ScriptedLlm::new(turns)).tool(update_tool()).build()?;
     let runner = stage.runner("delta_app", agent)?;
+    stage.before("delta_app", "user1").await?;
     let mut scene = stage.begin("delta_app", "user1", json!({"count": 10, "name": "Alice"})).await?;
 
     let events = stage.say(&mut scene, &runner, "Make it 15 and call me Bob", json!({})).await?;
@@ -63,7 +64,7 @@ fn update_tool() -> FunctionTool<Update> {
     FunctionTool::new("update", "Sets values in the state.", |args: Update, context: ToolContext| async move {
         let state = context.state();
         let committed = context.session().state().to_map();
-        state.update(StateDelta::try_from(args.values)?);
+        state.update(&StateDelta::try_from(args.values)?)?;
         Ok(json!({"committed": committed, "pending": state.delta()?, "seen": state.to_map()}))
     })
 }
