@@ -3,17 +3,17 @@
 mod args;
 mod backup;
 mod database;
+mod delta;
 mod demo;
 mod failure;
 mod output;
 mod sessions;
 mod show;
 mod state;
+mod usage;
 mod users;
 
 use std::process::{self, ExitCode};
-
-use clap::Parser;
 
 use args::{Cli, Command, SessionsCommand, StateCommand, UsersCommand};
 use database::Database;
@@ -22,7 +22,11 @@ use output::Output;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match usage::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let json = cli.global.json;
     let mut running = Box::pin(run(cli));
     let outcome = tokio::select! {
         // First, so that a command which tidies up when interrupted can do so.
@@ -34,7 +38,7 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report(&failure);
+            report(&failure, json);
             // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
             process::exit(failure.exit_code().into())
         }
@@ -57,9 +61,26 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
             Box::pin(demo::play(&database.sessions, place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
+        Command::Sessions { command: SessionsCommand::Create(args) } => {
+            let creation = sessions::Creation::new(args)?;
+            let database = Database::open_or_create(global, database::DEFAULT).await?;
+            sessions::create(&database, creation, &mut out).await?;
+            database.close().await
+        }
+        Command::State { command: StateCommand::Set(args) } => {
+            let setting = state::Setting::new(args)?;
+            let database = if setting.may_create() {
+                Database::open_or_create(global, database::DEFAULT).await?
+            } else {
+                Database::open(global).await?
+            };
+            state::set(&database, setting, &mut out).await?;
+            database.close().await
+        }
         Command::Sessions { command } => {
             let database = Database::open(global).await?;
             match command {
+                SessionsCommand::Create(_) => {}
                 SessionsCommand::List(args) => sessions::list(&database, args, &mut out).await?,
                 SessionsCommand::Show(args) => sessions::show(&database, args, &mut out).await?,
                 SessionsCommand::Delete(args) => sessions::delete(&database, args, &mut out).await?,
@@ -70,7 +91,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
             let database = Database::open(global).await?;
             match command {
                 StateCommand::Get(args) => state::get(&database, args, &mut out).await?,
-                StateCommand::Set(args) => state::set(&database, args, &mut out).await?,
+                StateCommand::Set(_) => {}
                 StateCommand::Unset(args) => state::unset(&database, args, &mut out).await?,
             }
             database.close().await

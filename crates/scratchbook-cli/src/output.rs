@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::{self, Stdout, Write};
+use std::io::{self, IsTerminal, Stdout, Write};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Cell, ContentArrangement, Row, Table, presets};
+use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
+use serde_json::Value;
 
 /// Where a command prints.
 #[derive(Debug)]
@@ -51,6 +52,16 @@ impl Output {
         writeln!(self.out, "{}", escape_controls(&text))
     }
 
+    /// Prints a value alone, as a script wants it: a string as it is, everything else as JSON on one line.
+    pub(crate) fn raw(&mut self, value: &Value) -> io::Result<()> {
+        match value {
+            Value::String(text) if io::stdout().is_terminal() => writeln!(io::stdout(), "{}", visible(text)),
+            // Not through the stream, which would take out what looks like colours.
+            Value::String(text) => writeln!(io::stdout(), "{text}"),
+            value => writeln!(io::stdout(), "{}", compact(value)),
+        }
+    }
+
     /// Prints a table; as wide as the terminal, or in a pipe as its longest values.
     pub(crate) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
         let mut table = Table::new();
@@ -61,8 +72,12 @@ impl Output {
         table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
         table.add_rows(rows);
         table.style_text_only();
-        table.column_iter_mut().for_each(|column| {
+        table.column_iter_mut().zip(header).for_each(|(column, name)| {
             column.set_padding((0, 2));
+            // An id that is to be copied, and what is as short as it can be, stay whole.
+            if matches!(*name, "SESSION" | "UPDATED" | "KEYS") {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         });
         for line in table.lines() {
             writeln!(self.out, "{}", line.trim_end())?;
@@ -76,14 +91,14 @@ pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Somebody else's text on one line, without power over the terminal: control characters are escaped.
+/// Somebody else's text on one line, without power over the terminal: control and format characters are escaped.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(has_power) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if has_power(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     Cow::Owned(shown)
 }
@@ -95,9 +110,22 @@ pub(crate) fn compact(value: &impl Serialize) -> String {
     escape_controls(&text).into_owned()
 }
 
-/// JSON in which also DEL and the C1 controls are escaped: the same values, and no power over a terminal.
+/// Whether a character can move, reorder, break or hide what stands around it: controls, line separators and
+/// Unicode's format controls, but for the joiners that scripts and emoji need (U+200C and U+200D).
+fn has_power(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// JSON in which also what has power over a terminal is escaped: the same values.
 fn escape_controls(json: &str) -> Cow<'_, str> {
-    let is_bare = |c: char| ('\u{7f}'..='\u{9f}').contains(&c);
+    // The line breaks between the values of pretty JSON stay; within strings they are escaped already.
+    let is_bare = |c: char| c != '\n' && has_power(c);
     if !json.contains(is_bare) {
         return Cow::Borrowed(json);
     }
@@ -105,7 +133,9 @@ fn escape_controls(json: &str) -> Cow<'_, str> {
     for c in json.chars() {
         if is_bare(c) {
             // Writing to a string cannot fail.
-            let _ = write!(escaped, "\\u{:04x}", c as u32);
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
         } else {
             escaped.push(c);
         }

@@ -42,7 +42,7 @@ fn databases_that_are_none_are_refused() {
         let said = fixture.fails(code, &["--database", &database, "sessions", "list", "-a", "app"]);
         assert!(said.starts_with("error: "), "{said}");
     }
-    assert!(!fixture.path("missing.db").exists(), "only the demo makes a database");
+    assert!(!fixture.path("missing.db").exists(), "what only looks makes no database");
     assert!(std::fs::read_to_string(&not_one).unwrap().starts_with("These are notes"));
     let mut elsewhere = scratchbook();
     elsewhere.current_dir(fixture.folder.path()).args(["sessions", "list", "-a", "app"]);

@@ -4,6 +4,7 @@
 mod backup;
 mod demo;
 mod failures;
+mod input;
 mod sessions;
 mod state;
 
