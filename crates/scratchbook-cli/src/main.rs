@@ -12,6 +12,7 @@ mod show;
 mod state;
 mod usage;
 mod users;
+mod wrap;
 
 use std::process::{self, ExitCode};
 

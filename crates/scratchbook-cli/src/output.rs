@@ -9,12 +9,17 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
+use terminal_size::{Width, terminal_size_of};
+
+use crate::wrap::wrap;
 
 /// Where a command prints.
 #[derive(Debug)]
 pub(crate) struct Output {
     format: Format,
     out: AutoStream<Stdout>,
+    /// The terminal's width; none in a pipe.
+    width: Option<u16>,
 }
 
 /// How a command prints.
@@ -34,16 +39,22 @@ pub(crate) const BAD: Style = Style::new().bold().fg_color(Some(anstyle::Color::
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let format = if json { Format::Json } else { Format::Text };
-        Self { format, out: AutoStream::auto(io::stdout()) }
+        let stdout = io::stdout();
+        let width = stdout.is_terminal().then(|| terminal_size_of(&stdout)).flatten().map(|(Width(width), _)| width);
+        Self { format, out: AutoStream::auto(stdout), width: width.filter(|width| *width > 0) }
     }
 
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 
-    /// Prints a line of text, styled as its parts are.
+    /// Prints a line of text, styled as its parts are; on a terminal broken between words.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out, "{line}")
+        let Some(width) = self.width else { return writeln!(self.out, "{line}") };
+        for line in line.to_string().split('\n') {
+            writeln!(self.out, "{}", wrap(line, width.into()))?;
+        }
+        Ok(())
     }
 
     /// Prints a value as JSON.
@@ -64,26 +75,34 @@ impl Output {
 
     /// Prints a table; as wide as the terminal, or in a pipe as its longest values.
     pub(crate) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        // The stream takes the styles out again where they are not wanted.
-        table.enforce_styling();
-        table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
-        table.add_rows(rows);
-        table.style_text_only();
-        table.column_iter_mut().zip(header).for_each(|(column, name)| {
-            column.set_padding((0, 2));
-            // An id that is to be copied, and what is as short as it can be, stay whole.
-            if matches!(*name, "SESSION" | "UPDATED" | "KEYS") {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        });
-        for line in table.lines() {
+        for line in table(header, rows, self.width) {
             writeln!(self.out, "{}", line.trim_end())?;
         }
         Ok(())
     }
+}
+
+/// The lines of a table.
+fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16>) -> Vec<String> {
+    let mut table = Table::new();
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // The stream takes the styles out again where they are not wanted.
+    table.enforce_styling();
+    table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
+    table.add_rows(rows);
+    table.style_text_only();
+    table.column_iter_mut().zip(header).for_each(|(column, name)| {
+        column.set_padding((0, 2));
+        // An id that is to be copied, and what is as short as it can be, stay whole.
+        if matches!(*name, "SESSION" | "UPDATED" | "KEYS") {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    });
+    table.lines().collect()
 }
 
 /// A text in a style.
@@ -141,4 +160,20 @@ fn escape_controls(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_80_columns_a_session_id_stays_whole() {
+        let id = "019aa3b2-5d1c-7f00-8a6e-0123456789ab";
+        let user = "a_customer_with_a_rather_long_name@example.com".to_owned();
+        let rows = [Row::from([user, id.to_owned(), "2026-11-21T03:24:48Z".to_owned(), "12".to_owned()])];
+        let lines = table(&["USER", "SESSION", "UPDATED", "KEYS"], rows, Some(80));
+        assert!(lines.len() > 2, "the user's name gives way: {lines:#?}");
+        let first = &lines[1];
+        assert!(first.contains(id) && first.contains("2026-11-21T03:24:48Z"), "{lines:#?}");
+    }
 }

@@ -17,6 +17,8 @@ fn lists_come_in_pages() {
     assert!(fixture.sessions("nobodys_app").is_empty());
     let text = fixture.text(&["sessions", "list", "--app", "ecommerce_app", "--limit", "1"]);
     assert!(text.contains("USER") && text.contains(&all[0]) && text.contains("--page-token"), "{text}");
+    let row = text.lines().nth(1).unwrap();
+    assert!(row.contains('Z') && !row.contains('.'), "the time is to the second: {row}");
 }
 
 #[test]
