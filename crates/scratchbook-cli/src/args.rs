@@ -32,7 +32,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// The database: sqlite://PATH, or memory: [default: $SCRATCHBOOK_DATABASE, or else
-    /// sqlite://scratchbook.db; for demo always memory:]
+    /// sqlite://scratchbook.db; for demo, memory:]
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
     pub(crate) database: Option<String>,
     /// Print JSON instead of text, errors too

@@ -62,39 +62,55 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
             Box::pin(demo::play(&database.sessions, place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
-        Command::Sessions { command: SessionsCommand::Create(args) } => {
-            let creation = sessions::Creation::new(args)?;
-            let database = Database::open_or_create(global, database::DEFAULT).await?;
-            sessions::create(&database, creation, &mut out).await?;
-            database.close().await
-        }
-        Command::State { command: StateCommand::Set(args) } => {
-            let setting = state::Setting::new(args)?;
-            let database = if setting.may_create() {
-                Database::open_or_create(global, database::DEFAULT).await?
-            } else {
-                Database::open(global).await?
-            };
-            state::set(&database, setting, &mut out).await?;
-            database.close().await
-        }
         Command::Sessions { command } => {
-            let database = Database::open(global).await?;
-            match command {
-                SessionsCommand::Create(_) => {}
-                SessionsCommand::List(args) => sessions::list(&database, args, &mut out).await?,
-                SessionsCommand::Show(args) => sessions::show(&database, args, &mut out).await?,
-                SessionsCommand::Delete(args) => sessions::delete(&database, args, &mut out).await?,
-            }
+            let database = match command {
+                SessionsCommand::Create(args) => {
+                    let creation = sessions::Creation::new(args)?;
+                    let database = Database::open_or_create(global, database::DEFAULT).await?;
+                    sessions::create(&database, creation, &mut out).await?;
+                    database
+                }
+                SessionsCommand::List(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::list(&database, args, &mut out).await?;
+                    database
+                }
+                SessionsCommand::Show(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::show(&database, args, &mut out).await?;
+                    database
+                }
+                SessionsCommand::Delete(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::delete(&database, args, &mut out).await?;
+                    database
+                }
+            };
             database.close().await
         }
         Command::State { command } => {
-            let database = Database::open(global).await?;
-            match command {
-                StateCommand::Get(args) => state::get(&database, args, &mut out).await?,
-                StateCommand::Set(_) => {}
-                StateCommand::Unset(args) => state::unset(&database, args, &mut out).await?,
-            }
+            let database = match command {
+                StateCommand::Get(args) => {
+                    let database = Database::open(global).await?;
+                    state::get(&database, args, &mut out).await?;
+                    database
+                }
+                StateCommand::Set(args) => {
+                    let setting = state::Setting::new(args)?;
+                    let database = if setting.may_create() {
+                        Database::open_or_create(global, database::DEFAULT).await?
+                    } else {
+                        Database::open(global).await?
+                    };
+                    state::set(&database, setting, &mut out).await?;
+                    database
+                }
+                StateCommand::Unset(args) => {
+                    let database = Database::open(global).await?;
+                    state::unset(&database, args, &mut out).await?;
+                    database
+                }
+            };
             database.close().await
         }
         Command::Users { command: UsersCommand::Erase(args) } => {

@@ -10,14 +10,15 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
     if columns(line) <= width {
         return Cow::Borrowed(line);
     }
-    let margin = line.len() - line.trim_start_matches(' ').len();
+    let start = blank_start(line);
+    let margin = columns(&line[..start]);
     let indent = " ".repeat((margin + 2).min(width / 2));
-    let mut wrapped = line[..margin].to_owned();
+    let mut wrapped = line[..start].to_owned();
     let mut at = margin;
     // What stands before a word: the blanks between it and the last one.
     let mut blanks = String::new();
     let mut first = true;
-    for word in line[margin..].split(' ') {
+    for word in line[start..].split(' ') {
         let long = columns(word);
         if !first && at + blanks.len() + 1 + long > width && long > 0 {
             wrapped.push('\n');
@@ -36,6 +37,23 @@ pub(crate) fn wrap(line: &str, width: usize) -> Cow<'_, str> {
         }
     }
     Cow::Owned(wrapped)
+}
+
+/// Where the first word begins, after blanks and styles.
+fn blank_start(line: &str) -> usize {
+    let mut in_style = false;
+    line.find(|c| match c {
+        '\u{1b}' => {
+            in_style = true;
+            false
+        }
+        'm' if in_style => {
+            in_style = false;
+            false
+        }
+        c => !in_style && c != ' ',
+    })
+    .unwrap_or(line.len())
 }
 
 /// How many columns a text takes; styles take none.
@@ -70,6 +88,8 @@ mod tests {
     fn styles_take_no_room_and_wide_characters_two_columns() {
         let styled = "\u{1b}[1mone\u{1b}[0m two";
         assert_eq!(wrap(styled, 7), styled);
+        assert_eq!(wrap("\u{1b}[2m    one two\u{1b}[0m", 8), "\u{1b}[2m    one\n    two\u{1b}[0m");
+        assert_eq!(wrap("\u{1b}[2m    one two three\u{1b}[0m", 14), "\u{1b}[2m    one two\n      three\u{1b}[0m");
         assert_eq!(wrap("漢字 漢字", 8), "漢字\n  漢字");
     }
 
