@@ -20,8 +20,7 @@ fn each_kind_has_its_exit_code() {
     fixture.fails(2, &["--deadline", "0", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["--deadline", "soon", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["state", "get", "-a", "app", "-s", "session"]);
-    let said = fixture.fails(10, &["--deadline", "1e-9", "sessions", "list", "-a", "app"]);
-    assert!(said.contains("deadline"), "{said}");
+    // 10 is shown below with a lock that is held: a deadline however short may be met by a quick answer.
     fixture.text(&["--deadline", "60", "sessions", "list", "-a", "ecommerce_app"]);
 }
 
