@@ -8,6 +8,10 @@ use clap::{Args, Parser, Subcommand};
 use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
 
+/// How to write what would be taken for an option.
+pub(crate) const DASHES: &str =
+    "A key or value that begins with '-' goes after '--': scratchbook state set --app APP -- -dash=1";
+
 /// The heading over what every command takes.
 const GLOBAL: &str = "Global options";
 
@@ -27,10 +31,11 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The database: sqlite://PATH, or memory: [default: sqlite://scratchbook.db; for demo, memory:]
-    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI", env = "SCRATCHBOOK_DATABASE", hide_env_values = true)]
+    /// The database: sqlite://PATH, or memory: [default: $SCRATCHBOOK_DATABASE, or else
+    /// sqlite://scratchbook.db; for demo, memory:]
+    #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
     pub(crate) database: Option<String>,
-    /// Print JSON to standard output instead of text
+    /// Print JSON instead of text, errors too
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
     /// Give up on any single call to the database after so many seconds
@@ -46,7 +51,7 @@ pub(crate) enum Command {
     /// Sessions are new in each run; users and apps get their starting values where they have none, so that on
     /// a file the next run finds what the last one left. Exits with 1 where a value is different.
     Demo(DemoArgs),
-    /// List, show and delete sessions
+    /// Create, list, show and delete sessions
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
@@ -77,6 +82,11 @@ pub(crate) struct DemoArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
+    /// Create a session; the database file too, where there is none
+    ///
+    /// KEY=VALUE gives it its first state; user: and app: keys are the user's and the app's.
+    #[command(after_help = DASHES)]
+    Create(CreateArgs),
     /// List the sessions of an app or of one of its users, the one updated longest ago first
     List(ListArgs),
     /// Show a session: its state by scope and its last events
@@ -86,12 +96,27 @@ pub(crate) enum SessionsCommand {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CreateArgs {
+    /// The app
+    #[arg(long, short, value_parser = named)]
+    pub(crate) app: String,
+    /// The user
+    #[arg(long, short, value_parser = named)]
+    pub(crate) user: String,
+    /// The session's id; one is made if none is given
+    #[arg(long, short, value_parser = named)]
+    pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) values: Assignments,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// The app
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
     /// Only this user's sessions
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
     /// How many sessions at most, 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
@@ -113,10 +138,10 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     /// The app
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
     /// The user
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
     /// The session; may be given several times
     #[arg(long = "session", short, value_name = "SESSION", required = true)]
@@ -126,13 +151,16 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum StateCommand {
     /// Print values: of a session (with its user's and app's keys), of a user, or of an app
+    #[command(after_help = DASHES)]
     Get(GetArgs),
     /// Set keys: of a session through an event, of a user or an app outside of any session
     ///
     /// A VALUE is JSON, or else a plain string: 3, true, null, '["a"]', hello. What starts like JSON's lists,
     /// objects or strings has to be JSON; --string takes any VALUE as a string.
+    #[command(after_help = DASHES)]
     Set(SetArgs),
-    /// Remove keys, the same way
+    /// Remove keys, the same way; one that is not there is told
+    #[command(after_help = DASHES)]
     Unset(UnsetArgs),
 }
 
@@ -143,24 +171,35 @@ pub(crate) struct GetArgs {
     /// Only these keys, which must be there; with --session their prefix counts (user:theme)
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
+    /// Print the value of the one KEY alone, a string without quotes: for scripts
+    #[arg(long, conflicts_with = "json", requires = "keys")]
+    pub(crate) raw: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
-    /// What to set; up to the first '=' it is the key, with --session with its prefix (user:theme=dark)
-    #[arg(value_name = "KEY=VALUE", required_unless_present = "delta")]
+    #[command(flatten)]
+    pub(crate) values: Assignments,
+    /// Who is said to have written it
+    #[arg(long, default_value = "user")]
+    pub(crate) author: String,
+}
+
+/// Keys and their values.
+#[derive(Debug, Args)]
+pub(crate) struct Assignments {
+    /// What to set; up to the first '=' it is the key, of a session with its prefix (user:theme=dark)
+    #[arg(value_name = "KEY=VALUE")]
     pub(crate) assignments: Vec<String>,
     /// Take every VALUE as a string
     #[arg(long)]
     pub(crate) string: bool,
-    /// A JSON object of keys and values to set as well, for keys with '=' and for programs
+    /// A JSON object of keys and values to set as well, for keys with '=' and for programs; - reads it from
+    /// standard input
     #[arg(long, value_name = "JSON")]
     pub(crate) delta: Option<String>,
-    /// Who is said to have written it
-    #[arg(long, default_value = "user")]
-    pub(crate) author: String,
 }
 
 #[derive(Debug, Args)]
@@ -184,10 +223,10 @@ pub(crate) enum UsersCommand {
 #[derive(Debug, Args)]
 pub(crate) struct EraseArgs {
     /// The app
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
     /// The user
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
     /// Do not ask; needed where there is no terminal to ask on
     #[arg(long, short)]
@@ -205,10 +244,10 @@ pub(crate) struct BackupArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SessionAddress {
     /// The app
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
     /// The user
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) user: String,
     /// The session
     #[arg(long, short)]
@@ -219,14 +258,22 @@ pub(crate) struct SessionAddress {
 #[derive(Debug, Args)]
 pub(crate) struct StateAddress {
     /// The app
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) app: String,
     /// The user; without --session the keys are the user's, written without 'user:'
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
     /// The session
     #[arg(long, short, requires = "user")]
     pub(crate) session: Option<String>,
+}
+
+/// A name that is not empty: an empty one comes of a variable of the shell that is not set.
+fn named(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("it is empty; is a variable of the shell not set?".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

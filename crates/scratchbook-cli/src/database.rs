@@ -1,5 +1,6 @@
 //! The database a command works on.
 
+use std::env;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use std::time::Duration;
 
 use scratchbook::{Error, ErrorKind, SessionService, Store, WithDeadline};
 
-use crate::args::Global;
+use crate::args::{DASHES, Global};
 use crate::failure::Failure;
 
 /// Where sessions are looked for if nothing else is said.
-const DEFAULT: &str = "sqlite://scratchbook.db";
+pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
 
 /// An open database, each of whose calls ends within the deadline.
 ///
@@ -24,12 +25,14 @@ pub(crate) struct Database {
 impl Database {
     /// Opens what is there. A file that is missing is a mistake, not a wish for an empty one.
     pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        check(uri(global, DEFAULT))?;
         existing(uri(global, DEFAULT))?;
         Self::open_or_create(global, DEFAULT).await
     }
 
     /// Opens a database, which is made where it is missing.
     pub(crate) async fn open_or_create(global: &Global, default: &str) -> Result<Self, Failure> {
+        check(uri(global, default))?;
         let Store { sessions, .. } = within(global.deadline, scratchbook::connect(uri(global, default))).await?;
         let sessions = match global.deadline {
             Some(deadline) => Arc::new(WithDeadline::new(sessions, deadline)),
@@ -50,8 +53,19 @@ pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
         let message = "memory: holds nothing to copy; name a file with --database sqlite://PATH";
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     }
+    check(uri)?;
     existing(uri)?;
     Ok(uri)
+}
+
+/// The database that the environment names, for every command but the demo: a variable set long ago must not
+/// have it write where real sessions are.
+pub(crate) fn of_environment() -> Result<Option<String>, Failure> {
+    let Some(value) = env::var_os("SCRATCHBOOK_DATABASE").filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|_| {
+        Error::new(ErrorKind::InvalidArgument, "SCRATCHBOOK_DATABASE is not UTF-8; name a database as sqlite://PATH")
+            .into()
+    })
 }
 
 /// Bounds what the library does not.
@@ -66,8 +80,24 @@ pub(crate) async fn within<T>(
     })
 }
 
-fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
+pub(crate) fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
     global.database.as_deref().unwrap_or(default)
+}
+
+/// Says what to write instead of a path, or of a URI that has nearly the right form.
+fn check(uri: &str) -> Result<(), Error> {
+    let meant = match uri.split_once(':') {
+        _ if uri.contains("://") || uri == "memory:" => return Ok(()),
+        Some(("sqlite", path)) => format!("sqlite://{path}"),
+        Some(("" | "memory", _)) => "memory:".to_owned(),
+        None if uri == "memory" => "memory:".to_owned(),
+        None if !uri.is_empty() => format!("sqlite://{uri}"),
+        _ => "sqlite://PATH".to_owned(),
+    };
+    // `-dash=1` is read as `-d ash=1`.
+    let dashes = if uri.contains('=') { format!(". {DASHES}") } else { String::new() };
+    let message = format!("'{uri}' is not the URI of a database; write --database {meant}{dashes}");
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 fn existing(uri: &str) -> Result<(), Failure> {
@@ -90,7 +120,7 @@ fn no_database(path: &Path) -> Error {
     Error::new(
         ErrorKind::NotFound,
         format!(
-            "there is no database {path}; name one with --database, or make one with: scratchbook demo --database sqlite://{path}"
+            "there is no database {path}; name another with --database, or make it with: scratchbook sessions create --app APP --user USER --database sqlite://{path}"
         ),
     )
 }

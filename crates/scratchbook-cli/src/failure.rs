@@ -5,8 +5,9 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use scratchbook::{Error, ErrorKind};
+use serde_json::{Value, json};
 
-use crate::output::visible;
+use crate::output::{compact, visible};
 
 /// Shown at the end of --help; [`exit_code_of`] is the same table.
 pub(crate) const EXIT_CODES: &str = "\
@@ -72,30 +73,40 @@ fn exit_code_of(kind: ErrorKind) -> u8 {
 }
 
 /// Says on standard error what went wrong and what caused it.
-pub(crate) fn report(failure: &Failure) {
-    let mut lines = Vec::new();
-    match failure {
+pub(crate) fn report(failure: &Failure, json: bool) {
+    let mut causes = Vec::new();
+    let (kind, message) = match failure {
         Failure::Refused(error) => {
-            lines.push(error.to_string());
             let mut cause = error.source();
             while let Some(error) = cause {
-                lines.push(error.to_string());
+                causes.push(error.to_string());
                 cause = error.source();
             }
+            (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-        Failure::Output(error) => lines.push(format!("standard output cannot be written: {error}")),
-        Failure::Different(1) => lines.push("1 value is different from what it must be".to_owned()),
-        Failure::Different(count) => lines.push(format!("{count} values are different from what they must be")),
-        Failure::Interrupted => lines.push("interrupted".to_owned()),
+        Failure::Output(error) => {
+            (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
+        }
+        Failure::Different(1) => ("different", "1 value is different from what it must be".to_owned()),
+        Failure::Different(count) => ("different", format!("{count} values are different from what they must be")),
+        Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
+    };
+    if json {
+        return print_json(&json!({"kind": kind, "message": message, "causes": causes}));
     }
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let mut err = anstream::stderr();
-    for (n, line) in lines.iter().enumerate() {
-        let label = if n == 0 { "error" } else { "  cause" };
+    let labelled = [("error", message)].into_iter().chain(causes.into_iter().map(|cause| ("  cause", cause)));
+    for (label, line) in labelled {
         // Where even standard error is closed, nobody is left to tell.
-        let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(line));
+        let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
     }
+}
+
+/// Prints an error as JSON to standard error.
+pub(crate) fn print_json(error: &Value) {
+    let _ = writeln!(io::stderr(), "{}", compact(&json!({"error": error})));
 }
 
 impl From<Error> for Failure {

@@ -3,17 +3,18 @@
 mod args;
 mod backup;
 mod database;
+mod delta;
 mod demo;
 mod failure;
 mod output;
 mod sessions;
 mod show;
 mod state;
+mod usage;
 mod users;
+mod wrap;
 
 use std::process::{self, ExitCode};
-
-use clap::Parser;
 
 use args::{Cli, Command, SessionsCommand, StateCommand, UsersCommand};
 use database::Database;
@@ -22,7 +23,11 @@ use output::Output;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match usage::parse() {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
+    let json = cli.global.json;
     let mut running = Box::pin(run(cli));
     let outcome = tokio::select! {
         // First, so that a command which tidies up when interrupted can do so.
@@ -34,15 +39,18 @@ async fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report(&failure);
+            report(&failure, json);
             // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
             process::exit(failure.exit_code().into())
         }
     }
 }
 
-async fn run(cli: Cli) -> Result<(), Failure> {
+async fn run(mut cli: Cli) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
+    if cli.global.database.is_none() && !matches!(cli.command, Command::Demo(_)) {
+        cli.global.database = database::of_environment()?;
+    }
     let global = &cli.global;
     match cli.command {
         Command::Demo(args) => {
@@ -50,25 +58,59 @@ async fn run(cli: Cli) -> Result<(), Failure> {
                 return demo::list(&mut out);
             }
             let database = Database::open_or_create(global, "memory:").await?;
-            Box::pin(demo::play(&database, &args.scenarios, &mut out)).await?;
+            let place = database::uri(global, "memory:");
+            Box::pin(demo::play(&database.sessions, place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
         Command::Sessions { command } => {
-            let database = Database::open(global).await?;
-            match command {
-                SessionsCommand::List(args) => sessions::list(&database, args, &mut out).await?,
-                SessionsCommand::Show(args) => sessions::show(&database, args, &mut out).await?,
-                SessionsCommand::Delete(args) => sessions::delete(&database, args, &mut out).await?,
-            }
+            let database = match command {
+                SessionsCommand::Create(args) => {
+                    let creation = sessions::Creation::new(args)?;
+                    let database = Database::open_or_create(global, database::DEFAULT).await?;
+                    sessions::create(&database, creation, &mut out).await?;
+                    database
+                }
+                SessionsCommand::List(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::list(&database, args, &mut out).await?;
+                    database
+                }
+                SessionsCommand::Show(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::show(&database, args, &mut out).await?;
+                    database
+                }
+                SessionsCommand::Delete(args) => {
+                    let database = Database::open(global).await?;
+                    sessions::delete(&database, args, &mut out).await?;
+                    database
+                }
+            };
             database.close().await
         }
         Command::State { command } => {
-            let database = Database::open(global).await?;
-            match command {
-                StateCommand::Get(args) => state::get(&database, args, &mut out).await?,
-                StateCommand::Set(args) => state::set(&database, args, &mut out).await?,
-                StateCommand::Unset(args) => state::unset(&database, args, &mut out).await?,
-            }
+            let database = match command {
+                StateCommand::Get(args) => {
+                    let database = Database::open(global).await?;
+                    state::get(&database, args, &mut out).await?;
+                    database
+                }
+                StateCommand::Set(args) => {
+                    let setting = state::Setting::new(args)?;
+                    let database = if setting.may_create() {
+                        Database::open_or_create(global, database::DEFAULT).await?
+                    } else {
+                        Database::open(global).await?
+                    };
+                    state::set(&database, setting, &mut out).await?;
+                    database
+                }
+                StateCommand::Unset(args) => {
+                    let database = Database::open(global).await?;
+                    state::unset(&database, args, &mut out).await?;
+                    database
+                }
+            };
             database.close().await
         }
         Command::Users { command: UsersCommand::Erase(args) } => {

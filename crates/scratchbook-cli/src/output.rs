@@ -2,18 +2,24 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::{self, Stdout, Write};
+use std::io::{self, IsTerminal, Stdout, Write};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Attribute, Cell, ContentArrangement, Row, Table, presets};
+use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 use serde::Serialize;
+use serde_json::Value;
+use terminal_size::{Width, terminal_size_of};
+
+use crate::wrap::wrap;
 
 /// Where a command prints.
 #[derive(Debug)]
 pub(crate) struct Output {
     format: Format,
     out: AutoStream<Stdout>,
+    /// The terminal's width; none in a pipe.
+    width: Option<u16>,
 }
 
 /// How a command prints.
@@ -33,16 +39,22 @@ pub(crate) const BAD: Style = Style::new().bold().fg_color(Some(anstyle::Color::
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let format = if json { Format::Json } else { Format::Text };
-        Self { format, out: AutoStream::auto(io::stdout()) }
+        let stdout = io::stdout();
+        let width = stdout.is_terminal().then(|| terminal_size_of(&stdout)).flatten().map(|(Width(width), _)| width);
+        Self { format, out: AutoStream::auto(stdout), width: width.filter(|width| *width > 0) }
     }
 
     pub(crate) fn format(&self) -> Format {
         self.format
     }
 
-    /// Prints a line of text, styled as its parts are.
+    /// Prints a line of text, styled as its parts are; on a terminal broken between words.
     pub(crate) fn line(&mut self, line: impl fmt::Display) -> io::Result<()> {
-        writeln!(self.out, "{line}")
+        let Some(width) = self.width else { return writeln!(self.out, "{line}") };
+        for line in line.to_string().split('\n') {
+            writeln!(self.out, "{}", wrap(line, width.into()))?;
+        }
+        Ok(())
     }
 
     /// Prints a value as JSON.
@@ -51,24 +63,46 @@ impl Output {
         writeln!(self.out, "{}", escape_controls(&text))
     }
 
+    /// Prints a value alone, as a script wants it: a string as it is, everything else as JSON on one line.
+    pub(crate) fn raw(&mut self, value: &Value) -> io::Result<()> {
+        match value {
+            Value::String(text) if io::stdout().is_terminal() => writeln!(io::stdout(), "{}", visible(text)),
+            // Not through the stream, which would take out what looks like colours.
+            Value::String(text) => writeln!(io::stdout(), "{text}"),
+            value => writeln!(io::stdout(), "{}", compact(value)),
+        }
+    }
+
     /// Prints a table; as wide as the terminal, or in a pipe as its longest values.
     pub(crate) fn table(&mut self, header: &[&str], rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        // The stream takes the styles out again where they are not wanted.
-        table.enforce_styling();
-        table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
-        table.add_rows(rows);
-        table.style_text_only();
-        table.column_iter_mut().for_each(|column| {
-            column.set_padding((0, 2));
-        });
-        for line in table.lines() {
+        for line in table(header, rows, self.width) {
             writeln!(self.out, "{}", line.trim_end())?;
         }
         Ok(())
     }
+}
+
+/// The lines of a table.
+fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16>) -> Vec<String> {
+    let mut table = Table::new();
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    // The stream takes the styles out again where they are not wanted.
+    table.enforce_styling();
+    table.set_header(header.iter().map(|name| Cell::new(name).add_attribute(Attribute::Dim)));
+    table.add_rows(rows);
+    table.style_text_only();
+    table.column_iter_mut().zip(header).for_each(|(column, name)| {
+        column.set_padding((0, 2));
+        // An id that is to be copied, and what is as short as it can be, stay whole.
+        if matches!(*name, "SESSION" | "UPDATED" | "KEYS") {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    });
+    table.lines().collect()
 }
 
 /// A text in a style.
@@ -76,14 +110,14 @@ pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Somebody else's text on one line, without power over the terminal: control characters are escaped.
+/// Somebody else's text on one line, without power over the terminal: control and format characters are escaped.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(has_power) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+        if has_power(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     Cow::Owned(shown)
 }
@@ -95,9 +129,22 @@ pub(crate) fn compact(value: &impl Serialize) -> String {
     escape_controls(&text).into_owned()
 }
 
-/// JSON in which also DEL and the C1 controls are escaped: the same values, and no power over a terminal.
+/// Whether a character can move, reorder, break or hide what stands around it: controls, line separators and
+/// Unicode's format controls, but for the joiners that scripts and emoji need (U+200C and U+200D).
+fn has_power(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{180e}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// JSON in which also what has power over a terminal is escaped: the same values.
 fn escape_controls(json: &str) -> Cow<'_, str> {
-    let is_bare = |c: char| ('\u{7f}'..='\u{9f}').contains(&c);
+    // The line breaks between the values of pretty JSON stay; within strings they are escaped already.
+    let is_bare = |c: char| c != '\n' && has_power(c);
     if !json.contains(is_bare) {
         return Cow::Borrowed(json);
     }
@@ -105,10 +152,28 @@ fn escape_controls(json: &str) -> Cow<'_, str> {
     for c in json.chars() {
         if is_bare(c) {
             // Writing to a string cannot fail.
-            let _ = write!(escaped, "\\u{:04x}", c as u32);
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
         } else {
             escaped.push(c);
         }
     }
     Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_80_columns_a_session_id_stays_whole() {
+        let id = "019aa3b2-5d1c-7f00-8a6e-0123456789ab";
+        let user = "a_customer_with_a_rather_long_name@example.com".to_owned();
+        let rows = [Row::from([user, id.to_owned(), "2026-11-21T03:24:48Z".to_owned(), "12".to_owned()])];
+        let lines = table(&["USER", "SESSION", "UPDATED", "KEYS"], rows, Some(80));
+        assert!(lines.len() > 2, "the user's name gives way: {lines:#?}");
+        let first = &lines[1];
+        assert!(first.contains(id) && first.contains("2026-11-21T03:24:48Z"), "{lines:#?}");
+    }
 }

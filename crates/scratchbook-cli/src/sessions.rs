@@ -1,15 +1,55 @@
-//! `scratchbook sessions`: list, show, delete.
+//! `scratchbook sessions`: create, list, show, delete.
+
+use std::io;
 
 use comfy_table::Row;
 use jiff::Timestamp;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey};
-use serde_json::json;
+use scratchbook::{
+    CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Scope, Session, SessionKey, StateOwner,
+};
+use serde_json::{Map, Value, json};
 
-use crate::args::{DeleteArgs, ListArgs, ShowArgs};
+use crate::args::{CreateArgs, DeleteArgs, ListArgs, ShowArgs};
 use crate::database::Database;
+use crate::delta;
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
+
+/// What `sessions create` is to make, all of it checked.
+pub(crate) struct Creation {
+    app: String,
+    user: String,
+    config: CreateSessionConfig,
+}
+
+impl Creation {
+    pub(crate) fn new(args: CreateArgs) -> Result<Self, Error> {
+        StateOwner::user(&args.app, &args.user)?;
+        let delta = delta::read(&args.values)?;
+        if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
+            let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let values = delta.iter().filter_map(|(key, change)| Some((key.to_owned(), change.value()?.clone())));
+        let mut config = CreateSessionConfig::default().with_state(values.collect::<Map<_, _>>());
+        if let Some(id) = args.session {
+            SessionKey::new(&args.app, &args.user, &id)?;
+            config = config.with_session_id(id);
+        }
+        Ok(Self { app: args.app, user: args.user, config })
+    }
+}
+
+pub(crate) async fn create(database: &Database, creation: Creation, out: &mut Output) -> Result<(), Failure> {
+    let Creation { app, user, config } = creation;
+    let session = database.sessions.create_session(&app, &user, config).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&whole(&session)?)?);
+    }
+    out.line(format_args!("created {}", visible(&session.key().to_string())))?;
+    Ok(show::state(out, &session.state().to_map())?)
+}
 
 pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) -> Result<(), Failure> {
     let mut config = ListSessionsConfig::default().with_page_size(args.limit);
@@ -19,6 +59,12 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
     if out.format() == Format::Json {
         let answer = json!({"sessions": page.sessions, "nextPageToken": page.next_page_token});
         return Ok(out.json(&answer)?);
+    }
+    if page.sessions.is_empty() {
+        let app = visible(&args.app);
+        let of_user = config.user_id.map(|user| format!(" of user '{}'", visible(&user))).unwrap_or_default();
+        let more = if config.page_token.is_some() { "more " } else { "" };
+        return Ok(out.line(format_args!("no {more}sessions{of_user} of app '{app}'"))?);
     }
     let rows = page.sessions.iter().map(|session| {
         let (user, id, keys) = (visible(session.user_id()), visible(session.id()), session.state().len());
@@ -36,7 +82,7 @@ pub(crate) async fn show(database: &Database, args: ShowArgs, out: &mut Output) 
     let config = GetSessionConfig::default().with_num_recent_events(args.events);
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     if out.format() == Format::Json {
-        return Ok(out.json(&session)?);
+        return Ok(out.json(&whole(&session)?)?);
     }
     print(&session, out)
 }
@@ -84,12 +130,27 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
     }
     let shown = session.events().len() as u64;
     if shown < session.seq() {
-        out.line(styled(DIM, format_args!("{shown} of {} events; --events N shows more", session.seq())))?;
+        out.line(styled(DIM, format_args!("the last {shown} of {} events; --events N shows more", session.seq())))?;
     }
     Ok(())
 }
 
+/// A session as JSON, with what its own JSON leaves out: how many events it has in all, each event's number, and
+/// whether only the last ones are here.
+fn whole(session: &Session) -> Result<Value, Failure> {
+    let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
+    let total = session.seq();
+    shown["eventCount"] = total.into();
+    shown["onlyLastEvents"] = ((session.events().len() as u64) < total).into();
+    if let Some(events) = shown["events"].as_array_mut() {
+        for (shown, event) in events.iter_mut().zip(session.events().iter()) {
+            shown["seq"] = event.seq.into();
+        }
+    }
+    Ok(shown)
+}
+
+/// To the second: no list needs more.
 fn time(seconds: f64) -> String {
-    let micros = (seconds * 1e6).round() as i64;
-    Timestamp::from_microsecond(micros).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+    Timestamp::from_second(seconds.floor() as i64).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }

@@ -18,7 +18,7 @@ pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
     let number = event.seq.map(|seq| seq.to_string()).unwrap_or_default();
     let author = styled(BOLD, visible(&event.author));
     let mut said = said(event).into_iter();
-    let first = said.next().unwrap_or_else(|| styled(DIM, "(says nothing)"));
+    let first = said.next().unwrap_or_else(|| styled(DIM, without_words(event)));
     out.line(format_args!("{number:>4}  {author}  {first}"))?;
     for more in said {
         out.line(format_args!("      {more}"))?;
@@ -83,6 +83,17 @@ pub(crate) fn short(value: &Value) -> String {
     }
 }
 
+/// What an event is for that says nothing, such as a callback's.
+fn without_words(event: &Event) -> &'static str {
+    if event.actions.escalate == Some(true) {
+        "ends its loop, without a message"
+    } else if event.actions.state_delta.is_empty() {
+        "no message"
+    } else {
+        "changes the state, without a message"
+    }
+}
+
 /// What an event says, calls and answers, a line each.
 fn said(event: &Event) -> Vec<String> {
     let mut lines: Vec<_> = event.content.iter().flat_map(Content::parts).filter_map(part).collect();
@@ -109,6 +120,9 @@ fn part(part: &Part) -> Option<String> {
         return Some(format!("{name} answers {}", compact(&answer.response.clone().unwrap_or_default())));
     }
     if let Some(text) = &part.text {
+        if text.is_empty() {
+            return None;
+        }
         let text = visible(text).into_owned();
         return Some(if part.thought == Some(true) { styled(DIM, text) } else { text });
     }

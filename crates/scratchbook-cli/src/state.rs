@@ -2,13 +2,13 @@
 
 use comfy_table::Row;
 use scratchbook::{
-    AppendOptions, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta, StateOwner, json,
+    AppendOptions, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta, StateOwner,
 };
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use crate::args::{GetArgs, SetArgs, StateAddress, UnsetArgs};
+use crate::args::{DASHES, GetArgs, SetArgs, StateAddress, UnsetArgs};
 use crate::database::Database;
+use crate::delta;
 use crate::failure::Failure;
 use crate::output::{Format, Output, compact, visible};
 use crate::sessions::no_session;
@@ -17,6 +17,9 @@ use crate::show;
 pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) -> Result<(), Failure> {
     let target = Target::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
+    if args.raw && args.keys.len() != 1 {
+        return Err(Error::new(ErrorKind::InvalidArgument, "--raw prints one value; name one KEY").into());
+    }
     let mut state = read(database, &target, &args.keys).await?;
     if !args.keys.is_empty() {
         let missing: Vec<_> = args.keys.iter().filter(|key| !state.contains_key(*key)).cloned().collect();
@@ -29,31 +32,52 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     if out.format() == Format::Json {
         return Ok(out.json(&state)?);
     }
+    if args.raw {
+        return state.values().try_for_each(|value| Ok(out.raw(value)?));
+    }
     let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), compact(value)]));
     Ok(out.table(&["KEY", "VALUE"], rows)?)
 }
 
-pub(crate) async fn set(database: &Database, args: SetArgs, out: &mut Output) -> Result<(), Failure> {
-    let read_value = if args.string { string_value } else { json_value };
-    let mut delta = StateDelta::new();
-    if let Some(text) = &args.delta {
-        let values: Map<String, Value> = json::from_str(text).map_err(|e| e.context("--delta"))?;
-        delta.merge(StateDelta::try_from(values)?);
+/// What `state set` is to do, all of it checked.
+pub(crate) struct Setting {
+    target: Target,
+    delta: StateDelta,
+    author: String,
+}
+
+impl Setting {
+    pub(crate) fn new(args: SetArgs) -> Result<Self, Error> {
+        if args.values.assignments.is_empty() && args.values.delta.is_none() {
+            let message = format!("there is nothing to set; write KEY=VALUE, or --delta. {DASHES}");
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let (target, delta) = (Target::new(&args.owner)?, delta::read(&args.values)?);
+        delta.iter().try_for_each(|(key, _)| target.check(key))?;
+        Ok(Self { target, delta, author: args.author })
     }
-    for assignment in &args.assignments {
-        let Some((key, value)) = assignment.split_once('=') else {
-            let message = format!("'{assignment}' sets nothing; write KEY=VALUE");
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
-        };
-        delta.set(key, read_value(value).map_err(|e| e.context(format!("the value of '{key}'")))?)?;
+
+    /// Whether it may make the database: a session has to be there, a user or an app need not.
+    pub(crate) fn may_create(&self) -> bool {
+        matches!(self.target, Target::Owner(_))
     }
-    write(database, &Target::new(&args.owner)?, delta, &args.author, out).await
+}
+
+pub(crate) async fn set(database: &Database, setting: Setting, out: &mut Output) -> Result<(), Failure> {
+    let Setting { target, delta, author } = setting;
+    write(database, &target, delta, &author, &[], out).await
 }
 
 pub(crate) async fn unset(database: &Database, args: UnsetArgs, out: &mut Output) -> Result<(), Failure> {
+    let target = Target::new(&args.owner)?;
+    args.keys.iter().try_for_each(|key| target.check(key))?;
     let mut delta = StateDelta::new();
     args.keys.iter().try_for_each(|key| delta.remove(key))?;
-    write(database, &Target::new(&args.owner)?, delta, &args.author, out).await
+    let state = read(database, &target, &args.keys).await?;
+    let (there, missing): (Vec<_>, Vec<_>) = args.keys.into_iter().partition(|key| state.contains_key(key));
+    delta.clear();
+    there.into_iter().try_for_each(|key| delta.remove(key))?;
+    write(database, &target, delta, &args.author, &missing, out).await
 }
 
 /// Whose state is meant.
@@ -71,6 +95,24 @@ impl Target {
             (Some(user), None) => Self::Owner(StateOwner::user(&address.app, user)?),
             (None, _) => Self::Owner(StateOwner::app(&address.app)?),
         })
+    }
+
+    /// The scope of a key without prefix.
+    fn scope(&self) -> Scope {
+        match self {
+            Self::Owner(owner) if owner.user_id().is_some() => Scope::User,
+            Self::Owner(_) => Scope::App,
+            Self::Session(_) => Scope::Session,
+        }
+    }
+
+    /// The delta as a session has it.
+    fn with_prefixes(&self, delta: &StateDelta) -> Result<StateDelta, Error> {
+        let mut prefixed = StateDelta::new();
+        for (key, change) in delta.iter() {
+            prefixed.insert(self.scope().key(key).into_owned(), change.clone())?;
+        }
+        Ok(prefixed)
     }
 
     /// Refuses a key that would not end up where its prefix says.
@@ -122,10 +164,12 @@ async fn write(
     target: &Target,
     delta: StateDelta,
     author: &str,
+    missing: &[String],
     out: &mut Output,
 ) -> Result<(), Failure> {
-    delta.iter().try_for_each(|(key, _)| target.check(key))?;
+    // Where nothing changes there is no event to tell of it.
     let event = match target {
+        _ if delta.is_empty() && !missing.is_empty() => None,
         Target::Owner(owner) => {
             database.sessions.put_state(owner, delta.clone(), author.into()).await?;
             None
@@ -136,24 +180,16 @@ async fn write(
         }
     };
     if out.format() == Format::Json {
-        return Ok(out.json(&json!({"stateDelta": delta, "event": event.as_deref()}))?);
+        let scope = target.scope().as_str();
+        let answer = json!({"scope": scope, "stateDelta": delta, "event": event.as_deref(), "missing": missing});
+        return Ok(out.json(&answer)?);
     }
     if let Some(event) = &event {
         show::event(out, event)?;
     }
-    Ok(show::delta(out, &delta)?)
-}
-
-fn string_value(text: &str) -> Result<Value, Error> {
-    Ok(Value::String(text.to_owned()))
-}
-
-/// JSON, or else a plain string. What looks like JSON's lists, objects and strings has to be JSON: a slip in
-/// one would otherwise become a string without a word.
-fn json_value(text: &str) -> Result<Value, Error> {
-    let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
-    if is_json || text.trim_start().starts_with(['{', '[', '"']) {
-        return json::from_str(text).map_err(|e| e.context("use --string for a plain string"));
+    show::delta(out, &target.with_prefixes(&delta)?)?;
+    for key in missing {
+        out.line(format_args!("'{}' was not there", visible(key)))?;
     }
-    string_value(text)
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use scratchbook::{Error, ErrorKind, StateOwner};
+use scratchbook::{Error, ErrorKind, ListSessionsConfig, StateOwner};
 use serde_json::json;
 
 use crate::args::EraseArgs;
@@ -14,25 +14,51 @@ pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output
     // The ids are looked at before anybody is asked about them.
     StateOwner::user(&args.app, &args.user)?;
     let name = visible(&format!("{}/{}", args.app, args.user)).into_owned();
+    let (sessions, keys) = count(database, &args.app, &args.user).await?;
+    let there = format!("{}, {}", plural(sessions, "session"), plural(keys, "user key"));
     if !args.yes {
-        confirm(&name).await?;
+        confirm(&name, &there).await?;
     }
+    // Also where nothing is seen: a log or artifacts may have outlived the keys.
     database.sessions.delete_user(&args.app, &args.user).await?;
     if out.format() == Format::Json {
-        return Ok(out.json(&json!({"erased": {"appName": args.app, "userId": args.user}}))?);
+        return Ok(out.json(&json!({
+            "erased": {"appName": args.app, "userId": args.user, "sessions": sessions, "userKeys": keys},
+        }))?);
     }
-    Ok(out.line(format_args!("erased the user {name}: sessions, events, state, log and artifacts"))?)
+    if sessions + keys == 0 {
+        return Ok(out.line(format_args!("there was nothing of the user {name}: no sessions, no user keys"))?);
+    }
+    Ok(out.line(format_args!("erased the user {name}: {there}, with events, log and artifacts"))?)
+}
+
+/// How many sessions and how many keys of its own a user has.
+async fn count(database: &Database, app: &str, user: &str) -> Result<(usize, usize), Failure> {
+    let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(1000);
+    let mut sessions = 0;
+    loop {
+        let page = database.sessions.list_sessions(app, &config).await?;
+        sessions += page.sessions.len();
+        config.page_token = page.next_page_token;
+        if config.page_token.is_none() {
+            break;
+        }
+    }
+    Ok((sessions, database.sessions.get_state(&StateOwner::user(app, user)?).await?.len()))
+}
+
+fn plural(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Asks on the terminal; anything but yes is a no.
-async fn confirm(name: &str) -> Result<(), Failure> {
+async fn confirm(name: &str, there: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let message =
             format!("erasing the user {name} cannot be undone, and there is no terminal to ask on; add --yes");
         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
     }
-    let question =
-        format!("Erase the user {name} with all sessions, state and artifacts? This cannot be undone. [y/N] ");
+    let question = format!("Erase the user {name} wholly ({there})? This cannot be undone. [y/N] ");
     // On a thread of its own, so that Ctrl-C is seen while it waits.
     let answered = tokio::task::spawn_blocking(move || {
         let mut err = io::stderr();

@@ -31,6 +31,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
         })
         .build()?;
     let runner = stage.runner("callback_app", agent)?;
+    stage.before("callback_app", "user1").await?;
     let mut scene = stage.begin("callback_app", "user1", json!({})).await?;
 
     for (n, message) in ["Do it", "Once more"].into_iter().enumerate() {

@@ -20,6 +20,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     ];
     let agent = LlmAgent::builder("counter").model(ScriptedLlm::new(turns)).tool(update_tool()).build()?;
     let runner = stage.runner("delta_app", agent)?;
+    stage.before("delta_app", "user1").await?;
     let mut scene = stage.begin("delta_app", "user1", json!({"count": 10, "name": "Alice"})).await?;
 
     let events = stage.say(&mut scene, &runner, "Make it 15 and call me Bob", json!({})).await?;

@@ -6,6 +6,7 @@ use scratchbook::{FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, ToolContext}
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::before::Before;
 use super::stage::{Scene, Stage};
 use crate::failure::Failure;
 
@@ -15,18 +16,24 @@ const ALICE: &str = "player_alice";
 const BOB: &str = "player_bob";
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
-    let alice = alice_wins(stage).await?;
-    let bob = bob_plays(stage).await?;
-    tournament(stage, &alice).await?;
+    // All of it is read before anything is written: what leaks from one owner to another is then not expected.
+    let alice_before = stage.before(GAME, ALICE).await?;
+    let bob_before = stage.before(GAME, BOB).await?;
+    let tournament_before = stage.before(TOURNAMENT, ALICE).await?;
+    let max_level = alice_before.or("app:max_level", 100);
+
+    let alice = alice_wins(stage, &alice_before).await?;
+    bob_plays(stage, &bob_before, &max_level).await?;
+    tournament(stage, &alice, &tournament_before).await?;
 
     let after = stage.stored(&alice).await?;
     let board = after.state().get("app:leaderboard");
     stage.check("Alice on the leaderboard", board.and_then(|board| board.get(ALICE)), 5000)?;
-    stage.check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), best(&bob, 3200))?;
-    stage.check("the game's own max level", after.state().get("app:max_level"), alice.start("app:max_level"))
+    stage.check("Bob on the leaderboard", board.and_then(|board| board.get(BOB)), best(&bob_before, 3200))?;
+    stage.check("the game's own max level", after.state().get("app:max_level"), max_level)
 }
 
-async fn alice_wins(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
+async fn alice_wins(stage: &mut Stage<'_>, before: &Before) -> Result<Scene, Failure> {
     let won = LlmResponse::call("record_score", json!({"score": 5000}));
     let runner =
         stage.runner(GAME, game_agent(["Level 2!".into(), "Level 3!".into(), won, "You have won!".into()])?)?;
@@ -37,7 +44,7 @@ async fn alice_wins(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
     });
     let mut scene = stage.begin(GAME, ALICE, given).await?;
     let start = stage.stored(&scene).await?;
-    stage.check("wins so far", start.state().get("user:total_wins"), scene.start("user:total_wins"))?;
+    stage.check("wins so far", start.state().get("user:total_wins"), before.or("user:total_wins", 10))?;
 
     let delta = json!({"current_level": 2, "score": 1000, "temp:level_completion_time": 120});
     stage.say(&mut scene, &runner, "Complete level 1", delta).await?;
@@ -60,37 +67,38 @@ async fn alice_wins(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
     stage.check("score in a new game", Some(&score), 0)?;
     stage.check("the wins stay", next.state().get("user:total_wins"), 11)?;
     stage.check("the high score stays", next.state().get("user:high_score"), 5000)?;
-    stage.check("max level", next.state().get("app:max_level"), scene.start("app:max_level"))?;
+    stage.check("max level", next.state().get("app:max_level"), before.or("app:max_level", 100))?;
     Ok(scene)
 }
 
-async fn bob_plays(stage: &mut Stage<'_>) -> Result<Scene, Failure> {
+async fn bob_plays(stage: &mut Stage<'_>, before: &Before, max_level: &Value) -> Result<(), Failure> {
     let scored = LlmResponse::call("record_score", json!({"score": 3200}));
     let runner = stage.runner(GAME, game_agent([scored, "3200 points, well played!".into()])?)?;
     let mut scene = stage.begin(GAME, BOB, json!({"current_level": 1, "score": 0, "lives": 3})).await?;
     let start = stage.stored(&scene).await?;
     let wins = start.state().get("user:total_wins").cloned().unwrap_or_else(|| json!(0));
-    stage.check("Bob's wins are not Alice's", Some(&wins), scene.start("user:total_wins").as_u64().unwrap_or(0))?;
-    stage.check_none("Bob's preference is not Alice's", start.state().get("user:preferred_difficulty"))?;
-    stage.check("Bob has the app's max level", start.state().get("app:max_level"), scene.start("app:max_level"))?;
+    stage.check("Bob's wins are not Alice's", Some(&wins), before.count("user:total_wins"))?;
+    let preference = (start.state().get("user:preferred_difficulty"), before.get("user:preferred_difficulty"));
+    stage.compare("Bob's preference is not Alice's", preference.0, preference.1)?;
+    stage.check("Bob has the app's max level", start.state().get("app:max_level"), max_level.clone())?;
     stage.say(&mut scene, &runner, "Game over", json!({"score": 3200, "lives": 0})).await?;
     let done = stage.stored(&scene).await?;
-    stage.check("Bob's high score", done.state().get("user:high_score"), best(&scene, 3200))?;
-    Ok(scene)
+    stage.check("Bob's high score", done.state().get("user:high_score"), best(before, 3200))
 }
 
-async fn tournament(stage: &mut Stage<'_>, alice: &Scene) -> Result<(), Failure> {
+async fn tournament(stage: &mut Stage<'_>, alice: &Scene, before: &Before) -> Result<(), Failure> {
     let scene = stage.begin(TOURNAMENT, ALICE, json!({"current_level": 1, "app:max_level": 20})).await?;
     let stored = stage.stored(&scene).await?;
     stage.check_none("no wins in the tournament", stored.state().get("user:total_wins"))?;
-    stage.check("the tournament's max level", stored.state().get("app:max_level"), scene.start("app:max_level"))?;
+    stage.check("the tournament's max level", stored.state().get("app:max_level"), before.or("app:max_level", 20))?;
     stage.check_none("no leaderboard in the tournament", stored.state().get("app:leaderboard"))?;
     let game = stage.stored(alice).await?;
     stage.check("Alice's wins in the game", game.state().get("user:total_wins"), 11)
 }
 
-fn best(scene: &Scene, score: u64) -> u64 {
-    scene.start("user:high_score").as_u64().unwrap_or(0).max(score)
+/// Bob's best game: this one, unless he had a better one.
+fn best(before: &Before, score: u64) -> u64 {
+    before.count("user:high_score").max(score)
 }
 
 fn game_agent<const N: usize>(turns: [LlmResponse; N]) -> scratchbook::Result<LlmAgent> {

@@ -15,6 +15,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
         .output_key("last_greeting")
         .build()?;
     let runner = stage.runner("state_app", agent)?;
+    stage.before("state_app", "user1").await?;
     let mut scene = stage.begin("state_app", "user1", json!({})).await?;
     let before = stage.stored(&scene).await?;
     stage.check_none("no greeting yet", before.state().get("last_greeting"))?;

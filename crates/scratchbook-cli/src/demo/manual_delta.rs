@@ -7,6 +7,7 @@ use super::stage::Stage;
 use crate::failure::Failure;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    let before = stage.before("state_app_manual", "user2").await?;
     let given = json!({"user:login_count": 0, "task_status": "idle", "login_form": "shown"});
     let mut scene = stage.begin("state_app_manual", "user2", given).await?;
     let mut session = stage.stored(&scene).await?;
@@ -27,9 +28,8 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let own = session.state().get("temp:validation_needed");
     stage.check("the caller's copy has the temporary key", own, true)?;
     let stored = stage.stored(&scene).await?;
-    let logins_before = scene.start("user:login_count").as_u64().unwrap_or(0);
     stage.check("task status", stored.state().get("task_status"), "active")?;
-    stage.check("logins, one more", stored.state().get("user:login_count"), logins_before + 1)?;
+    stage.check("logins, one more", stored.state().get("user:login_count"), before.count("user:login_count") + 1)?;
     stage.check("last login", stored.state().get("user:last_login_ts"), now)?;
     stage.check_none("the temporary key is not stored", stored.state().get("temp:validation_needed"))?;
     stage.check("the removed key is gone", Some(&json!(stored.state().contains("login_form"))), false)?;

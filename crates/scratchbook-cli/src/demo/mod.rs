@@ -1,5 +1,6 @@
 //! `scratchbook demo`: the scenarios of the state guide as real agent runs, with the values that must come out.
 
+mod before;
 mod callback_and_tool;
 mod delta_flow;
 mod game;
@@ -8,14 +9,18 @@ mod manual_delta;
 mod shopping_cart;
 mod stage;
 mod support_chat;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
+use scratchbook::SessionService;
 use serde_json::{Value, json};
 
-use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{BOLD, Format, GOOD, Output, styled};
+use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
 use stage::Stage;
 
 /// What can be played.
@@ -104,24 +109,37 @@ pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
 }
 
 /// Plays scenarios, all of them where none is named, and fails where a value is different.
-pub(crate) async fn play(database: &Database, scenarios: &[Scenario], out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn play(
+    sessions: &Arc<dyn SessionService>,
+    place: &str,
+    scenarios: &[Scenario],
+    out: &mut Output,
+) -> Result<(), Failure> {
     let scenarios = if scenarios.is_empty() { &Scenario::ALL } else { scenarios };
     let (mut checks, mut different) = (0, 0);
     let mut records: Vec<Value> = Vec::new();
+    if out.format() == Format::Text && !place.starts_with("memory:") {
+        out.line(format_args!("writing to {}\n", visible(place)))?;
+    }
     for (n, scenario) in scenarios.iter().enumerate() {
         if out.format() == Format::Text {
             let gap = if n == 0 { "" } else { "\n" };
             out.line(format_args!("{gap}{}  {}", styled(BOLD, scenario.name()), scenario.teaches()))?;
         }
-        let mut stage = Stage::new(&database.sessions, out);
+        let mut stage = Stage::new(sessions, out);
         scenario.play(&mut stage).await?;
         let record = stage.finish();
         checks += record.checks.len();
         different += record.different();
-        records.push(json!({"name": scenario.name(), "events": record.events, "checks": record.checks}));
+        records.push(json!({
+            "name": scenario.name(),
+            "carriedOn": record.carried_on,
+            "events": record.events,
+            "checks": record.checks,
+        }));
     }
     if out.format() == Format::Json {
-        out.json(&json!({"ok": different == 0, "scenarios": records}))?;
+        out.json(&json!({"ok": different == 0, "database": place, "scenarios": records}))?;
     } else if different == 0 {
         out.line(format_args!("\n{}", styled(GOOD, format_args!("all {checks} values are as they must be"))))?;
     }

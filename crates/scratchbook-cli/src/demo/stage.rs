@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use scratchbook::{
-    Agent, CreateSessionConfig, Event, GetSessionConfig, RunRequest, Runner, Scope, Session, SessionKey,
-    SessionService, SessionServiceExt, StateDelta, apply,
+    Agent, CreateSessionConfig, Event, GetSessionConfig, RunRequest, Runner, Session, SessionKey, SessionService,
+    StateDelta, apply,
 };
 use serde_json::{Map, Value, json};
 
+use super::before::Before;
 use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, GOOD, Output, styled, visible};
 use crate::show;
@@ -23,6 +24,7 @@ pub(super) struct Stage<'a> {
 /// What has happened, for JSON.
 #[derive(Default)]
 pub(super) struct Record {
+    pub(super) carried_on: Vec<Value>,
     pub(super) events: Vec<Value>,
     pub(super) checks: Vec<Value>,
 }
@@ -33,21 +35,12 @@ impl Record {
     }
 }
 
-/// A session of a scenario, and what was in it at the start.
+/// A session of a scenario.
 pub(super) struct Scene {
     pub(super) key: SessionKey,
-    /// What must be in the state: what was given, and of user and app what was there before.
-    start: Map<String, Value>,
     /// The state as the events seen so far leave it.
     state: Map<String, Value>,
     seen: u64,
-}
-
-impl Scene {
-    /// The value that a key had to have at the start: the one it was given, unless user or app had one already.
-    pub(super) fn start(&self, key: &str) -> Value {
-        self.start.get(key).cloned().unwrap_or_default()
-    }
 }
 
 impl<'a> Stage<'a> {
@@ -68,27 +61,34 @@ impl<'a> Stage<'a> {
         Ok(Runner::builder(app_name, agent, Arc::clone(self.sessions)).build()?)
     }
 
+    /// What the user and the app have before the scenario writes anything; said, as it carries on.
+    pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<Before, Failure> {
+        let before = Before::read(self.sessions, app_name, user_id).await?;
+        if before.keys().is_empty() {
+            return Ok(before);
+        }
+        if self.out.format() == Format::Text {
+            let owner = visible(&format!("{app_name}/{user_id}")).into_owned();
+            self.out.line(format_args!("\n  {} {owner}", styled(DIM, "carried on from before:")))?;
+            show::state(self.out, before.keys())?;
+        }
+        self.record.carried_on.push(json!({"appName": app_name, "userId": user_id, "state": before.keys()}));
+        Ok(before)
+    }
+
     /// Begins a session with a new id. Its state is as given; `user:` and `app:` keys only where there is none,
     /// so that what an earlier run has left carries on.
     pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<Scene, Failure> {
-        let mut there = Map::new();
-        for (scope, values) in [
-            (Scope::User, self.sessions.get_user_state(app_name, user_id).await?),
-            (Scope::App, self.sessions.get_app_state(app_name).await?),
-        ] {
-            there.extend(values.into_iter().map(|(name, value)| (scope.key(&name).into_owned(), value)));
-        }
+        let there = Before::read(self.sessions, app_name, user_id).await?;
         let Value::Object(mut given) = state else {
             return Err(
                 scratchbook::Error::new(scratchbook::ErrorKind::Internal, "the scenario's state is no object").into()
             );
         };
-        given.retain(|key, _| !there.contains_key(key));
-        let config = CreateSessionConfig::default().with_state(given.clone());
+        given.retain(|key, _| there.get(key).is_none());
+        let config = CreateSessionConfig::default().with_state(given);
         let session = self.sessions.create_session(app_name, user_id, config).await?;
-        given.extend(there);
-        let scene =
-            Scene { key: session.key().clone(), start: given, state: session.state().to_map(), seen: session.seq() };
+        let scene = Scene { key: session.key().clone(), state: session.state().to_map(), seen: session.seq() };
         if self.out.format() == Format::Text {
             let key = scene.key.to_string();
             self.out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key)))?;
@@ -143,11 +143,17 @@ impl<'a> Stage<'a> {
         self.compare(what, actual, None)
     }
 
-    fn compare(&mut self, what: &str, actual: Option<&Value>, expected: Option<&Value>) -> Result<(), Failure> {
+    /// Compares a value, or its absence, with what it must be.
+    pub(super) fn compare(
+        &mut self,
+        what: &str,
+        actual: Option<&Value>,
+        expected: Option<&Value>,
+    ) -> Result<(), Failure> {
         let ok = actual == expected;
         if self.out.format() == Format::Text {
             let verdict = if ok { styled(GOOD, "ok       ") } else { styled(BAD, "DIFFERENT") };
-            let shown = |value: Option<&Value>| value.map_or_else(|| "None".to_owned(), show::short);
+            let shown = |value: Option<&Value>| value.map_or_else(|| "absent".to_owned(), show::short);
             let wanted = if ok { String::new() } else { format!(", must be {}", shown(expected)) };
             self.out.line(format_args!("  {verdict}  {what}: {}{wanted}", shown(actual)))?;
         }
@@ -162,15 +168,23 @@ impl<'a> Stage<'a> {
         let session = self.sessions.get_session(&scene.key, &config).await?;
         for event in session.iter().flat_map(|session| session.events().iter()) {
             scene.seen = event.seq.unwrap_or(scene.seen);
+            let before = scene.state.clone();
             apply(&mut scene.state, &event.actions.state_delta);
             let sent = given.take();
             if self.out.format() == Format::Text {
                 show::event(self.out, event)?;
                 show::delta(self.out, sent.as_ref().unwrap_or(&event.actions.state_delta))?;
-                show::state(self.out, &scene.state)?;
+                if scene.state != before {
+                    show::state(self.out, &scene.state)?;
+                }
             }
-            let session = scene.key.session_id();
-            self.record.events.push(json!({"session": session, "event": event.as_ref(), "state": scene.state}));
+            self.record.events.push(json!({
+                "appName": scene.key.app_name(),
+                "userId": scene.key.user_id(),
+                "session": scene.key.session_id(),
+                "event": event.as_ref(),
+                "state": scene.state,
+            }));
         }
         Ok(())
     }

@@ -84,7 +84,7 @@ fn a_different_value_is_told_and_exits_with_1() {
     let output = fixture.command(&["demo", "game"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(shown.contains("DIFFERENT  no wins in the tournament: 1, must be None"), "{shown}");
+    assert!(shown.contains("DIFFERENT  no wins in the tournament: 1, must be absent"), "{shown}");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "error: 1 value is different from what it must be\n");
 }
 
@@ -116,4 +116,45 @@ fn scenarios_are_listed_and_a_wrong_one_is_told() {
     command.args(["demo", "shoping-cart"]);
     let said = fails(2, command);
     assert!(said.contains("'shopping-cart'") && said.contains("delta-flow"), "{said}");
+}
+
+#[test]
+fn only_an_explicit_database_is_written_and_it_is_named_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("real.db");
+    let mut command = scratchbook();
+    command.env("SCRATCHBOOK_DATABASE", uri(&file)).args(["demo", "greeting"]);
+    let shown = text(command);
+    assert!(shown.starts_with("greeting  "), "{shown}");
+    assert!(!file.exists(), "the environment's database is left alone");
+    let mut command = scratchbook();
+    command.args(["demo", "greeting", "--database", &uri(&file)]);
+    let shown = text(command);
+    assert_eq!(shown.lines().next().unwrap(), format!("writing to {}", uri(&file)));
+    assert!(file.exists());
+}
+
+#[test]
+fn what_carries_on_is_said_at_the_start_of_a_scenario() {
+    let fixture = Fixture::new();
+    let shown = fixture.text(&["demo", "shopping-cart"]);
+    let start = shown.find("carried on from before: ecommerce_app/user123").expect("it is said");
+    assert!(start < shown.find("user  Add iPhone 15").unwrap() && shown.contains("loyalty_points = 1000"), "{shown}");
+    let answer = fixture.json(&["demo", "shopping-cart"]);
+    let carried = &answer["scenarios"][0]["carriedOn"][0];
+    assert_eq!(carried["appName"], "ecommerce_app");
+    assert_eq!(carried["state"]["app:tax_rate"], 0.08);
+    let event = &answer["scenarios"][0]["events"][0];
+    assert_eq!([&event["appName"], &event["userId"]], ["ecommerce_app", "user123"]);
+}
+
+#[test]
+fn state_is_shown_where_it_has_changed_and_every_event_says_something() {
+    let mut command = scratchbook();
+    command.args(["demo", "greeting", "callback-and-tool"]);
+    let shown = text(command);
+    let states: Vec<_> = shown.lines().filter(|line| line.trim_start().starts_with("state ")).collect();
+    assert!(states.windows(2).all(|pair| pair[0] != pair[1]), "{states:#?}");
+    assert!(shown.contains("assistant  changes the state, without a message"), "{shown}");
+    assert!(!shown.contains("None") && shown.contains("no greeting yet: absent"), "{shown}");
 }

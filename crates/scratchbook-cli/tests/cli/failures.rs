@@ -20,8 +20,7 @@ fn each_kind_has_its_exit_code() {
     fixture.fails(2, &["--deadline", "0", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["--deadline", "soon", "sessions", "list", "-a", "app"]);
     fixture.fails(2, &["state", "get", "-a", "app", "-s", "session"]);
-    let said = fixture.fails(10, &["--deadline", "1e-9", "sessions", "list", "-a", "app"]);
-    assert!(said.contains("deadline"), "{said}");
+    // 10 is shown below with a lock that is held: a deadline however short may be met by a quick answer.
     fixture.text(&["--deadline", "60", "sessions", "list", "-a", "ecommerce_app"]);
 }
 
@@ -42,7 +41,7 @@ fn databases_that_are_none_are_refused() {
         let said = fixture.fails(code, &["--database", &database, "sessions", "list", "-a", "app"]);
         assert!(said.starts_with("error: "), "{said}");
     }
-    assert!(!fixture.path("missing.db").exists(), "only the demo makes a database");
+    assert!(!fixture.path("missing.db").exists(), "what only looks makes no database");
     assert!(std::fs::read_to_string(&not_one).unwrap().starts_with("These are notes"));
     let mut elsewhere = scratchbook();
     elsewhere.current_dir(fixture.folder.path()).args(["sessions", "list", "-a", "app"]);

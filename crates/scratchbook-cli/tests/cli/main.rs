@@ -4,6 +4,7 @@
 mod backup;
 mod demo;
 mod failures;
+mod input;
 mod sessions;
 mod state;
 
@@ -32,7 +33,14 @@ impl Fixture {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = scratchbook();
-        command.env("SCRATCHBOOK_DATABASE", uri(&self.path("agents.db"))).args(args);
+        let database = uri(&self.path("agents.db"));
+        if args.contains(&"demo") {
+            // The demo does not look at the environment.
+            command.args(["--database", &database]);
+        } else {
+            command.env("SCRATCHBOOK_DATABASE", &database);
+        }
+        command.args(args);
         command
     }
 

@@ -17,6 +17,8 @@ fn lists_come_in_pages() {
     assert!(fixture.sessions("nobodys_app").is_empty());
     let text = fixture.text(&["sessions", "list", "--app", "ecommerce_app", "--limit", "1"]);
     assert!(text.contains("USER") && text.contains(&all[0]) && text.contains("--page-token"), "{text}");
+    let row = text.lines().nth(1).unwrap();
+    assert!(row.contains('Z') && !row.contains('.'), "the time is to the second: {row}");
 }
 
 #[test]
@@ -56,4 +58,38 @@ fn a_user_is_erased_wholly_when_that_is_confirmed() {
     assert_eq!(fixture.json(&["state", "get", "--app", "ecommerce_app", "--user", "user123"]), json!({}));
     assert_eq!(fixture.json(&["state", "get", "--app", "ecommerce_app"]), json!({"tax_rate": 0.08}));
     assert_eq!(fixture.sessions("support_app").len(), 2, "another app's users stay");
+}
+
+#[test]
+fn json_has_the_number_of_events_and_says_when_it_has_only_the_last() {
+    let fixture = Fixture::new();
+    let id = fixture.sessions("ecommerce_app").remove(0);
+    let address = ["sessions", "show", "-a", "ecommerce_app", "-u", "user123", "-s", &id];
+    let last = fixture.json(&[&address[..], &["--events", "2"]].concat());
+    assert_eq!([&last["eventCount"], &last["onlyLastEvents"]], [&json!(4), &json!(true)]);
+    assert_eq!([&last["events"][0]["seq"], &last["events"][1]["seq"]], [3, 4]);
+    let all = fixture.json(&address);
+    assert_eq!([&all["eventCount"], &all["onlyLastEvents"]], [&json!(4), &json!(false)]);
+    let text = fixture.text(&[&address[..], &["--events", "2"]].concat());
+    assert!(text.contains("the last 2 of 4 events"), "{text}");
+}
+
+#[test]
+fn an_app_without_sessions_is_told() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.text(&["sessions", "list", "-a", "x"]), "no sessions of app 'x'\n");
+    let of_user = fixture.text(&["sessions", "list", "-a", "x", "-u", "y"]);
+    assert_eq!(of_user, "no sessions of user 'y' of app 'x'\n");
+}
+
+#[test]
+fn erasing_says_what_there_was() {
+    let fixture = Fixture::new();
+    let erase = ["users", "erase", "--yes", "-a", "ecommerce_app", "-u"];
+    let text = fixture.text(&[&erase[..], &["user123"]].concat());
+    assert!(text.contains("2 sessions, 2 user keys"), "{text}");
+    let text = fixture.text(&[&erase[..], &["user123"]].concat());
+    assert!(text.contains("there was nothing of the user ecommerce_app/user123"), "{text}");
+    let erased = fixture.json(&[&erase[..], &["nobody"]].concat());
+    assert_eq!([&erased["erased"]["sessions"], &erased["erased"]["userKeys"]], [0, 0]);
 }

@@ -119,3 +119,43 @@ fn text_has_no_power_over_the_terminal() {
         );
     }
 }
+
+#[test]
+fn what_is_not_there_is_not_removed_and_is_told() {
+    let fixture = Fixture::new();
+    let session = address(&fixture);
+    let shown = fixture.text(&args(&["state", "unset"], &session, &["none"]));
+    assert_eq!(shown, "'none' was not there\n");
+    let answer = fixture.json(&args(&["state", "unset"], &session, &["none"]));
+    assert_eq!([&answer["event"], &answer["missing"]], [&Value::Null, &json!(["none"])]);
+    let events = fixture.json(&args(&["sessions", "show"], &session, &[]));
+    assert_eq!(events["eventCount"], 4, "no event tells of nothing");
+    let answer = fixture.json(&args(&["state", "unset"], &session, &["none", "cart_total"]));
+    assert_eq!(answer["missing"], json!(["none"]));
+    assert_eq!(answer["event"]["actions"]["stateDelta"], json!({"cart_total": "__ADK_SENTINEL_REMOVED__"}));
+    fixture.text(&["state", "unset", "-a", APP, "none"]);
+}
+
+#[test]
+fn the_scope_is_told_as_it_is() {
+    let fixture = Fixture::new();
+    for (owner, scope) in [(&["-u", "user123"][..], "user"), (&[], "app")] {
+        let set = fixture.text(&[&["state", "set", "-a", APP], owner, &["k=1"]].concat());
+        assert!(set.contains(&format!("delta  {scope}")) && !set.contains("session"), "{set}");
+        let answer = fixture.json(&[&["state", "set", "-a", APP], owner, &["k=2"]].concat());
+        assert_eq!(answer["scope"], scope);
+        let unset = fixture.text(&[&["state", "unset", "-a", APP], owner, &["k"]].concat());
+        assert!(unset.contains(&format!("delta  {scope}")) && !unset.contains("session"), "{unset}");
+    }
+}
+
+#[test]
+fn characters_that_reorder_or_hide_text_are_escaped() {
+    let fixture = Fixture::new();
+    let hidden = "a\u{202e}b\u{2066}c\u{2028}d\u{2029}e\u{200f}f\u{feff}g\u{e0041}h";
+    fixture.text(&["state", "set", "-a", APP, &format!("{hidden}={hidden}")]);
+    let shown = fixture.text(&["state", "get", "-a", APP]);
+    assert!(shown.contains("a\\u{202e}b\\u{2066}c\\u{2028}d") && shown.contains("\\udb40\\udc41"), "{shown}");
+    assert!(hidden.chars().filter(|c| !c.is_ascii()).all(|c| !shown.contains(c)), "{shown:?}");
+    assert_eq!(fixture.json(&["state", "get", "-a", APP])[hidden], hidden);
+}

@@ -1,0 +1,47 @@
+//! What is said of a command line that cannot be understood.
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Error, Parser};
+use serde_json::json;
+
+use crate::args::{Cli, DASHES};
+use crate::failure;
+
+/// Reads the command line, or says what is wrong with it.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        if !error.use_stderr() {
+            // --help and --version. A reader who has seen enough is no failure.
+            let _ = error.print();
+            return ExitCode::SUCCESS;
+        }
+        let hint = hint(&error);
+        if wants_json() {
+            let text = error.render().to_string();
+            let message = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            let message = hint.map_or_else(|| message.to_owned(), |hint| format!("{message}\n\n{hint}"));
+            failure::print_json(&json!({"kind": "invalid_argument", "message": message, "causes": []}));
+        } else {
+            let _ = error.print();
+            if let Some(hint) = hint {
+                // Where even standard error is closed, nobody is left to tell.
+                let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("\n{hint}\n"));
+            }
+        }
+        ExitCode::from(2)
+    })
+}
+
+/// Keys that begin with '-' are taken for options, unknown ones or, as with `-dash=1`, known ones given twice.
+fn hint(error: &Error) -> Option<&'static str> {
+    let takes_keys = std::env::args_os().any(|arg| arg == "state" || arg == "create");
+    let is_option = matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict);
+    (takes_keys && is_option).then_some(DASHES)
+}
+
+fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|arg| arg != "--").any(|arg| arg == OsStr::new("--json"))
+}
