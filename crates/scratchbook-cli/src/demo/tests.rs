@@ -6,7 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use scratchbook::{
     AppendOptions, Committed, CreateSessionConfig, Event, GetSessionConfig, InMemorySessionService, ListSessionsConfig,
-    ListSessionsResponse, Result, Session, SessionKey, SessionService, StateChange, StateDelta, StateOwner,
+    ListSessionsResponse, PutStateOptions, Result, Session, SessionKey, SessionService, StateChange, StateDelta,
+    StateOwner,
 };
 use serde_json::{Map, Value, json};
 
@@ -37,7 +38,10 @@ impl WrongStore {
         let mut state = session.state().to_map();
         (self.wrong)(session.key(), &mut state, &of_alice);
         let (key, events) = (session.key().clone(), session.events().clone());
-        Ok(Session::new(key, state.into(), events, session.last_update_time(), session.seq()))
+        Ok(Session::new(key, state.into())
+            .with_events(events)
+            .with_last_update_time(session.last_update_time())
+            .with_seq(session.seq()))
     }
 }
 
@@ -70,8 +74,8 @@ impl SessionService for WrongStore {
         self.store.get_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, author: &str) -> Result<()> {
-        self.store.put_state(owner, delta, author).await
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        self.store.put_state(owner, delta, options).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
