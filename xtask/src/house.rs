@@ -95,7 +95,7 @@ fn marker(line: &str) -> Option<&'static str> {
 }
 
 /// Folders that only somebody's machine has.
-const MACHINE_FOLDERS: [&str; 4] = ["work", "root", "farm", "home"];
+const MACHINE_FOLDERS: [&str; 3] = ["work", "root", "home"];
 
 /// The first absolute path in a line that begins with such a folder, and not after a letter, as in a URL.
 fn machine_path(line: &str) -> Option<String> {

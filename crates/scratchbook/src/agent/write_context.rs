@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::board::Seen;
 use super::context::{InvocationContext, ReadonlyContext};
@@ -120,12 +120,6 @@ impl ToolContext {
     /// Shows the tool's answer as it is: the model does not sum it up.
     pub fn skip_summarization(&self) {
         self.context.page.actions().skip_summarization = Some(true);
-    }
-
-    /// Asks the user to confirm the call; the request travels in the event.
-    pub fn request_confirmation(&self, confirmation: Value) {
-        let id = self.function_call_id.to_string();
-        self.context.page.actions().requested_tool_confirmations.insert(id, confirmation);
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) type ScopeMap = OrdMap<Arc<str>, Arc<Value>>;
 /// use scratchbook::{CreateSessionConfig, SessionService};
 ///
 /// let session = service.create_session("app", "user", CreateSessionConfig::default()).await?;
-/// // The seeds warn against this; here it does not compile.
+/// // ADK's documentation warns against this; here it does not compile.
 /// session.state().set("key", "value")?;
 /// # Ok(()) }
 /// ```

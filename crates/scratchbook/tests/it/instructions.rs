@@ -1,4 +1,4 @@
-//! Instruction templates in running agents, the seeds' texts among them.
+//! Instruction templates in running agents, those of ADK's documentation among them.
 
 use scratchbook::{
     ErrorKind, InMemorySessionService, Instruction, LlmAgent, Part, Runner, ScriptedLlm, inject_session_state,
@@ -28,7 +28,7 @@ async fn instructed(
 }
 
 #[tokio::test]
-async fn the_seeds_templates_are_rendered_as_they_say() {
+async fn the_templates_of_adks_documentation_are_rendered_as_it_says() {
     let story = "Write a short story about a cat, focusing on the theme: {topic}.";
     assert_eq!(
         instructed(story, json!({"topic": "friendship"})).await.unwrap(),
