@@ -11,8 +11,8 @@ use crate::step::Stop;
 /// nothing and be used by nothing, so a new one needs a row. `lib.rs` may use everything: it only exports.
 ///
 /// The direction is runner -> agent -> {model, tool} -> session -> event -> {state, content} -> error.
-/// `event` is above `state` because an event carries a delta. Nothing is above `store`: a store is reached
-/// through the traits of `session` and `artifact`.
+/// `event` is above `state` because an event carries a delta. Nothing but `plan` is above `store`: a store is
+/// reached through the traits of `session` and `artifact`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("environment", &[]),
@@ -21,9 +21,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("content", &["error", "json"]),
     ("event", &["content", "error", "json", "state"]),
     ("session", &["content", "error", "event", "json", "state"]),
-    ("artifact", &["content", "error", "session"]),
+    ("artifact", &["content", "error", "json", "session"]),
     ("deadline", &["artifact", "content", "error", "event", "session", "state"]),
     ("store", &["artifact", "content", "deadline", "environment", "error", "event", "json", "session", "state"]),
+    // Only names again what stores of this crate and of others are built on.
+    ("plan", &["artifact", "store"]),
     ("instruction", &["error", "json", "state"]),
     ("model", &["content", "error", "event", "json"]),
     ("tool", &["artifact", "content", "error", "event", "json", "model", "session", "state"]),

@@ -45,7 +45,7 @@ impl CallbackContext {
     /// # Errors
     ///
     /// `FailedPrecondition` where the runner has no artifact service; and as
-    /// [`ArtifactService::save_artifact`].
+    /// [`save_artifact`](crate::ArtifactService::save_artifact) of the service.
     pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
         let artifacts = self.readonly.invocation.artifacts()?;
         let version = artifacts.save_artifact(self.session_key(), filename, artifact, Map::new()).await?;
