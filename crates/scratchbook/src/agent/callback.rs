@@ -45,6 +45,35 @@ pub(crate) struct AgentCallbacks {
     after: Vec<AgentCallback>,
 }
 
+/// The methods by which a builder takes callbacks around an agent's turn into one of its fields.
+macro_rules! agent_callback_methods {
+    ($field:ident) => {
+        /// Adds a callback that runs before the agent's turn; content from it is the whole answer.
+        #[must_use]
+        pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
+        where
+            F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
+        {
+            self.$field.before(callback);
+            self
+        }
+
+        /// Adds a callback that runs after the agent's turn; content from it is one more event.
+        #[must_use]
+        pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
+        where
+            F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
+        {
+            self.$field.after(callback);
+            self
+        }
+    };
+}
+
+pub(super) use agent_callback_methods;
+
 impl AgentCallbacks {
     pub(crate) fn before<F, Fut>(&mut self, callback: F)
     where

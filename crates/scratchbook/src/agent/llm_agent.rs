@@ -10,7 +10,7 @@ use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::callback::{AgentCallbacks, ModelCallbacks, ToolCall};
+use super::callback::{AgentCallbacks, ModelCallbacks, ToolCall, agent_callback_methods};
 use super::context::{InvocationContext, ReadonlyContext};
 use super::drive::{Turn, drive};
 use super::write_context::{CallbackContext, ToolContext};
@@ -285,27 +285,7 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback that runs before the agent's turn; content from it is the whole answer.
-    #[must_use]
-    pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
-    where
-        F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
-    {
-        self.agent_callbacks.before(callback);
-        self
-    }
-
-    /// Adds a callback that runs after the agent's turn; content from it is one more event.
-    #[must_use]
-    pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
-    where
-        F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
-    {
-        self.agent_callbacks.after(callback);
-        self
-    }
+    agent_callback_methods!(agent_callbacks);
 
     /// Adds a callback before each model call: it goes on with the request, changed or not
     /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`).

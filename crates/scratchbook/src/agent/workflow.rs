@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::callback::AgentCallbacks;
+use super::callback::{AgentCallbacks, agent_callback_methods};
 use super::drive::{Turn, catch_panics, drive};
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::content::Content;
@@ -49,27 +49,7 @@ macro_rules! workflow_agent {
                 self
             }
 
-            /// Adds a callback that runs first; content from it is the agent's whole answer.
-            #[must_use]
-            pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
-            where
-                F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
-                Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
-            {
-                self.callbacks.before(callback);
-                self
-            }
-
-            /// Adds a callback that runs last; content from it is one more event.
-            #[must_use]
-            pub fn after_agent<F, Fut>(mut self, callback: F) -> Self
-            where
-                F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
-                Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
-            {
-                self.callbacks.after(callback);
-                self
-            }
+            agent_callback_methods!(callbacks);
         }
 
         impl Agent for $agent {
