@@ -355,9 +355,9 @@ impl LlmAgentBuilder {
                 return Err(Error::invalid(format!("the output key '{key}' of agent '{name}' has no name")));
             }
         }
-        let mut names: Vec<_> = self.tools.iter().map(|tool| tool.declaration().name).collect();
+        let mut names: Vec<_> = self.tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
         names.sort_unstable();
-        if names.iter().any(|name| name == TransferTool::NAME) {
+        if names.contains(&TransferTool::NAME) {
             let taken = TransferTool::NAME;
             return Err(Error::invalid(format!("a tool of agent '{name}' is called '{taken}'; that name is taken")));
         }

@@ -93,7 +93,7 @@ impl Inner {
             model: self.model.name().to_owned(),
             system_instruction: instruction,
             contents: history::contents(context),
-            tools: tools.iter().map(|tool| tool.declaration()).collect(),
+            tools: tools.iter().map(|tool| tool.declaration().clone()).collect(),
             output_schema: self.output_schema.as_ref().map(|output| output.schema.clone()),
             stream: context.run_config().streaming,
         })

@@ -81,9 +81,3 @@ fn closed() -> Error {
 fn taken(key: &SessionKey) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}; use another id"))
 }
-
-/// For the last `count` events from a time on: how many matches are many, and how far back to look for the last of
-/// them by number. Both grow with what is returned alone. `None` where all are wanted.
-fn since_bounds(count: usize) -> Option<(usize, usize)> {
-    Some((count.checked_mul(4)?, count.checked_mul(64)?))
-}

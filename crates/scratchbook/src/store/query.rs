@@ -49,6 +49,12 @@ impl EventQuery {
     }
 }
 
+/// For the last `count` events from a time on: how many matches are many, and how far back to look for the last of
+/// them by number. Both grow with what is returned alone. `None` where all are wanted.
+pub(crate) fn since_bounds(count: usize) -> Option<(usize, usize)> {
+    Some((count.checked_mul(4)?, count.checked_mul(64)?))
+}
+
 /// Which keys of the state are read: all, or these names of each scope.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

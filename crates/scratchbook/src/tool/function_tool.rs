@@ -79,8 +79,8 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
 
 #[async_trait]
 impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
-    fn declaration(&self) -> FunctionDeclaration {
-        self.declaration.clone()
+    fn declaration(&self) -> &FunctionDeclaration {
+        &self.declaration
     }
 
     fn is_long_running(&self) -> bool {

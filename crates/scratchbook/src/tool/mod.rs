@@ -24,7 +24,7 @@ pub(crate) use transfer::TransferTool;
 #[async_trait]
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
     /// The tool as the model is told of it.
-    fn declaration(&self) -> FunctionDeclaration;
+    fn declaration(&self) -> &FunctionDeclaration;
 
     /// Whether the answer comes later, by a function response in a message to come.
     fn is_long_running(&self) -> bool;

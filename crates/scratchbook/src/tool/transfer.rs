@@ -12,6 +12,7 @@ use crate::model::FunctionDeclaration;
 #[derive(Debug)]
 pub(crate) struct TransferTool {
     targets: Vec<String>,
+    declaration: FunctionDeclaration,
 }
 
 impl TransferTool {
@@ -19,24 +20,25 @@ impl TransferTool {
     pub(crate) const NAME: &str = "transfer_to_agent";
 
     pub(crate) fn new(targets: Vec<String>) -> Self {
-        Self { targets }
-    }
-}
-
-#[async_trait]
-impl Tool for TransferTool {
-    fn declaration(&self) -> FunctionDeclaration {
-        FunctionDeclaration {
+        let declaration = FunctionDeclaration {
             name: Self::NAME.to_owned(),
             description: "Hands the conversation to another agent, which is better suited to answer.".to_owned(),
             parameters_json_schema: json!({
                 "type": "object",
                 "properties": {
-                    "agent_name": {"type": "string", "description": "The agent to hand over to.", "enum": self.targets},
+                    "agent_name": {"type": "string", "description": "The agent to hand over to.", "enum": targets},
                 },
                 "required": ["agent_name"],
             }),
-        }
+        };
+        Self { targets, declaration }
+    }
+}
+
+#[async_trait]
+impl Tool for TransferTool {
+    fn declaration(&self) -> &FunctionDeclaration {
+        &self.declaration
     }
 
     fn is_long_running(&self) -> bool {

@@ -11,8 +11,7 @@ use crate::session::{
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::commit::{KeyChange, Prepared, replay};
-use crate::store::query::{EventQuery, ListPosition, StateQuery};
-use crate::store::since_bounds;
+use crate::store::query::{EventQuery, ListPosition, StateQuery, since_bounds};
 
 #[derive(Debug, Default)]
 pub(super) struct App {

@@ -14,8 +14,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use crate::store::since_bounds;
+use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
