@@ -1,13 +1,23 @@
 //! The stores. Each carries out the same description of a write and the same plan of a read; none knows
 //! another.
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod artifact;
 pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod database;
 mod memory;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod migrate;
 pub(crate) mod query;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod text;
 
 use std::sync::Arc;
 

@@ -6,36 +6,11 @@ use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
 use super::read::{decode, named, number, sql_number};
-use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
+use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
-use crate::json;
 use crate::session::SessionKey;
-
-/// Whose artifact it is, and its name.
-struct Address {
-    key: SessionKey,
-    filename: String,
-    /// Whether it is the user's own, seen from every session.
-    user: bool,
-}
-
-impl Address {
-    fn new(key: &SessionKey, filename: &str) -> Result<Self> {
-        let user = check_filename(filename)?;
-        Ok(Self { key: key.clone(), filename: filename.to_owned(), user })
-    }
-
-    fn columns(&self) -> [&str; 4] {
-        // No session has the empty id.
-        let session = if self.user { "" } else { self.key.session_id() };
-        [self.key.app_name(), self.key.user_id(), session, &self.filename]
-    }
-
-    fn place(&self, version: u64) -> String {
-        format!("version {version} of the artifact '{}' of {}", self.filename, self.key)
-    }
-}
+use crate::store::artifact::{ArtifactAddress, NewArtifact};
 
 #[async_trait]
 impl ArtifactService for SqliteSessionService {
@@ -46,15 +21,10 @@ impl ArtifactService for SqliteSessionService {
         artifact: Part,
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
-        let address = Address::new(session, filename)?;
-        let prepared = prepare_artifact(artifact, custom_metadata)?;
-        let (text, metadata) = (
-            json::to_text(&prepared.artifact, "the artifact")?,
-            json::to_text(&prepared.custom_metadata, "its metadata")?,
-        );
-        let (mime_type, now) = (prepared.mime_type, self.now());
-        self.write(text.len() + metadata.len(), move |tx| {
-            let [app, user, session, filename] = address.columns();
+        let address = ArtifactAddress::new(session, filename)?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.now())?;
+        self.write(new.text.len() + new.metadata.len(), move |tx| {
+            let [app, user, session, filename] = new.address.columns();
             let mut insert = tx.prepare(
                 "INSERT INTO artifacts (app_name, user_id, session_id, filename, version, mime_type, custom_metadata,
                      create_time, artifact)
@@ -64,14 +34,14 @@ impl ArtifactService for SqliteSessionService {
                  ), ?5, ?6, ?7, ?8)
                  RETURNING version",
             )?;
-            let row = params![app, user, session, filename, mime_type, metadata, now, text];
+            let row = params![app, user, session, filename, new.mime_type, new.metadata, new.created, new.text];
             Ok(insert.query_row(row, |row| number(row, 0))?)
         })
         .await
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        let address = Address::new(session, filename)?;
+        let address = ArtifactAddress::new(session, filename)?;
         self.read(move |connection| {
             let [app, user, session, filename] = address.columns();
             let mut statement = connection.prepare_cached(
@@ -106,7 +76,7 @@ impl ArtifactService for SqliteSessionService {
     }
 
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let address = Address::new(session, filename)?;
+        let address = ArtifactAddress::new(session, filename)?;
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT version, mime_type, custom_metadata, create_time FROM artifacts
@@ -129,7 +99,7 @@ impl ArtifactService for SqliteSessionService {
     }
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
-        let address = Address::new(session, filename)?;
+        let address = ArtifactAddress::new(session, filename)?;
         self.write(0, move |tx| {
             tx.execute(
                 "DELETE FROM artifacts WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4",

@@ -31,6 +31,7 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
 use super::query::{EventQuery, ListQuery, StateQuery};
+use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -44,7 +45,7 @@ use error::Fallible;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
-use write::{Appended, NewEvent, NewSession, TextChange};
+use write::Appended;
 use writer::{Queued, Writer};
 
 pub use options::{SqliteOptions, Synchronous};

@@ -9,12 +9,13 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::error::{Failure, Fallible};
+use super::error::Fallible;
 use crate::error::Error;
 use crate::event::Event;
-use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner, seconds_of_micros};
+use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
+use crate::store::rows::{self, damaged, described, stored_key};
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
@@ -273,9 +274,8 @@ fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
     let seq = named(number(row, 0), || {
         format!("the event with the number {} of {key}", row.get::<_, i64>(0).unwrap_or_default())
     })?;
-    let mut event: Event = decode(row.get_ref(1)?, || format!("the event {seq} of {key}"))?;
-    event.seq = Some(seq);
-    Ok(event)
+    let text = named(row.get_ref(1)?.as_str().map_err(Into::into), || format!("the event {seq} of {key}"))?;
+    Ok(rows::event(sql_number(seq), text, key)?)
 }
 
 /// The values of one scope; `owner` is app, user and session, as far as the scope has them.
@@ -285,8 +285,8 @@ fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery
         let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
         let name = named(name, || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), owner.join("/")))?;
         let place = || format!("the value of key '{}' of {}", scope.key(name), owner.join("/"));
-        values.insert(Arc::from(name), Arc::new(decode(row.get_ref(1)?, place)?));
-        Ok(())
+        let text = named(row.get_ref(1)?.as_str().map_err(Into::into), place)?;
+        Ok(rows::insert(&mut values, scope, owner, name, text)?)
     };
     match query.names(scope) {
         None => {
@@ -310,31 +310,17 @@ fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery
     Ok(values)
 }
 
-/// Reads JSON text of ours; what cannot be read is named, never skipped.
+/// Reads JSON text of ours.
 pub(super) fn decode<T: DeserializeOwned>(text: ValueRef<'_>, place: impl Fn() -> String) -> Fallible<T> {
-    let corrupted = || Error::corrupted(format!("{} cannot be read: the row is damaged", place()));
-    let text = text.as_str().map_err(|e| Failure::Ours(corrupted().with_source(e)))?;
-    // Its line and column are kept; serde_json's message could quote a value, so it is not.
-    serde_json::from_str(text).map_err(|e| {
-        let place = format!("line {}, column {}", e.line(), e.column());
-        Failure::Ours(corrupted().with_source(Error::corrupted(format!("malformed JSON at {place}"))))
-    })
+    let text = text.as_str().map_err(|e| damaged(place()).with_source(e))?;
+    Ok(rows::json(text, place)?)
 }
 
 /// A column of a row; one that holds what is never written names its row.
 pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) -> Fallible<T> {
     column.map_err(|e| match e.sqlite_error_code() {
         Some(_) => e.into(),
-        None => Error::corrupted(format!("{} cannot be read: the row is damaged", place())).with_source(e).into(),
-    })
-}
-
-/// The address of a session in a row, exactly as it stands there.
-fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Fallible<SessionKey> {
-    let key = SessionKey::new(app_name, user_id, session_id).ok().filter(|key| key.session_id() == session_id);
-    key.ok_or_else(|| {
-        let place = format!("{app_name:?}/{user_id:?}/{session_id:?}");
-        Error::corrupted(format!("the session {place} cannot be read: no session has such an id")).into()
+        None => damaged(place()).with_source(e).into(),
     })
 }
 
@@ -359,8 +345,4 @@ fn sql_limit(count: usize) -> i64 {
 
 pub(super) fn sql_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn described(key: SessionKey, state: StateMap, micros: i64, seq: u64) -> Session {
-    Session::new(key, state).with_last_update_time(seconds_of_micros(micros)).with_seq(seq)
 }

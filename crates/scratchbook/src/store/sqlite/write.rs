@@ -5,13 +5,13 @@ use rusqlite::{OptionalExtension, params};
 use super::error::Fallible;
 use super::read;
 use super::transaction::Tx;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::event::Event;
-use crate::json;
 use crate::session::{SessionKey, StateOwner, no_session, seconds_of_micros};
 use crate::state::Scope;
-use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay};
+use crate::store::commit::{Prepared, replay};
 use crate::store::taken;
+use crate::store::text::{NewEvent, NewSession, TextChange};
 
 /// What an append did.
 #[derive(Debug)]
@@ -20,80 +20,6 @@ pub(super) enum Appended {
     Stored(u64),
     /// It was there already, like this.
     Replayed(Box<Event>),
-}
-
-/// A change to a key with its value as text, which is made before the writer has to wait for it.
-#[derive(Debug)]
-pub(super) struct TextChange {
-    scope: Scope,
-    name: String,
-    value: Option<String>,
-}
-
-impl TextChange {
-    pub(super) fn all(changes: &[KeyChange]) -> Result<Vec<Self>> {
-        let text =
-            |change: &KeyChange| Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? });
-        changes.iter().map(text).collect()
-    }
-
-    /// About how much is written.
-    pub(super) fn bytes(&self) -> usize {
-        self.name.len() + self.value.as_ref().map_or(0, String::len)
-    }
-}
-
-/// An event that is ready to be written.
-#[derive(Debug)]
-pub(super) struct NewEvent {
-    pub(super) prepared: Prepared,
-    changes: Vec<TextChange>,
-}
-
-impl NewEvent {
-    pub(super) fn new(prepared: Prepared) -> Result<Self> {
-        let changes = TextChange::all(&prepared.changes)?;
-        Ok(Self { prepared, changes })
-    }
-
-    /// About how much is written.
-    pub(super) fn bytes(&self) -> usize {
-        self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
-    }
-}
-
-/// A session that is ready to be written.
-#[derive(Debug)]
-pub(super) struct NewSession {
-    pub(super) key: SessionKey,
-    /// The state it begins with, as one object and key by key.
-    initial: Option<String>,
-    own: Vec<TextChange>,
-    shared: Vec<TextChange>,
-    created: i64,
-    events: Vec<NewEvent>,
-}
-
-impl NewSession {
-    pub(super) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, created, events } = prepared;
-        let own = initial.iter().map(|(name, value)| {
-            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
-        });
-        Ok(Self {
-            key,
-            own: own.collect::<Result<_>>()?,
-            initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
-            shared: TextChange::all(&shared)?,
-            created,
-            events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
-        })
-    }
-
-    /// About how much is written.
-    pub(super) fn bytes(&self) -> usize {
-        self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
-    }
 }
 
 /// Who made a change to a user's or an app's key.

@@ -1,0 +1,58 @@
+//! Artifacts, in the same database.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::failure::Again;
+use super::{DatabaseSessionService, Dialect};
+use crate::artifact::{ArtifactService, ArtifactVersion};
+use crate::content::Part;
+use crate::error::Result;
+use crate::session::SessionKey;
+use crate::store::artifact::{ArtifactAddress, NewArtifact};
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        let address = ArtifactAddress::new(session, filename)?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now())?;
+        let new = Arc::new(new);
+        let save = move |dialect: Arc<D>| {
+            let new = Arc::clone(&new);
+            async move { dialect.save_artifact(&new).await }
+        };
+        self.write(Again::Twice, save).await
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        let address = ArtifactAddress::new(session, filename)?;
+        self.read(|| self.dialect.load_artifact(&address, version)).await
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        self.read(|| self.dialect.list_artifacts(session)).await
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        let address = ArtifactAddress::new(session, filename)?;
+        self.read(|| self.dialect.list_artifact_versions(&address)).await
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        let address = Arc::new(ArtifactAddress::new(session, filename)?);
+        let delete = move |dialect: Arc<D>| {
+            let address = Arc::clone(&address);
+            async move { dialect.delete_artifact(&address).await }
+        };
+        self.write(Again::Same, delete).await
+    }
+}

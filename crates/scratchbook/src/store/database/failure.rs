@@ -1,0 +1,80 @@
+//! What may go wrong between here and a database, and what is tried again.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use backon::{ExponentialBuilder, Retryable};
+
+use crate::error::{Error, Result};
+
+/// A failure, and what is known of what had been asked for.
+#[derive(Debug)]
+pub struct Failure {
+    pub(crate) done: Done,
+    pub(crate) error: Error,
+}
+
+/// What became of a statement that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Nothing, and the same would fail again.
+    Refused,
+    /// Nothing: no connection could be had. The same may succeed later.
+    Unreached,
+    /// Nothing: the database has undone it in favour of another, or a lock was not to be had in time. The same may
+    /// succeed at once.
+    Undone,
+    /// Not known: the connection was lost before the answer. A retry must know its own work again.
+    Unknown,
+}
+
+/// The result of one try.
+pub(crate) type Attempt<T> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(done: Done, error: Error) -> Self {
+        Self { done, error }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(Done::Refused, error)
+    }
+}
+
+/// What a retry does where the first try was done after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The same: it reads, removes, or knows its own work again by an id.
+    Same,
+    /// It would be done twice, so only what was not done is tried again.
+    Twice,
+}
+
+/// Tries until it is done, refused, or the time is over.
+pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
+    timeout: Duration,
+    again: Again,
+    attempt: impl FnMut() -> F,
+) -> Attempt<T> {
+    let start = Instant::now();
+    let delays = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(5))
+        .with_max_delay(Duration::from_millis(500))
+        .with_jitter()
+        .without_max_times();
+    let in_time = |failure: &Failure| {
+        start.elapsed() < timeout
+            && match failure.done {
+                Done::Refused => false,
+                Done::Unreached | Done::Undone => true,
+                Done::Unknown => again == Again::Same,
+            }
+    };
+    attempt
+        .retry(delays)
+        .when(in_time)
+        .notify(|failure, delay| tracing::warn!(error = %failure.error, ?delay, "trying again"))
+        .await
+}

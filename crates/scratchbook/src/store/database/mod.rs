@@ -1,0 +1,116 @@
+//! Services on a database server: what all of them do the same way. What differs is a [`Dialect`].
+//!
+//! # Layout
+//!
+//! - `dialect.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
+//! - `batch.rs`, `append.rs`: appends that wait are written together.
+//! - `failure.rs`: what is tried again after a failure, and what is not.
+//! - `session.rs`, `artifact.rs`: the two services.
+//! - `uri.rs`, `options.rs`: where the database is and how it is used.
+
+mod append;
+mod artifact;
+mod batch;
+mod dialect;
+mod failure;
+mod gate;
+mod options;
+mod session;
+mod uri;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+
+use append::Appends;
+use failure::{Again, retry};
+use gate::Gate;
+
+pub use dialect::Dialect;
+pub(crate) use dialect::{AppendRow, NewAppend};
+pub(crate) use failure::{Attempt, Done, Failure};
+pub(crate) use options::check_name;
+pub use options::{DatabaseOptions, Migrate, TlsMode};
+pub use uri::DatabaseUri;
+
+/// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
+///
+/// Appends that wait at the same time are written together in one statement, each of them whole or not at all. What
+/// the database undoes in favour of another writer is tried again, and so is what was under way when a connection was
+/// lost, for [`retry_timeout`](DatabaseOptions::retry_timeout): events are known again by their ids, so nothing
+/// is lost and nothing doubled.
+///
+/// It needs a Tokio runtime. Dropping the service finishes the appends that were accepted, as long as the runtime
+/// lives; [`close`](crate::SessionService::close) waits for them.
+pub struct DatabaseSessionService<D: Dialect> {
+    dialect: Arc<D>,
+    gate: Gate,
+    appends: Appends,
+    options: DatabaseOptions,
+}
+
+impl<D: Dialect> fmt::Debug for DatabaseSessionService<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DatabaseSessionService").field(&self.dialect).finish()
+    }
+}
+
+impl<D: Dialect> DatabaseSessionService<D> {
+    /// Opens the database that a URI names, with the options that are its parameters.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for another scheme, parameter or value; `Unauthenticated` for a wrong user or password,
+    /// `NotFound` for a missing database, `PermissionDenied` where the role may not do what is needed, `Unavailable`
+    /// where the server cannot be reached within the time a connection may take; `FailedPrecondition` where the
+    /// tables are missing, too old or too new, and where the server refuses the encryption asked for.
+    pub async fn connect(uri: &str) -> Result<Self> {
+        let (uri, options) = D::read_uri(uri)?;
+        Self::start(uri, options).await
+    }
+
+    /// Opens a database with options, which stand above the URI's parameters: those are only the driver's own here.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn open(uri: &str, options: DatabaseOptions) -> Result<Self> {
+        let (uri, _) = D::read_uri(uri)?;
+        Self::start(uri, options).await
+    }
+
+    async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
+        let dialect = Arc::new(D::open(uri, &options).await?);
+        let appends = Appends::start(&dialect, &options);
+        Ok(Self { dialect, gate: Gate::new(), appends, options })
+    }
+
+    fn environment(&self) -> &dyn Environment {
+        self.options.environment.as_ref()
+    }
+
+    /// Has something read, which is tried again until it succeeds or the time is over.
+    async fn read<T, F: Future<Output = Attempt<T>>>(&self, attempt: impl FnMut() -> F) -> Result<T> {
+        let _pass = self.gate.enter()?;
+        retry(self.options.retry_timeout, Again::Same, attempt).await.map_err(|failure| failure.error)
+    }
+
+    /// Has something written, in a task of its own: dropping the call does not take it back.
+    async fn write<T, F>(&self, again: Again, mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Attempt<T>> + Send,
+    {
+        let pass = self.gate.enter()?;
+        let (dialect, timeout) = (Arc::clone(&self.dialect), self.options.retry_timeout);
+        let task = tokio::spawn(async move {
+            let _pass = pass;
+            retry(timeout, again, || attempt(Arc::clone(&dialect))).await
+        });
+        let done = task.await.map_err(|e| Error::internal("a write ended without an answer").with_source(e))?;
+        done.map_err(|failure| failure.error)
+    }
+}

@@ -1,0 +1,107 @@
+//! Sessions and state.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::failure::Again;
+use super::{DatabaseSessionService, Dialect, NewAppend};
+use crate::error::Result;
+use crate::event::Event;
+use crate::session::{
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
+    seconds_of_micros,
+};
+use crate::state::{StateDelta, StateMap};
+use crate::store::commit::{prepare_event, prepare_session, prepare_state};
+use crate::store::query::{EventQuery, ListQuery, StateQuery};
+use crate::store::taken;
+use crate::store::text::{NewEvent, NewSession, TextChange};
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<D: Dialect> SessionService for DatabaseSessionService<D> {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let prepared = prepare_session(app_name, user_id, config, self.environment())?;
+        let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
+        let own = StateMap::from(prepared.initial.clone());
+        let (new, token) = (Arc::new(NewSession::new(prepared)?), self.environment().new_id());
+        let make = move |dialect: Arc<D>| {
+            let (new, token) = (Arc::clone(&new), token.clone());
+            async move { dialect.create_session(&new, &token).await }
+        };
+        if !self.write(Again::Same, make).await? {
+            return Err(taken(&key));
+        }
+        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await?;
+        // Where somebody was quick to delete it, this is what was made.
+        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        self.read(|| self.dialect.session(key, events, &state)).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        check_id("app name", app_name)?;
+        let query = ListQuery::new(config)?;
+        self.read(|| self.dialect.list_sessions(app_name, &query)).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        let key = Arc::new(key.clone());
+        let delete = move |dialect: Arc<D>| {
+            let key = Arc::clone(&key);
+            async move { dialect.delete_session(&key).await }
+        };
+        self.write(Again::Same, delete).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+        let pass = self.gate.enter()?;
+        if event.is_partial() {
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let event = NewEvent::new(prepare_event(event, self.environment())?)?;
+        self.appends.append(NewAppend { key: key.clone(), event }, pass).await
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        self.read(|| self.dialect.state(owner)).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let changes = Arc::new(TextChange::all(&prepare_state(owner, delta)?)?);
+        let PutStateOptions { author } = options;
+        check_id("author", &author)?;
+        let (owner, author, time) = (Arc::new(owner.clone()), Arc::new(author), self.environment().now());
+        let put = move |dialect: Arc<D>| {
+            let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
+            async move { dialect.put_state(&owner, &changes, &author, time).await }
+        };
+        self.write(Again::Twice, put).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        self.read(|| self.dialect.state_changes(owner, after, limit)).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        check_owner(app_name, user_id)?;
+        let address = Arc::new((app_name.to_owned(), user_id.to_owned()));
+        let delete = move |dialect: Arc<D>| {
+            let address = Arc::clone(&address);
+            async move { dialect.delete_user(&address.0, &address.1).await }
+        };
+        self.write(Again::Same, delete).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.gate.close().await;
+        self.dialect.close().await;
+        Ok(())
+    }
+}

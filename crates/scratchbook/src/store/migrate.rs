@@ -1,0 +1,24 @@
+//! Bringing tables up to date apart from using them.
+
+use crate::error::Result;
+
+/// A numbered step of the tables' history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migration {
+    /// From 1.
+    pub version: u32,
+    /// What it is for.
+    pub name: String,
+    /// The statements, as they are run.
+    pub sql: String,
+}
+
+/// Whether migrations are only looked for or carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MigrationRun {
+    /// Only looked for.
+    Dry,
+    /// Carried out.
+    Real,
+}

@@ -1,0 +1,58 @@
+//! What SQL stores read, from rows to sessions. A row that cannot be read is named, never skipped.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::session::{Session, SessionKey, seconds_of_micros};
+use crate::state::{Scope, ScopeMap, StateMap};
+
+/// The error for a row that holds what is never written.
+pub(crate) fn damaged(place: impl std::fmt::Display) -> Error {
+    Error::corrupted(format!("{place} cannot be read: the row is damaged"))
+}
+
+/// Reads JSON text of ours.
+pub(crate) fn json<T: DeserializeOwned>(text: &str, place: impl Fn() -> String) -> Result<T> {
+    // Its line and column are kept; serde_json's message could quote a value, so it is not.
+    serde_json::from_str(text).map_err(|e| {
+        let at = format!("line {}, column {}", e.line(), e.column());
+        damaged(place()).with_source(Error::corrupted(format!("malformed JSON at {at}")))
+    })
+}
+
+/// A number that is never negative.
+pub(crate) fn number(number: i64, place: impl Fn() -> String) -> Result<u64> {
+    u64::try_from(number).map_err(|_| damaged(place()))
+}
+
+/// An event from its number and its text.
+pub(crate) fn event(seq: i64, text: &str, key: &SessionKey) -> Result<Event> {
+    let seq = number(seq, || format!("the event with the number {seq} of {key}"))?;
+    let mut event: Event = json(text, || format!("the event {seq} of {key}"))?;
+    event.seq = Some(seq);
+    Ok(event)
+}
+
+/// The address of a session, exactly as it stands in a row.
+pub(crate) fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Result<SessionKey> {
+    let key = SessionKey::new(app_name, user_id, session_id).ok().filter(|key| key.session_id() == session_id);
+    key.ok_or_else(|| {
+        let place = format!("{app_name:?}/{user_id:?}/{session_id:?}");
+        Error::corrupted(format!("the session {place} cannot be read: no session has such an id"))
+    })
+}
+
+/// Puts a value where it belongs; `owner` is app, user and session, as far as the scope has them.
+pub(crate) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: &str, text: &str) -> Result<()> {
+    let value = json(text, || format!("the value of key '{}' of {}", scope.key(name), owner.join("/")))?;
+    values.insert(Arc::from(name), Arc::new(value));
+    Ok(())
+}
+
+/// A session without its events.
+pub(crate) fn described(key: SessionKey, state: StateMap, micros: i64, seq: u64) -> Session {
+    Session::new(key, state).with_last_update_time(seconds_of_micros(micros)).with_seq(seq)
+}

@@ -1,0 +1,87 @@
+//! Writes with everything in them as text, made before a store is asked: what the SQL stores send.
+
+use crate::error::Result;
+use crate::json;
+use crate::session::SessionKey;
+use crate::state::Scope;
+
+use super::commit::{KeyChange, Prepared, PreparedSession};
+
+/// A change to a stored key with its value as text.
+#[derive(Debug)]
+pub(crate) struct TextChange {
+    pub(crate) scope: Scope,
+    /// The key without its prefix.
+    pub(crate) name: String,
+    /// JSON, or `None` for a removal.
+    pub(crate) value: Option<String>,
+}
+
+impl TextChange {
+    pub(crate) fn all(changes: &[KeyChange]) -> Result<Vec<Self>> {
+        let text =
+            |change: &KeyChange| Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? });
+        changes.iter().map(text).collect()
+    }
+
+    /// About how much is written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + self.value.as_ref().map_or(0, String::len)
+    }
+}
+
+/// An event that is ready to be written.
+#[derive(Debug)]
+pub(crate) struct NewEvent {
+    pub(crate) prepared: Prepared,
+    /// Session before user before app, by name.
+    pub(crate) changes: Vec<TextChange>,
+}
+
+impl NewEvent {
+    pub(crate) fn new(prepared: Prepared) -> Result<Self> {
+        let changes = TextChange::all(&prepared.changes)?;
+        Ok(Self { prepared, changes })
+    }
+
+    /// About how much is written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
+    }
+}
+
+/// A session that is ready to be written.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) key: SessionKey,
+    /// The state it begins with, as one object and key by key.
+    pub(crate) initial: Option<String>,
+    pub(crate) own: Vec<TextChange>,
+    /// The changes to the user's and the app's keys, by name.
+    pub(crate) shared: Vec<TextChange>,
+    /// In microseconds since 1970.
+    pub(crate) created: i64,
+    pub(crate) events: Vec<NewEvent>,
+}
+
+impl NewSession {
+    pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
+        let PreparedSession { key, initial, shared, created, events } = prepared;
+        let own = initial.iter().map(|(name, value)| {
+            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
+        });
+        Ok(Self {
+            key,
+            own: own.collect::<Result<_>>()?,
+            initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
+            shared: TextChange::all(&shared)?,
+            created,
+            events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
+        })
+    }
+
+    /// About how much is written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
+    }
+}
