@@ -90,7 +90,7 @@ pub use session::{
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 #[cfg(feature = "conformance")]
 pub use store::conformance;
-pub use store::{InMemorySessionService, Store, connect};
+pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]

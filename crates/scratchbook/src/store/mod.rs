@@ -9,9 +9,9 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
 pub(crate) mod query;
+mod redact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]
@@ -26,6 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionKey, SessionService};
 
 pub use memory::InMemorySessionService;
+pub use migrate::{Migration, MigrationRun};
+pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
@@ -77,9 +79,47 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
+    Err(unknown_scheme(uri))
+}
+
+/// The migrations that a store lacks, [looked for](MigrationRun::Dry) or [carried out](MigrationRun::Real); none where
+/// its tables are up to date, and for `memory:`, which has none.
+///
+/// [`connect`] carries them out too, unless the URI says otherwise: this is for those who do it apart, with a role
+/// that may change tables.
+///
+/// ```
+/// use scratchbook::{MigrationRun, migrate};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let uri = format!("sqlite://{}", folder.path().join("agents.db").display());
+/// for migration in migrate(&uri, MigrationRun::Real).await? {
+///     println!("{} {}", migration.version, migration.name);
+/// }
+/// assert_eq!(migrate(&uri, MigrationRun::Dry).await?, []);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+    if uri == "memory:" || uri == "memory://" {
+        return Ok(Vec::new());
+    }
+    #[cfg(feature = "sqlite")]
+    if uri.starts_with("sqlite://") {
+        return sqlite::migrate(uri, run).await;
+    }
+    Err(unknown_scheme(uri))
+}
+
+/// The error for a URI that names no store of this build.
+fn unknown_scheme(uri: &str) -> Error {
     let scheme = uri.split(':').next().unwrap_or_default();
     let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
-    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")))
+    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}"))
 }
 
 /// The error of a service that was closed.
