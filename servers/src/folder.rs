@@ -90,6 +90,8 @@ impl Folder {
         let mut command = Command::new("sh");
         command.args(["-c", REGISTER, "sh"]).arg(&self.path).arg(program);
         command.env_clear().env("PATH", path_with_sbin()).env("HOME", &self.path).env("LC_ALL", "C");
+        // Two installations of MariaDB at once are in each other's way in a folder they share.
+        command.env("TMPDIR", &self.path);
         command.current_dir(&self.path).process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
         self.account.apply(&mut command);

@@ -65,6 +65,7 @@ impl MariaDb {
         let install_arguments = [
             "--no-defaults".to_owned(),
             format!("--datadir={}", data.display()),
+            format!("--tmpdir={}", folder.path().display()),
             "--auth-root-authentication-method=normal".to_owned(),
             "--skip-test-db".to_owned(),
             "--skip-name-resolve".to_owned(),
@@ -172,11 +173,12 @@ fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String
     text
 }
 
+/// Besides making the user, these shut out the users of a new installation, who need no password.
 fn first_statements(password: &str) -> String {
     format!(
         "CREATE DATABASE {NAME};\nCREATE USER '{NAME}'@'%' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON *.* TO '{NAME}'@'%' WITH GRANT OPTION;\n\
-         ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n"
+         DELETE FROM mysql.global_priv WHERE User NOT IN ('{NAME}', 'mariadb.sys');\nFLUSH PRIVILEGES;\n"
     )
 }
 

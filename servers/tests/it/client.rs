@@ -13,14 +13,14 @@ pub(crate) fn psql(uri: &str, sql: &str) -> Result<String, String> {
 
 /// What `mariadb` prints for a statement, or its error.
 pub(crate) fn mariadb(server: &MariaDb, sql: &str) -> Result<String, String> {
-    mariadb_with(server, &[], sql)
+    mariadb_with(server, &[&format!("--password={}", server.password())], sql)
 }
 
 pub(crate) fn mariadb_with(server: &MariaDb, options: &[&str], sql: &str) -> Result<String, String> {
     let mut command = Command::new("mariadb");
     command.args(["--no-defaults", "-h", "127.0.0.1", "-u", "scratchbook", "-D", "scratchbook", "-N", "-B"]);
     command.arg("-P").arg(server.port().to_string()).args(options).args(["-e", sql]);
-    printed(command.env("MYSQL_PWD", server.password()).output().unwrap())
+    printed(command.output().unwrap())
 }
 
 pub(crate) fn ask(server: &Postgres, sql: &str) -> String {
