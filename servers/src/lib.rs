@@ -9,9 +9,13 @@
 //! - `postgres.rs`, `mariadb.rs`: how each server is set up, started and stopped.
 //! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
+//! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
+//! - `cluster/`: a PostgreSQL with a synchronous standby, and three MariaDB servers in a Galera cluster.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
 
 mod account;
+mod client;
+mod cluster;
 mod error;
 mod folder;
 mod mariadb;
@@ -21,7 +25,9 @@ mod process;
 mod programs;
 mod proxy;
 mod shared;
+mod tls;
 
+pub use cluster::{Galera, StandbyPair};
 pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions};
 pub use postgres::{Postgres, PostgresOptions};
