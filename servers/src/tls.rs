@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
 use crate::folder::Folder;
-use crate::{Error, Result};
+use crate::{Error, Result, port};
 
 /// Which connections a server takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,7 +39,9 @@ pub(crate) fn make(folder: &Folder) -> Result<Files> {
 
 fn sign() -> std::result::Result<(String, String, String), rcgen::Error> {
     let mut of_authority = CertificateParams::default();
-    of_authority.distinguished_name.push(DnType::CommonName, "scratchbook tests");
+    // A name of its own: who trusts another one is to find it unknown, not its signature wrong.
+    let name = format!("scratchbook tests {:016x}", port::random());
+    of_authority.distinguished_name.push(DnType::CommonName, name);
     of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     of_authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
     let authority = CertifiedIssuer::self_signed(of_authority, KeyPair::generate()?)?;

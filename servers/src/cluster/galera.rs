@@ -46,10 +46,9 @@ impl Galera {
         for (number, ports) in ports.iter().enumerate() {
             let options = options(number, ports, provider, &group.join(","));
             let node = MariaDb::set_up(ports.server, password.clone(), &options)?;
-            if number == 0 {
-                node.start_first(&["--wsrep-new-cluster".into()])?
-            } else {
-                node.run(&[])?
+            match number {
+                0 => node.start_first(&["--wsrep-new-cluster".into()])?,
+                _ => node.run(&[])?,
             }
             cluster.nodes.push(node);
             cluster.wait_until_ready(number)?;

@@ -4,5 +4,6 @@
 mod client;
 mod clusters;
 mod leftovers;
-mod mariadb;
-mod postgres;
+mod own_mariadb;
+mod own_postgres;
+mod shared;

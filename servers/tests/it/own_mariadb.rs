@@ -1,10 +1,8 @@
 //! A MariaDB server by itself.
 
-use std::thread;
-
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 
-use crate::client::{mariadb, mariadb_with};
+use crate::client::mariadb_with;
 
 fn fast() -> MariaDb {
     MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap()
@@ -13,7 +11,7 @@ fn fast() -> MariaDb {
 #[test]
 fn a_server_takes_clients_with_the_password_alone() {
     let server = fast();
-    let ask = |sql: &str| mariadb(&server, sql).unwrap();
+    let ask = |sql: &str| server.ask(sql).unwrap();
     assert_eq!(ask("select current_user(), database()"), "scratchbook@%\tscratchbook");
     assert_eq!(ask("select @@innodb_flush_log_at_trx_commit"), "2");
     assert_eq!(ask("select @@character_set_server"), "utf8mb4");
@@ -30,26 +28,42 @@ fn a_server_takes_clients_with_the_password_alone() {
 #[test]
 fn what_is_acknowledged_outlives_a_crash_and_a_restart() {
     let server = MariaDb::start(&MariaDbOptions::default().with_line("sort_buffer_size = 1M")).unwrap();
-    let ask = |sql: &str| mariadb(&server, sql).unwrap();
+    let ask = |sql: &str| server.ask(sql).unwrap();
     assert_eq!(ask("select @@innodb_flush_log_at_trx_commit, @@sort_buffer_size"), "1\t1048576");
     ask("create table kept (n int)");
     ask("insert into kept values (1)");
     server.kill().unwrap();
-    assert!(mariadb(&server, "select 1").is_err());
+    assert!(server.ask("select 1").is_err());
     server.restart().unwrap();
     ask("insert into kept values (2)");
     server.restart().unwrap();
     server.stop().unwrap();
-    assert!(mariadb(&server, "select 1").is_err());
+    assert!(server.ask("select 1").is_err());
     server.restart().unwrap();
     assert_eq!(ask("select sum(n) from kept"), "3");
 }
 
 #[test]
-fn all_of_a_process_share_one_mariadb() {
-    let uris = [0; 4].map(|_| thread::spawn(|| scratchbook_servers::mysql().unwrap())).map(|t| t.join().unwrap());
-    assert!(uris.iter().all(|uri| *uri == uris[0]), "{uris:?}");
-    assert!(uris[0].starts_with("mysql://scratchbook:"));
+fn tls_is_offered_or_required_or_refused() {
+    let start = |options: MariaDbOptions| MariaDb::start(&options.with_fast_disk()).unwrap();
+    let ask = |server: &MariaDb, option: &str, ca: &str| {
+        let password = format!("--password={}", server.password());
+        mariadb_with(server, &[&password, option, ca], "show status like 'Ssl_version'")
+    };
+    let refused = ask(&start(MariaDbOptions::default()), "--ssl", "--ssl-verify-server-cert").unwrap_err();
+    assert!(refused.contains("SSL is required"), "{refused}");
+    let ca = |server: &MariaDb| format!("--ssl-ca={}", server.authority().unwrap().display());
+    let offering = start(MariaDbOptions::default().with_tls());
+    let version = ask(&offering, "--ssl-verify-server-cert", &ca(&offering)).unwrap();
+    assert!(version.contains("TLSv1"), "{version}");
+    assert_eq!(ask(&offering, "--skip-ssl", "--silent").unwrap(), "Ssl_version");
+    let requiring = start(MariaDbOptions::default().with_tls_only());
+    assert!(ask(&requiring, "--ssl-verify-server-cert", &ca(&requiring)).unwrap().contains("TLSv1"));
+    let refused = ask(&requiring, "--skip-ssl", "--silent").unwrap_err();
+    assert!(refused.contains("Access denied") || refused.contains("insecure transport"), "{refused}");
+    // Each server has an authority of its own.
+    let refused = ask(&requiring, "--ssl-verify-server-cert", &ca(&offering)).unwrap_err();
+    assert!(refused.contains("TLS/SSL error"), "{refused}");
 }
 
 #[test]
