@@ -25,8 +25,12 @@ fn ensure_by(
     }
 }
 
+/// A machine that tests are run on gets what it lacks. What it has is neither upgraded nor removed: another database
+/// server in the way of ours is somebody's, and then the step is left out.
+const INSTALL: [&str; 5] = ["install", "--yes", "--no-install-recommends", "--no-upgrade", "--no-remove"];
+
 fn install(packages: &[&str]) -> Result<(), String> {
-    let Some(install) = apt_get(&["install", "--yes", "--no-install-recommends"]) else {
+    let Some(install) = apt_get(&INSTALL) else {
         return Err(format!(
             "this step may not install them, which takes apt-get and either root or sudo without a password. On \
              Debian and Ubuntu: apt-get install {}",
