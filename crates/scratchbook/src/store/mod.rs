@@ -11,6 +11,8 @@ mod database;
 mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
+#[cfg(feature = "postgres")]
+mod postgres;
 pub(crate) mod query;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
@@ -25,7 +27,11 @@ use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionKey, SessionService};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
@@ -53,11 +59,13 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
+/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
-/// says how long a write waits for other processes.
+/// says how long a write waits for other processes. The parameters of a database on a server are with its service,
+/// `PostgresSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -77,9 +85,18 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
-    let scheme = uri.split(':').next().unwrap_or_default();
-    let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
-    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")))
+    let scheme = uri.split([':', '+']).next().unwrap_or_default();
+    #[cfg(feature = "postgres")]
+    if matches!(scheme, "postgresql" | "postgres") {
+        return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
+    }
+    let known = [
+        Some("'memory:'"),
+        cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
+        cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
+    ];
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", "))))
 }
 
 /// The error of a service that was closed.
