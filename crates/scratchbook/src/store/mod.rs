@@ -6,11 +6,15 @@ mod artifact;
 pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+// A database is a type parameter of its service, so its trait is public; what is behind it has no name outside.
+#[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
+#[allow(unnameable_types)]
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
+#[allow(private_interfaces)]
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod query;

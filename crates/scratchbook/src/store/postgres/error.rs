@@ -119,7 +119,7 @@ fn reason(error: &tokio_postgres::Error) -> String {
     chain.last().map(ToString::to_string).unwrap_or_default()
 }
 
-fn source_of<'a, T: StdError + 'static>(error: &'a tokio_postgres::Error) -> Option<&'a T> {
+fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T> {
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
