@@ -39,10 +39,7 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
 
 /// A store in a schema of its own, on the server that all tests share.
 #[cfg(feature = "postgres")]
-pub(crate) async fn postgres() -> (Store, ()) {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let schema = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let uri = scratchbook_servers::postgres().unwrap();
-    (connect(&format!("{uri}?schema={schema}&pool_size=4")).await.unwrap(), ())
+pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
+    let schema = crate::postgres::server::Schema::new();
+    (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
 }
