@@ -8,4 +8,5 @@ pub(crate) mod server;
 mod stress;
 mod tables;
 mod tls;
+mod upgrade;
 mod wire;
