@@ -3,6 +3,7 @@
 mod crash;
 mod opening;
 mod plans;
+mod pooler;
 mod processes;
 pub(crate) mod server;
 mod stress;

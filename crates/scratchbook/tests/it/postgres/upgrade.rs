@@ -50,11 +50,13 @@ async fn tables_of_every_version_are_upgraded_in_place_and_read_as_they_were() {
 /// Names that have gone wrong somewhere.
 const ODD: [&str; 4] = ["o'brien; DROP TABLE events; --", "100%_\\", "\u{e9} e\u{301} \u{1f6d2}", " x\"y` "];
 
-/// Writes the files of the newest version anew: `cargo test ... writes_the_fixture -- --ignored`, with `pg_dump` in the
-/// path. For a version that was never published; the others stay as they are.
+/// With `SCRATCHBOOK_WRITE_FIXTURES` set and `pg_dump` in the path, writes the files of the newest version anew. That is
+/// for a version that was never published; the others stay as they are.
 #[tokio::test]
-#[ignore = "it writes into the sources"]
-async fn writes_the_fixture() {
+async fn the_fixture_is_written_when_that_is_asked_for() {
+    if std::env::var_os("SCRATCHBOOK_WRITE_FIXTURES").is_none() {
+        return;
+    }
     let server = scratchbook_servers::postgres().unwrap();
     client(&server).await.batch_execute(&format!("DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")).await.unwrap();
     let service = open().await;
