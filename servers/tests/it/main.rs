@@ -1,0 +1,7 @@
+//! The servers are what they say, as their own command-line clients see them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod client;
+mod leftovers;
+mod mariadb;
+mod postgres;
