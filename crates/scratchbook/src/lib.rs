@@ -90,7 +90,11 @@ pub use session::{
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 #[cfg(feature = "conformance")]
 pub use store::conformance;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use store::{InMemorySessionService, Store, connect};
+#[cfg(feature = "mysql")]
+pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]

@@ -1,7 +1,5 @@
 //! Bringing tables up to date apart from using them.
 
-use crate::error::Result;
-
 /// A numbered step of the tables' history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -6,11 +6,17 @@ mod artifact;
 pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+// A database is a type parameter of its service, so its trait is public; what is behind it has no name outside.
+#[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
+#[allow(unnameable_types)]
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
+#[allow(private_interfaces)]
+#[cfg(feature = "mysql")]
+mod mysql;
 pub(crate) mod query;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
@@ -25,7 +31,11 @@ use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionKey, SessionService};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
+#[cfg(feature = "mysql")]
+pub use mysql::{MySql, MySqlSessionService};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
@@ -77,7 +87,11 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
-    let scheme = uri.split(':').next().unwrap_or_default();
+    let scheme = uri.split([':', '+']).next().unwrap_or_default();
+    #[cfg(feature = "mysql")]
+    if matches!(scheme, "mysql" | "mariadb") {
+        return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
+    }
     let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
     Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")))
 }

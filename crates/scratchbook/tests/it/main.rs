@@ -10,6 +10,8 @@ mod crash;
 mod database;
 mod generate;
 mod instructions;
+#[cfg(feature = "mysql")]
+mod mariadb;
 mod model;
 mod overlay;
 mod processes;

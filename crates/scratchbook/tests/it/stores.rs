@@ -12,6 +12,8 @@ macro_rules! for_each_store {
         $callback!(memory, crate::stores::memory);
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
         $callback!(sqlite, crate::stores::sqlite);
+        #[cfg(feature = "mysql")]
+        $callback!(mariadb, crate::stores::mariadb);
     };
 }
 
@@ -33,4 +35,11 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("sqlite://{}", folder.path().join("sessions.db").display());
     (connect(&uri).await.unwrap(), folder)
+}
+
+/// A store in a database of its own on the server that the tests share.
+#[cfg(feature = "mysql")]
+pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
+    let database = crate::mariadb::server::Database::emptied().await;
+    (connect(&database.uri()).await.unwrap(), database)
 }

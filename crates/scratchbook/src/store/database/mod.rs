@@ -29,12 +29,11 @@ use append::Appends;
 use failure::{Again, retry};
 use gate::Gate;
 
-pub use dialect::Dialect;
-pub(crate) use dialect::{AppendRow, NewAppend};
+pub(crate) use dialect::{AppendRow, Dialect, NewAppend};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
-pub use uri::DatabaseUri;
+pub(crate) use uri::DatabaseUri;
 
 /// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
 ///

@@ -1,0 +1,3 @@
+//! What is special to MySQL and MariaDB, on a server of the tests' own.
+
+pub(crate) mod server;

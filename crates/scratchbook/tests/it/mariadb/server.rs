@@ -1,0 +1,85 @@
+//! Databases on the server that the tests share.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+/// Databases with tables that no test uses just now: making tables costs far more than emptying them.
+static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A database of one test's own.
+#[derive(Debug)]
+pub(crate) struct Database {
+    name: String,
+    reused: bool,
+}
+
+impl Database {
+    /// One without anything in it, not even tables.
+    pub(crate) async fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let mut root = connection(&scratchbook_servers::mysql().unwrap()).await;
+        root.query_drop(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name} CHARACTER SET latin1"))
+            .await
+            .unwrap();
+        root.disconnect().await.unwrap();
+        Self { name, reused: false }
+    }
+
+    /// One that may have empty tables of scratchbook's. It serves another test later.
+    pub(crate) async fn emptied() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(name) = free else {
+            let mut database = Self::new().await;
+            database.reused = true;
+            return database;
+        };
+        let database = Self { name, reused: true };
+        let tables = [
+            "apps",
+            "users",
+            "sessions",
+            "initial_states",
+            "events",
+            "session_states",
+            "user_states",
+            "app_states",
+            "state_log",
+            "artifacts",
+        ];
+        let mut connection = connection(&database.uri()).await;
+        connection.query_drop(tables.map(|table| format!("DELETE FROM {table}")).join(";")).await.unwrap();
+        connection.disconnect().await.unwrap();
+        database
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        let server = scratchbook_servers::mysql().unwrap();
+        format!("{}/{}", &server[..server.rfind('/').unwrap()], self.name)
+    }
+
+    /// Runs statements.
+    pub(crate) async fn sql(&self, statements: &str) {
+        let mut connection = connection(&self.uri()).await;
+        connection.query_drop(statements).await.unwrap();
+        connection.disconnect().await.unwrap();
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // What failed is left as it is, to be looked at.
+        if self.reused && !std::thread::panicking() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
+        }
+    }
+}
+
+/// A connection of the tests' own.
+pub(crate) async fn connection(uri: &str) -> Conn {
+    let opts = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(uri).unwrap()).prefer_socket(false);
+    Conn::new(opts).await.unwrap()
+}
