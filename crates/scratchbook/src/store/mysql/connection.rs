@@ -132,7 +132,7 @@ async fn describe(connection: &mut Conn, options: &DatabaseOptions, place: &str)
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
          SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-         innodb_lock_wait_timeout = {wait}{sync}"
+         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}{sync}"
     );
     Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
 }

@@ -1,5 +1,7 @@
 //! Writes: one call of a procedure, which is one commit, and what it answers.
 
+use std::collections::HashMap;
+
 use mysql_async::Row;
 
 use super::MySql;
@@ -20,8 +22,8 @@ const OVERHEAD: usize = 1024;
 /// What the procedure answers.
 #[derive(Debug)]
 enum Answer {
-    /// The session at this place has this number now.
-    Session { place: usize, seq: i64 },
+    /// It is written: the numbers of the sessions as "place number,...", or the position in the log.
+    Done { numbers: String },
     /// There is no session at this place.
     Missing { place: usize },
     /// The event at this place is there already.
@@ -30,8 +32,6 @@ enum Answer {
     Made,
     /// The session's id is taken.
     Taken,
-    /// The commit's position in its owner's log.
-    Position(i64),
 }
 
 impl MySql {
@@ -48,9 +48,12 @@ impl MySql {
             let (arguments, places) = batch::appends(&batch)?;
             for answer in self.call(arguments, Care::Again).await? {
                 match answer {
-                    Answer::Session { place, seq } => {
-                        let here = places.iter().enumerate().filter(|(_, at)| at.session == place);
-                        here.for_each(|(n, at)| rows[open[n]] = Some(AppendRow::Stored(seq - at.back)));
+                    Answer::Done { numbers } => {
+                        let seqs = sequence(&numbers).ok_or_else(|| strange("numbers that are none"))?;
+                        for (n, at) in places.iter().enumerate() {
+                            let seq = seqs.get(&at.session).ok_or_else(|| strange("too few numbers"))?;
+                            rows[open[n]] = Some(AppendRow::Stored(seq - at.back));
+                        }
                     }
                     Answer::Missing { place } => {
                         let here = places.iter().enumerate().filter(|(_, at)| at.session == place);
@@ -91,7 +94,7 @@ impl MySql {
         time: f64,
     ) -> Attempt<u64> {
         match self.call(batch::state(owner, changes, author, time)?, Care::Once).await?.as_slice() {
-            [Answer::Position(position)] => Ok(position.unsigned_abs()),
+            [Answer::Done { numbers }] => Ok(numbers.parse().map_err(|_| strange("a position that is none"))?),
             _ => Err(strange("no position").into()),
         }
     }
@@ -118,6 +121,15 @@ impl MySql {
     }
 }
 
+/// The last numbers of sessions by their places, from "place number,...", where places are counted from 1.
+fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
+    let one = |pair: &str| {
+        let (place, seq) = pair.split_once(' ')?;
+        Some((place.parse::<usize>().ok()?.checked_sub(1)?, seq.parse().ok()?))
+    };
+    numbers.split(',').map(one).collect()
+}
+
 fn answer(row: Row) -> Result<Answer> {
     let mut cells = Cells::from(row);
     let place = || "an answer to a write".to_owned();
@@ -125,7 +137,7 @@ fn answer(row: Row) -> Result<Answer> {
     // Places are counted from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
-        "session" => Answer::Session { place: at, seq: number },
+        "done" => Answer::Done { numbers: cells.text(3, place)? },
         "missing" => Answer::Missing { place: at },
         "known" => Answer::Known {
             place: at,
@@ -135,7 +147,6 @@ fn answer(row: Row) -> Result<Answer> {
         },
         "made" => Answer::Made,
         "taken" => Answer::Taken,
-        "position" => Answer::Position(number),
         _ => return Err(strange("a row of a kind that is not known")),
     })
 }

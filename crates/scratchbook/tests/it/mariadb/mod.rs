@@ -1,3 +1,4 @@
 //! What is special to MySQL and MariaDB, on a server of the tests' own.
 
 pub(crate) mod server;
+mod speed;
