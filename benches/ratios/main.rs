@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
 mod memory;
+mod side;
 mod sqlite;
 
 use std::process::ExitCode;

@@ -11,13 +11,12 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
-#[allow(unnameable_types)]
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
 #[allow(private_interfaces)]
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod query;
+mod redact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]
@@ -34,8 +33,10 @@ use crate::session::{SessionKey, SessionService};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
+pub use migrate::{Migration, MigrationRun};
 #[cfg(feature = "mysql")]
 pub use mysql::{MySql, MySqlSessionService};
+pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
@@ -63,7 +64,9 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`; see
+/// `MySqlSessionService` for the parameters).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
@@ -87,13 +90,66 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
-    let scheme = uri.split([':', '+']).next().unwrap_or_default();
     #[cfg(feature = "mysql")]
-    if matches!(scheme, "mysql" | "mariadb") {
+    if is_mysql(uri) {
         return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
     }
-    let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
-    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")))
+    Err(unknown_scheme(uri))
+}
+
+/// The migrations that a store lacks, [looked for](MigrationRun::Dry) or [carried out](MigrationRun::Real); none where
+/// its tables are up to date, and for `memory:`, which has none.
+///
+/// [`connect`] carries them out too, unless the URI says otherwise: this is for those who do it apart, with a role
+/// that may change tables.
+///
+/// ```
+/// use scratchbook::{MigrationRun, migrate};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let uri = format!("sqlite://{}", folder.path().join("agents.db").display());
+/// for migration in migrate(&uri, MigrationRun::Real).await? {
+///     println!("{} {}", migration.version, migration.name);
+/// }
+/// assert_eq!(migrate(&uri, MigrationRun::Dry).await?, []);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+    if uri == "memory:" || uri == "memory://" {
+        return Ok(Vec::new());
+    }
+    #[cfg(feature = "sqlite")]
+    if uri.starts_with("sqlite://") {
+        return sqlite::migrate(uri, run).await;
+    }
+    #[cfg(feature = "mysql")]
+    if is_mysql(uri) {
+        return database::migrate::<MySql>(uri, run).await;
+    }
+    Err(unknown_scheme(uri))
+}
+
+/// Whether a URI is MySQL's or MariaDB's, with or without the driver that Python's have.
+#[cfg(feature = "mysql")]
+fn is_mysql(uri: &str) -> bool {
+    matches!(uri.split([':', '+']).next(), Some("mysql" | "mariadb"))
+}
+
+/// The error for a URI that names no store of this build.
+fn unknown_scheme(uri: &str) -> Error {
+    let scheme = uri.split(':').next().unwrap_or_default();
+    let known = [
+        (true, "'memory:'"),
+        (cfg!(feature = "sqlite"), "'sqlite://PATH'"),
+        (cfg!(feature = "mysql"), "'mysql://USER:PASSWORD@HOST:PORT/DATABASE'"),
+    ];
+    let known: Vec<_> = known.iter().filter(|(is_there, _)| *is_there).map(|(_, form)| *form).collect();
+    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }
 
 /// The error of a service that was closed.

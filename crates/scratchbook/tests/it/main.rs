@@ -8,6 +8,7 @@ mod agents;
 mod conformance;
 mod crash;
 mod database;
+mod fixtures;
 mod generate;
 mod instructions;
 #[cfg(feature = "mysql")]

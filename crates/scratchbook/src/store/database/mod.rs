@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::store::migrate::{Migration, MigrationRun};
 
 use append::Appends;
 use failure::{Again, retry};
@@ -49,6 +50,12 @@ pub struct DatabaseSessionService<D: Dialect> {
     gate: Gate,
     appends: Appends,
     options: DatabaseOptions,
+}
+
+/// The migrations that the database of a URI lacks, carried out or not.
+pub(crate) async fn migrate<D: Dialect>(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+    let (uri, options) = D::read_uri(uri)?;
+    D::migrate(uri, &options, run).await
 }
 
 impl<D: Dialect> fmt::Debug for DatabaseSessionService<D> {
