@@ -198,14 +198,15 @@ fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
     let lacking = embedded(prefix)?.into_iter().filter(|migration| migration.version() > seen.version);
     let described = lacking.map(|migration| {
         let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());
-        let version = u32::try_from(migration.version()).unwrap_or_default();
+        let plain = Migration::of(&migration);
+        let version = plain.version;
         let sql = format!(
             "{}\n{}\nINSERT INTO {table} (version, name, applied_on, checksum)\nVALUES ({version}, '{name}', \
              DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ'), '{checksum}');\n",
-            migration.sql().unwrap_or_default(),
+            plain.sql,
             Migrating::assert_migrations_table_query(&table),
         );
-        Migration { version, name: name.to_owned(), sql }
+        Migration { sql, ..plain }
     });
     Ok(described.collect())
 }

@@ -1,4 +1,5 @@
 //! What is special to MySQL and MariaDB, on a server of the tests' own.
 
+mod plans;
 pub(crate) mod server;
 mod speed;
