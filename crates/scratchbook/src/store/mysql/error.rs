@@ -100,7 +100,11 @@ pub(super) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'stati
 fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     use ErrorKind as Kind;
     let (mut done, kind, what) = match error.code {
-        1045 | 1698 => (Done::Refused, Kind::Unauthenticated, "the user or the password is wrong"),
+        1045 | 1698 => (
+            Done::Refused,
+            Kind::Unauthenticated,
+            "the user or the password is wrong, or the user has to encrypt (sslmode=require)",
+        ),
         1049 => (Done::Refused, Kind::NotFound, "there is no such database; make it with CREATE DATABASE"),
         1044 | 1142 | 1143 | 1227 | 1370 | 1419 => {
             (Done::Refused, Kind::PermissionDenied, "the user may not do this; grant it what docs/schema.md lists")

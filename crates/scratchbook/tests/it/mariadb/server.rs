@@ -1,5 +1,7 @@
 //! Databases on the server that the tests share.
 
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -56,9 +58,38 @@ impl Database {
         database
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn uri(&self) -> String {
         let server = scratchbook_servers::mysql().unwrap();
         format!("{}/{}", &server[..server.rfind('/').unwrap()], self.name)
+    }
+
+    /// Runs a script with the client that comes with the server.
+    pub(crate) fn client(&self, script: &str) {
+        let mut client = self.tool("mariadb").stdin(Stdio::piped()).spawn().unwrap();
+        client.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(client.wait().unwrap().success());
+    }
+
+    /// Everything in it, procedures too, as statements.
+    pub(crate) fn dump(&self) -> String {
+        let options = ["--routines", "--skip-dump-date", "--skip-add-locks", "--skip-comments", "--hex-blob"];
+        let dump = self.tool("mariadb-dump").args(options).output().unwrap();
+        assert!(dump.status.success());
+        // Whoever loads it defines what it defines.
+        String::from_utf8(dump.stdout).unwrap().replace("DEFINER=`scratchbook`@`%` ", "")
+    }
+
+    fn tool(&self, program: &str) -> Command {
+        let opts = mysql_async::Opts::from_url(&self.uri()).unwrap();
+        let mut tool = Command::new(program);
+        tool.args(["--no-defaults", "--default-character-set=utf8mb4", "-h", opts.ip_or_hostname()]);
+        tool.args(["-P", &opts.tcp_port().to_string(), "-u", opts.user().unwrap()]);
+        tool.env("MYSQL_PWD", opts.pass().unwrap()).arg(&self.name);
+        tool
     }
 
     /// Runs statements.
