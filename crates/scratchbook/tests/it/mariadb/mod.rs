@@ -3,5 +3,8 @@
 mod connect;
 mod migrate;
 mod plans;
+mod processes;
 pub(crate) mod server;
 mod speed;
+mod stress;
+mod wire;
