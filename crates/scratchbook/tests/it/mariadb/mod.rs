@@ -5,6 +5,5 @@ mod migrate;
 mod plans;
 mod processes;
 pub(crate) mod server;
-mod speed;
 mod stress;
 mod wire;
