@@ -1,5 +1,6 @@
 //! One side of a comparison: a store with a runtime to use it on, whatever store it is.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,6 +24,14 @@ impl<H> Side<H> {
     pub(crate) fn close(self) -> H {
         self.runtime.block_on(self.store.close()).unwrap();
         self.home
+    }
+
+    /// Does something with the store.
+    pub(crate) fn run<T, F: Future<Output = scratchbook::Result<T>>>(
+        &self,
+        work: impl FnOnce(Arc<dyn SessionService>) -> F,
+    ) -> T {
+        self.runtime.block_on(work(Arc::clone(&self.store))).unwrap()
     }
 
     pub(crate) fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {

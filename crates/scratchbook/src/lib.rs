@@ -39,6 +39,7 @@
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
 //! - `mysql`: a store in MySQL or MariaDB, `MySqlSessionService`.
+//! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
@@ -96,6 +97,8 @@ pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
 #[cfg(feature = "mysql")]
 pub use store::{MySql, MySqlSessionService};
+#[cfg(feature = "postgres")]
+pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]

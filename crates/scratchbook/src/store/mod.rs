@@ -15,6 +15,9 @@ mod migrate;
 #[allow(private_interfaces)]
 #[cfg(feature = "mysql")]
 mod mysql;
+#[allow(private_interfaces)]
+#[cfg(feature = "postgres")]
+mod postgres;
 pub(crate) mod query;
 mod redact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -36,6 +39,8 @@ pub use memory::InMemorySessionService;
 pub use migrate::{Migration, MigrationRun};
 #[cfg(feature = "mysql")]
 pub use mysql::{MySql, MySqlSessionService};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
@@ -64,13 +69,14 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
-/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`; see
-/// `MySqlSessionService` for the parameters).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
+/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
-/// says how long a write waits for other processes.
+/// says how long a write waits for other processes. The parameters of a database on a server are with its service,
+/// `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -89,6 +95,10 @@ pub async fn connect(uri: &str) -> Result<Store> {
     #[cfg(feature = "sqlite")]
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
+    }
+    #[cfg(feature = "postgres")]
+    if is_postgres(uri) {
+        return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
     }
     #[cfg(feature = "mysql")]
     if is_mysql(uri) {
@@ -127,28 +137,42 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     if uri.starts_with("sqlite://") {
         return sqlite::migrate(uri, run).await;
     }
+    #[cfg(feature = "postgres")]
+    if is_postgres(uri) {
+        return PostgresSessionService::migrate(uri, run).await;
+    }
     #[cfg(feature = "mysql")]
     if is_mysql(uri) {
-        return database::migrate::<MySql>(uri, run).await;
+        return MySqlSessionService::migrate(uri, run).await;
     }
     Err(unknown_scheme(uri))
 }
 
-/// Whether a URI is MySQL's or MariaDB's, with or without the driver that Python's have.
+/// The scheme of a URI, without the `+driver` that names a Python driver.
+fn scheme(uri: &str) -> &str {
+    uri.split([':', '+']).next().unwrap_or_default()
+}
+
+#[cfg(feature = "postgres")]
+fn is_postgres(uri: &str) -> bool {
+    matches!(scheme(uri), "postgresql" | "postgres")
+}
+
 #[cfg(feature = "mysql")]
 fn is_mysql(uri: &str) -> bool {
-    matches!(uri.split([':', '+']).next(), Some("mysql" | "mariadb"))
+    matches!(scheme(uri), "mysql" | "mariadb")
 }
 
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
-    let scheme = uri.split(':').next().unwrap_or_default();
     let known = [
-        (true, "'memory:'"),
-        (cfg!(feature = "sqlite"), "'sqlite://PATH'"),
-        (cfg!(feature = "mysql"), "'mysql://USER:PASSWORD@HOST:PORT/DATABASE'"),
+        Some("'memory:'"),
+        cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
+        cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
+        cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
     ];
-    let known: Vec<_> = known.iter().filter(|(is_there, _)| *is_there).map(|(_, form)| *form).collect();
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    let scheme = scheme(uri);
     Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }
 

@@ -15,6 +15,8 @@ mod instructions;
 mod mariadb;
 mod model;
 mod overlay;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod runner;
 mod slow;

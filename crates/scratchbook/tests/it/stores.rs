@@ -14,6 +14,8 @@ macro_rules! for_each_store {
         $callback!(sqlite, crate::stores::sqlite);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
+        #[cfg(feature = "postgres")]
+        $callback!(postgres, crate::stores::postgres);
     };
 }
 
@@ -42,4 +44,11 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
 pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
     let database = crate::mariadb::server::Database::emptied().await;
     (connect(&database.uri()).await.unwrap(), database)
+}
+
+/// A store in a schema of its own, on the server that all tests share.
+#[cfg(feature = "postgres")]
+pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
+    let schema = crate::postgres::server::Schema::new();
+    (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
 }

@@ -52,12 +52,6 @@ pub struct DatabaseSessionService<D: Dialect> {
     options: DatabaseOptions,
 }
 
-/// The migrations that the database of a URI lacks, carried out or not.
-pub(crate) async fn migrate<D: Dialect>(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
-    let (uri, options) = D::read_uri(uri)?;
-    D::migrate(uri, &options, run).await
-}
-
 impl<D: Dialect> fmt::Debug for DatabaseSessionService<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("DatabaseSessionService").field(&self.dialect).finish()
@@ -86,6 +80,12 @@ impl<D: Dialect> DatabaseSessionService<D> {
     pub async fn open(uri: &str, options: DatabaseOptions) -> Result<Self> {
         let (uri, _) = D::read_uri(uri)?;
         Self::start(uri, options).await
+    }
+
+    /// The migrations that a database lacks, carried out or not.
+    pub(crate) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+        let (uri, options) = D::read_uri(uri)?;
+        D::migrate(uri, &options, run).await
     }
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {

@@ -59,9 +59,9 @@ async fn eight_processes_lose_nothing() {
         let positions: BTreeSet<_> = log.iter().map(|change| change.position).collect();
         assert!(positions.iter().copied().eq(1..=all), "{} positions", positions.len());
         assert_eq!(log.len() as u64, 2 * all);
-        let hot = log.iter().filter(|change| change.name == "hot");
+        let mut hot = log.iter().filter(|change| change.name == "hot");
         assert!(hot.clone().map(|change| change.version).eq(1..=all));
-        assert_eq!(hot.last().unwrap().value.as_ref(), state.get("hot"));
+        assert_eq!(hot.next_back().unwrap().value.as_ref(), state.get("hot"));
     }
 }
 

@@ -41,7 +41,8 @@ async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: V
     let log = service.list_state_changes(&StateOwner::app("app").unwrap(), 0, usize::MAX).await.unwrap();
     let mut logged: Vec<_> = log.iter().map(|change| change.name.clone()).collect();
     let mut ids: Vec<_> = stored.into_iter().map(|(_, id)| id).collect();
-    (logged.sort(), ids.sort());
+    logged.sort();
+    ids.sort();
     assert_eq!(logged, ids, "each write to the app's keys is logged once");
     assert!(ids.iter().all(|id| read.state().get(id).is_some() && read.state().get(&format!("user:{id}")).is_some()));
 }
@@ -166,9 +167,9 @@ async fn a_server_that_is_killed_and_started_again_loses_nothing() {
         let server = Arc::clone(&server);
         let restart = move || {
             if crash {
-                server.kill().unwrap()
+                server.kill().unwrap();
             } else {
-                server.stop().unwrap()
+                server.stop().unwrap();
             }
             server.restart().unwrap();
         };
