@@ -5,8 +5,9 @@
 //! then kills what runs in the folder and removes the folder. Dropping a [`Folder`] is nothing but closing the pipe.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -71,15 +72,21 @@ impl Folder {
 
     /// Writes a file in this folder, which nobody but its user can read.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
-        use std::io::Write as _;
-        use std::os::unix::fs::OpenOptionsExt as _;
         let path = self.path.join(name);
-        let failed = |error| Error::io(path.display(), &error);
         let mut options = File::options();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)?;
+        let open = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::io(path.display(), &error))?;
         self.account.own(&path)?;
         Ok(path)
+    }
+
+    /// Writes at the end of a file that is there.
+    pub(crate) fn append(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let open = File::options().append(true).open(&path);
+        let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::io(path.display(), &error))
     }
 
     /// A program that runs in this folder as its user, knows nothing of our environment and writes into `log`.
@@ -90,6 +97,8 @@ impl Folder {
         let mut command = Command::new("sh");
         command.args(["-c", REGISTER, "sh"]).arg(&self.path).arg(program);
         command.env_clear().env("PATH", path_with_sbin()).env("HOME", &self.path).env("LC_ALL", "C");
+        // Two installations of MariaDB at once are in each other's way in a folder they share.
+        command.env("TMPDIR", &self.path);
         command.current_dir(&self.path).process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone().map_err(failed)?).stderr(log);
         self.account.apply(&mut command);

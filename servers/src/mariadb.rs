@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::account::Account;
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{Error, Result, port, programs};
+use crate::tls::{self, Tls};
+use crate::{Error, Result, client, port, programs};
 
 /// The user who may do everything on the server, and the name of its database.
 const NAME: &str = "scratchbook";
@@ -21,6 +22,7 @@ const LOG: &str = "server.log";
 #[derive(Clone, Debug, Default)]
 pub struct MariaDbOptions {
     lines: Vec<String>,
+    tls: Tls,
 }
 
 impl MariaDbOptions {
@@ -29,6 +31,20 @@ impl MariaDbOptions {
     #[must_use]
     pub fn with_fast_disk(self) -> Self {
         self.with_line("innodb_flush_log_at_trx_commit = 2").with_line("innodb_doublewrite = 0")
+    }
+
+    /// Takes encrypted connections too, with a certificate of [`MariaDb::authority`].
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.tls = Tls::Offered;
+        self
+    }
+
+    /// Takes encrypted connections alone, with a certificate of [`MariaDb::authority`].
+    #[must_use]
+    pub fn with_tls_only(mut self) -> Self {
+        self.tls = Tls::Required;
+        self
     }
 
     /// Adds a line to the section `[mariadbd]` of its configuration.
@@ -46,6 +62,7 @@ pub struct MariaDb {
     program: PathBuf,
     port: u16,
     password: String,
+    authority: Option<PathBuf>,
     // Dropped last: the folder goes when nothing runs in it any more.
     folder: Folder,
 }
@@ -57,26 +74,40 @@ impl MariaDb {
     ///
     /// No MariaDB is installed, nobody is there to run it as, or it does not start; the message has its log.
     pub fn start(options: &MariaDbOptions) -> Result<Self> {
+        let server = Self::set_up(port::free()?, format!("{:016x}", port::random()), options)?;
+        server.start_first(&[])?;
+        Ok(server)
+    }
+
+    /// Makes what a server needs to start.
+    pub(crate) fn set_up(port: u16, password: String, options: &MariaDbOptions) -> Result<Self> {
         let missing = || Error::new("no MariaDB server (mariadb-install-db, mariadbd) found; Debian: mariadb-server");
         let install = programs::find("mariadb-install-db").ok_or_else(missing)?;
         let program = programs::find("mariadbd").ok_or_else(missing)?;
         let folder = Folder::new("scratchbook-my-", Account::unprivileged(&["mysql", "nobody"])?)?;
         let data = folder.create("data")?;
-        let install_arguments = [
+        let arguments = [
             "--no-defaults".to_owned(),
             format!("--datadir={}", data.display()),
+            format!("--tmpdir={}", folder.path().display()),
             "--auth-root-authentication-method=normal".to_owned(),
             "--skip-test-db".to_owned(),
             "--skip-name-resolve".to_owned(),
             "--innodb-flush-log-at-trx-commit=0".to_owned(),
         ];
-        folder.run(&install, &install_arguments)?;
-        let (port, password) = (port::free()?, format!("{:016x}", port::random()));
-        folder.write("my.cnf", &configuration(&folder, port, options))?;
-        folder.write("first.sql", &first_statements(&password))?;
-        let server = Self { process: Mutex::default(), program, port, password, folder };
-        server.run(&[format!("--init-file={}", server.folder.path().join("first.sql").display())])?;
-        Ok(server)
+        folder.run(&install, &arguments)?;
+        let mut configuration = configuration(&folder, port, options);
+        let authority = set_up_tls(&folder, options.tls, &mut configuration)?;
+        folder.write("my.cnf", &configuration)?;
+        Ok(Self { process: Mutex::default(), program, port, password, authority, folder })
+    }
+
+    /// Starts it for the first time, when it gets its user and its database.
+    pub(crate) fn start_first(&self, arguments: &[String]) -> Result<()> {
+        let first = self.folder.write("first.sql", &first_statements(&self.password))?;
+        let mut all = vec![format!("--init-file={}", first.display())];
+        all.extend_from_slice(arguments);
+        self.run(&all)
     }
 
     /// The address, as a URI with the name and password of the user who may do everything.
@@ -92,6 +123,21 @@ impl MariaDb {
     /// The password of the user `scratchbook`.
     pub fn password(&self) -> &str {
         &self.password
+    }
+
+    /// The certificate of the authority that signed the server's, where it has one.
+    pub fn authority(&self) -> Option<&Path> {
+        self.authority.as_deref()
+    }
+
+    /// What the client `mariadb` prints for a statement, values of a row separated by tabs.
+    ///
+    /// # Errors
+    ///
+    /// There is no such client, or it fails; the message is what it says.
+    pub fn ask(&self, sql: &str) -> Result<String> {
+        let program = programs::find("mariadb").ok_or_else(|| Error::new("no client 'mariadb'"))?;
+        client::mariadb(&program, NAME, self.port, &self.password, sql)
     }
 
     /// The folder with everything of this server: its data, its log, its socket.
@@ -133,7 +179,7 @@ impl MariaDb {
         self.run(&[])
     }
 
-    fn run(&self, arguments: &[String]) -> Result<()> {
+    pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
         let mut all = vec![format!("--defaults-file={}", self.folder.path().join("my.cnf").display())];
         all.extend_from_slice(arguments);
         // The port says nothing of who listens on it.
@@ -144,6 +190,26 @@ impl MariaDb {
         };
         *self.process() = Some(Process::start(&self.folder, &self.program, &all, LOG, ready)?);
         Ok(())
+    }
+
+    /// Where the data of a dead node of a cluster stops, as the position of a transaction.
+    pub(crate) fn recover_position(&self) -> Result<String> {
+        const FOUND: &str = "Recovered position:";
+        let arguments = [
+            format!("--defaults-file={}", self.folder.path().join("my.cnf").display()),
+            "--wsrep-recover".into(),
+            "--log-error=recover.err".into(),
+        ];
+        self.folder.run(&self.program, &arguments)?;
+        let path = self.folder.path().join("data/recover.err");
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::io(path.display(), &error))?;
+        let found = text.lines().rev().find_map(|line| Some(line.split_once(FOUND)?.1.trim().to_owned()));
+        found.ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{text}")))
+    }
+
+    /// The end of its log.
+    pub(crate) fn log(&self) -> String {
+        self.folder.tail(LOG)
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
@@ -172,11 +238,25 @@ fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String
     text
 }
 
+/// Makes certificates where they are wanted and adds them to the configuration; gives the authority's.
+fn set_up_tls(folder: &Folder, tls: Tls, configuration: &mut String) -> Result<Option<PathBuf>> {
+    if tls == Tls::Off {
+        return Ok(None);
+    }
+    let files = tls::make(folder)?;
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    let only = if tls == Tls::Required { "ON" } else { "OFF" };
+    // Writing to a string cannot fail.
+    let _ = writeln!(configuration, "ssl-cert = {certificate}\nssl-key = {key}\nrequire_secure_transport = {only}");
+    Ok(Some(files.authority))
+}
+
+/// Besides making the user, these shut out the users of a new installation, who need no password.
 fn first_statements(password: &str) -> String {
     format!(
         "CREATE DATABASE {NAME};\nCREATE USER '{NAME}'@'%' IDENTIFIED BY '{password}';\n\
          GRANT ALL ON *.* TO '{NAME}'@'%' WITH GRANT OPTION;\n\
-         ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n"
+         DELETE FROM mysql.global_priv WHERE User NOT IN ('{NAME}', 'mariadb.sys');\nFLUSH PRIVILEGES;\n"
     )
 }
 

@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::account::Account;
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{Error, Result, port, programs};
+use crate::tls::{self, Tls};
+use crate::{Error, Result, client, port, programs};
 
 /// The role that owns everything on the server, and the name of its database.
 const NAME: &str = "scratchbook";
@@ -18,6 +19,7 @@ const LOG: &str = "server.log";
 #[derive(Clone, Debug, Default)]
 pub struct PostgresOptions {
     settings: Vec<(String, String)>,
+    tls: Tls,
 }
 
 impl PostgresOptions {
@@ -26,6 +28,20 @@ impl PostgresOptions {
     #[must_use]
     pub fn with_fast_disk(self) -> Self {
         self.with_setting("fsync", "off").with_setting("full_page_writes", "off")
+    }
+
+    /// Takes encrypted connections too, with a certificate of [`Postgres::authority`].
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.tls = Tls::Offered;
+        self
+    }
+
+    /// Takes encrypted connections alone, with a certificate of [`Postgres::authority`].
+    #[must_use]
+    pub fn with_tls_only(mut self) -> Self {
+        self.tls = Tls::Required;
+        self
     }
 
     /// Adds a setting, as a line of `postgresql.conf`.
@@ -43,6 +59,7 @@ pub struct Postgres {
     programs: PathBuf,
     port: u16,
     password: String,
+    authority: Option<PathBuf>,
     // Dropped last: the folder goes when nothing runs in it any more.
     folder: Folder,
 }
@@ -54,19 +71,37 @@ impl Postgres {
     ///
     /// No PostgreSQL is installed, nobody is there to run it as, or it does not start; the message has its log.
     pub fn start(options: &PostgresOptions) -> Result<Self> {
-        let programs = programs::postgres().ok_or_else(|| {
-            Error::new("no PostgreSQL server (initdb, postgres) in PATH or /usr/lib/postgresql; Debian: postgresql")
-        })?;
-        let folder = Folder::new("scratchbook-pg-", Account::unprivileged(&["postgres", "nobody"])?)?;
+        let (programs, folder) = prepare()?;
         let password = format!("{:016x}", port::random());
         folder.write("password", &password)?;
         init(&folder, &programs.join("initdb"))?;
         create_database(&folder, &programs.join("postgres"))?;
         let port = port::free()?;
         configure(&folder, port, options)?;
-        let server = Self { process: Mutex::default(), programs, port, password, folder };
+        let authority = set_up_tls(&folder, options.tls)?;
+        let server = Self { process: Mutex::default(), programs, port, password, authority, folder };
         server.restart()?;
         Ok(server)
+    }
+
+    /// Starts a server that follows this one and can be read from.
+    pub(crate) fn start_standby(&self, options: &PostgresOptions) -> Result<Self> {
+        let (programs, folder) = prepare()?;
+        let from = format!("host=127.0.0.1 port={} user={NAME} password={}", self.port, self.password);
+        let copy = ["-D", "data", "-d", &from, "-R", "-X", "stream", "-c", "fast", "--no-sync"];
+        folder.run(&programs.join("pg_basebackup"), &copy)?;
+        let port = port::free()?;
+        // Behind the settings that were copied along, so these are the ones that count.
+        configure(&folder, port, options)?;
+        let password = self.password.clone();
+        let server = Self { process: Mutex::default(), programs, port, password, authority: None, folder };
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Makes a standby a server of its own, which can be written to.
+    pub(crate) fn promote(&self) -> Result<()> {
+        self.folder.run(&self.programs.join("pg_ctl"), &["promote", "-w", "-D", "data"])
     }
 
     /// The address, as a URI with the name and password of the superuser.
@@ -82,6 +117,20 @@ impl Postgres {
     /// The password of the superuser `scratchbook`.
     pub fn password(&self) -> &str {
         &self.password
+    }
+
+    /// The certificate of the authority that signed the server's, where it has one.
+    pub fn authority(&self) -> Option<&Path> {
+        self.authority.as_deref()
+    }
+
+    /// What `psql` prints for a statement, values of a row separated by `|`.
+    ///
+    /// # Errors
+    ///
+    /// There is no `psql`, or it fails; the message is what it says.
+    pub fn ask(&self, sql: &str) -> Result<String> {
+        client::psql(&self.programs.join("psql"), &self.uri(), sql)
     }
 
     /// The folder with everything of this server: its data, its log, its socket.
@@ -128,6 +177,11 @@ impl Postgres {
         Ok(())
     }
 
+    /// The end of its log.
+    pub(crate) fn log(&self) -> String {
+        self.folder.tail(LOG)
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -147,6 +201,14 @@ impl Drop for Postgres {
     }
 }
 
+/// The programs, and a folder to run them in.
+fn prepare() -> Result<(PathBuf, Folder)> {
+    let programs = programs::postgres().ok_or_else(|| {
+        Error::new("no PostgreSQL server (initdb, postgres) in PATH or /usr/lib/postgresql; Debian: postgresql")
+    })?;
+    Ok((programs, Folder::new("scratchbook-pg-", Account::unprivileged(&["postgres", "nobody"])?)?))
+}
+
 fn init(folder: &Folder, initdb: &Path) -> Result<()> {
     let always = ["-D", "data", "-U", NAME, "--pwfile=password", "-A", "scram-sha-256", "-E", "UTF8", "--no-sync"];
     // With a language's order of strings, a comparison that forgot to say COLLATE "C" shows; versions before 15 and
@@ -163,7 +225,6 @@ fn create_database(folder: &Folder, postgres: &Path) -> Result<()> {
 }
 
 fn configure(folder: &Folder, port: u16, options: &PostgresOptions) -> Result<()> {
-    use std::io::Write as _;
     let mut text = String::new();
     let mut set = |name: &str, value: &str| {
         // Writing to a string cannot fail.
@@ -178,9 +239,22 @@ fn configure(folder: &Folder, port: u16, options: &PostgresOptions) -> Result<()
     for (name, value) in &options.settings {
         set(name, value);
     }
-    let path = folder.path().join("data/postgresql.conf");
-    let file = std::fs::File::options().append(true).open(&path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| Error::io(path.display(), &error))
+    folder.append("data/postgresql.conf", &text)
+}
+
+/// Makes certificates where they are wanted; gives the authority's.
+fn set_up_tls(folder: &Folder, tls: Tls) -> Result<Option<PathBuf>> {
+    if tls == Tls::Off {
+        return Ok(None);
+    }
+    let files = tls::make(folder)?;
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    let settings = format!("ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n");
+    folder.append("data/postgresql.conf", &settings)?;
+    if tls == Tls::Required {
+        folder.write("data/pg_hba.conf", "hostssl all all 127.0.0.1/32 scram-sha-256\n")?;
+    }
+    Ok(Some(files.authority))
 }
 
 /// The server says in its lock file whether it takes clients: its id in the first line, its state in the eighth.

@@ -208,7 +208,7 @@ impl Shared {
                 self.swallowed.fetch_add(1, SeqCst);
                 // What the server has of this turn it may do in peace: its side ends when it has nothing more to say.
                 let _ = link.client.shutdown(Shutdown::Both);
-                while (&link.server).read(&mut buffer)? > 0 {}
+                while (&link.server).read(&mut buffer).is_ok_and(|count| count > 0) {}
                 break Ok(());
             }
             // Before the client has the bytes: what it says next may be here sooner than this thread.

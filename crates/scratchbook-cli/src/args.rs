@@ -31,8 +31,8 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The database: sqlite://PATH, or memory: [default: $SCRATCHBOOK_DATABASE, or else
-    /// sqlite://scratchbook.db; for demo, memory:]
+    /// The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, or
+    /// memory: [default: $SCRATCHBOOK_DATABASE, or else sqlite://scratchbook.db; for demo, memory:]
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]
     pub(crate) database: Option<String>,
     /// Print JSON instead of text, errors too
@@ -66,6 +66,10 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: UsersCommand,
     },
+    /// Make the tables, or bring them up to date; every other command does so too, unless the URI says migrate=check
+    ///
+    /// With --dry-run the SQL is printed and nothing is changed: for a database whose tables another role makes.
+    Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file, as it is at this moment, while it is in use
     Backup(BackupArgs),
 }
@@ -238,6 +242,13 @@ pub(crate) struct BackupArgs {
     /// The file to make; one that exists is refused
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArgs {
+    /// Print the SQL that is missing instead of running it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// A session in full.

@@ -46,6 +46,13 @@ impl Database {
     }
 }
 
+/// The URI of a database that may be missing still.
+pub(crate) fn checked_uri(global: &Global) -> Result<&str, Failure> {
+    let uri = uri(global, DEFAULT);
+    check(uri)?;
+    Ok(uri)
+}
+
 /// The URI of the SQLite file that is to be there.
 pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
     let uri = uri(global, DEFAULT);
@@ -54,6 +61,11 @@ pub(crate) fn sqlite_uri(global: &Global) -> Result<&str, Failure> {
         return Err(Error::new(ErrorKind::Unsupported, message).into());
     }
     check(uri)?;
+    if !uri.starts_with("sqlite://") {
+        let message =
+            "only SQLite files are copied; for a database server use its own tool, such as pg_dump or mysqldump";
+        return Err(Error::new(ErrorKind::Unsupported, message).into());
+    }
     existing(uri)?;
     Ok(uri)
 }
@@ -88,6 +100,7 @@ pub(crate) fn uri<'a>(global: &'a Global, default: &'a str) -> &'a str {
 fn check(uri: &str) -> Result<(), Error> {
     let meant = match uri.split_once(':') {
         _ if uri.contains("://") || uri == "memory:" => return Ok(()),
+        Some(("postgresql" | "postgres" | "mysql" | "mariadb", _)) => "SCHEME://USER:PASSWORD@HOST/DATABASE".to_owned(),
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
@@ -96,6 +109,7 @@ fn check(uri: &str) -> Result<(), Error> {
     };
     // `-dash=1` is read as `-d ash=1`.
     let dashes = if uri.contains('=') { format!(". {DASHES}") } else { String::new() };
+    let uri = scratchbook::without_password(uri);
     let message = format!("'{uri}' is not the URI of a database; write --database {meant}{dashes}");
     Err(Error::new(ErrorKind::InvalidArgument, message))
 }

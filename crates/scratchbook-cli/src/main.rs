@@ -6,6 +6,7 @@ mod database;
 mod delta;
 mod demo;
 mod failure;
+mod migrate;
 mod output;
 mod sessions;
 mod show;
@@ -58,8 +59,8 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
                 return demo::list(&mut out);
             }
             let database = Database::open_or_create(global, "memory:").await?;
-            let place = database::uri(global, "memory:");
-            Box::pin(demo::play(&database.sessions, place, &args.scenarios, &mut out)).await?;
+            let place = scratchbook::without_password(database::uri(global, "memory:"));
+            Box::pin(demo::play(&database.sessions, &place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
         Command::Sessions { command } => {
@@ -118,6 +119,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
             users::erase(&database, args, &mut out).await?;
             database.close().await
         }
+        Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
         Command::Backup(args) => backup::backup(global, args, &mut out).await,
     }
 }

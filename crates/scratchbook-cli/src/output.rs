@@ -57,6 +57,11 @@ impl Output {
         Ok(())
     }
 
+    /// Prints text as it is, not broken anew.
+    pub(crate) fn text(&mut self, text: impl fmt::Display) -> io::Result<()> {
+        writeln!(self.out, "{text}")
+    }
+
     /// Prints a value as JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;

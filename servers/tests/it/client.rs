@@ -1,8 +1,8 @@
-//! The clients that come with the servers.
+//! The clients that come with the servers, with options that the crate's own `ask` does not take.
 
 use std::process::{Command, Output};
 
-use scratchbook_servers::{MariaDb, Postgres};
+use scratchbook_servers::MariaDb;
 
 /// What `psql` prints for a statement, or its error.
 pub(crate) fn psql(uri: &str, sql: &str) -> Result<String, String> {
@@ -11,20 +11,12 @@ pub(crate) fn psql(uri: &str, sql: &str) -> Result<String, String> {
     printed(command.output().unwrap())
 }
 
-/// What `mariadb` prints for a statement, or its error.
-pub(crate) fn mariadb(server: &MariaDb, sql: &str) -> Result<String, String> {
-    mariadb_with(server, &[], sql)
-}
-
+/// What `mariadb` prints for a statement, with these options and no password of its own, or its error.
 pub(crate) fn mariadb_with(server: &MariaDb, options: &[&str], sql: &str) -> Result<String, String> {
     let mut command = Command::new("mariadb");
     command.args(["--no-defaults", "-h", "127.0.0.1", "-u", "scratchbook", "-D", "scratchbook", "-N", "-B"]);
     command.arg("-P").arg(server.port().to_string()).args(options).args(["-e", sql]);
-    printed(command.env("MYSQL_PWD", server.password()).output().unwrap())
-}
-
-pub(crate) fn ask(server: &Postgres, sql: &str) -> String {
-    psql(&server.uri(), sql).unwrap()
+    printed(command.output().unwrap())
 }
 
 fn printed(output: Output) -> Result<String, String> {

@@ -54,7 +54,7 @@ fn of_mariadb(server: &MariaDb) -> Traces {
 }
 
 #[test]
-fn a_dropped_postgres_leaves_nothing() {
+fn a_dropped_own_postgres_leaves_nothing() {
     let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
     let traces = of_postgres(&server);
     assert!(traces.are_there());
@@ -63,7 +63,7 @@ fn a_dropped_postgres_leaves_nothing() {
 }
 
 #[test]
-fn a_dropped_mariadb_leaves_nothing() {
+fn a_dropped_own_mariadb_leaves_nothing() {
     let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
     let traces = of_mariadb(&server);
     assert!(traces.are_there());
@@ -72,17 +72,17 @@ fn a_dropped_mariadb_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_process_leaves_no_postgres() {
-    kill_a_child("leftovers::a_child_starts_postgres");
+fn a_killed_process_leaves_no_own_postgres() {
+    kill_a_child("leftovers::a_child_starts_own_postgres");
 }
 
 #[test]
-fn a_killed_process_leaves_no_mariadb() {
-    kill_a_child("leftovers::a_child_starts_mariadb");
+fn a_killed_process_leaves_no_own_mariadb() {
+    kill_a_child("leftovers::a_child_starts_own_mariadb");
 }
 
 #[test]
-fn a_child_starts_postgres() {
+fn a_child_starts_own_postgres() {
     if std::env::var_os(CHILD).is_some() {
         let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
         show(&of_postgres(&server));
@@ -90,7 +90,7 @@ fn a_child_starts_postgres() {
 }
 
 #[test]
-fn a_child_starts_mariadb() {
+fn a_child_starts_own_mariadb() {
     if std::env::var_os(CHILD).is_some() {
         let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
         show(&of_mariadb(&server));

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod client;
+mod clusters;
 mod leftovers;
-mod mariadb;
-mod postgres;
+mod own_mariadb;
+mod own_postgres;
+mod shared;

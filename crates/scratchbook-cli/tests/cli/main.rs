@@ -5,6 +5,7 @@ mod backup;
 mod demo;
 mod failures;
 mod input;
+mod migrate;
 mod sessions;
 mod state;
 

@@ -91,11 +91,12 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
     /// Changes state of a user or an app outside of any session, logged with its author in one commit, and gives
-    /// the feed's position of that commit. Names are without prefix.
+    /// the position of that commit in the owner's log. Names are without prefix.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for bad names or values.
+    /// `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
+    /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
     /// The log of a user's or an app's state above a position, in order, about `limit` changes: a page holds

@@ -11,13 +11,15 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
-#[allow(unnameable_types)]
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod migrate;
+#[allow(private_interfaces)]
+#[cfg(feature = "mysql")]
+mod mysql;
 #[allow(private_interfaces)]
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod query;
+mod redact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]
@@ -34,8 +36,12 @@ use crate::session::{SessionKey, SessionService};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
+pub use migrate::{Migration, MigrationRun};
+#[cfg(feature = "mysql")]
+pub use mysql::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSessionService};
+pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
 
@@ -63,13 +69,14 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
-/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
+/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
 /// says how long a write waits for other processes. The parameters of a database on a server are with its service,
-/// `PostgresSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
+/// `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -89,18 +96,84 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
     }
-    let scheme = uri.split([':', '+']).next().unwrap_or_default();
     #[cfg(feature = "postgres")]
-    if matches!(scheme, "postgresql" | "postgres") {
+    if is_postgres(uri) {
         return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
     }
+    #[cfg(feature = "mysql")]
+    if is_mysql(uri) {
+        return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
+    }
+    Err(unknown_scheme(uri))
+}
+
+/// The migrations that a store lacks, [looked for](MigrationRun::Dry) or [carried out](MigrationRun::Real); none where
+/// its tables are up to date, and for `memory:`, which has none.
+///
+/// [`connect`] carries them out too, unless the URI says otherwise: this is for those who do it apart, with a role
+/// that may change tables.
+///
+/// ```
+/// use scratchbook::{MigrationRun, migrate};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let uri = format!("sqlite://{}", folder.path().join("agents.db").display());
+/// for migration in migrate(&uri, MigrationRun::Real).await? {
+///     println!("{} {}", migration.version, migration.name);
+/// }
+/// assert_eq!(migrate(&uri, MigrationRun::Dry).await?, []);
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+    if uri == "memory:" || uri == "memory://" {
+        return Ok(Vec::new());
+    }
+    #[cfg(feature = "sqlite")]
+    if uri.starts_with("sqlite://") {
+        return sqlite::migrate(uri, run).await;
+    }
+    #[cfg(feature = "postgres")]
+    if is_postgres(uri) {
+        return PostgresSessionService::migrate(uri, run).await;
+    }
+    #[cfg(feature = "mysql")]
+    if is_mysql(uri) {
+        return MySqlSessionService::migrate(uri, run).await;
+    }
+    Err(unknown_scheme(uri))
+}
+
+/// The scheme of a URI, without the `+driver` that names a Python driver.
+fn scheme(uri: &str) -> &str {
+    uri.split([':', '+']).next().unwrap_or_default()
+}
+
+#[cfg(feature = "postgres")]
+fn is_postgres(uri: &str) -> bool {
+    matches!(scheme(uri), "postgresql" | "postgres")
+}
+
+#[cfg(feature = "mysql")]
+fn is_mysql(uri: &str) -> bool {
+    matches!(scheme(uri), "mysql" | "mariadb")
+}
+
+/// The error for a URI that names no store of this build.
+fn unknown_scheme(uri: &str) -> Error {
     let known = [
         Some("'memory:'"),
         cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
         cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
+        cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
-    Err(Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", "))))
+    let scheme = scheme(uri);
+    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }
 
 /// The error of a service that was closed.

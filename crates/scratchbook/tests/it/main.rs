@@ -8,8 +8,11 @@ mod agents;
 mod conformance;
 mod crash;
 mod database;
+mod fixtures;
 mod generate;
 mod instructions;
+#[cfg(feature = "mysql")]
+mod mariadb;
 mod model;
 mod overlay;
 #[cfg(feature = "postgres")]

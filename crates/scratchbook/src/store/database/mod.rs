@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::store::migrate::{Migration, MigrationRun};
 
 use append::Appends;
 use failure::{Again, retry};
@@ -79,6 +80,12 @@ impl<D: Dialect> DatabaseSessionService<D> {
     pub async fn open(uri: &str, options: DatabaseOptions) -> Result<Self> {
         let (uri, _) = D::read_uri(uri)?;
         Self::start(uri, options).await
+    }
+
+    /// The migrations that a database lacks, carried out or not.
+    pub(crate) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+        let (uri, options) = D::read_uri(uri)?;
+        D::migrate(uri, &options, run).await
     }
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {

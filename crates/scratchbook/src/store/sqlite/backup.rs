@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -12,6 +11,7 @@ use uuid::Uuid;
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
 use super::lock::io_error;
+use super::readers;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Starts a copy on a thread of its own, so that neither the writer nor a reader is kept busy.
@@ -20,16 +20,12 @@ pub(super) fn start(
     destination: PathBuf,
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
-    let (answer, answered) = oneshot::channel();
     let name = destination.clone();
-    let thread = thread::Builder::new().name("scratchbook-backup".to_owned());
-    let spawned = thread.spawn(move || {
+    readers::apart("scratchbook-backup", &name, move || {
         let result = copy_beside(&source, &destination);
         drop(running);
-        let _ = answer.send(result);
-    });
-    spawned.map_err(|e| io_error(&name, "no thread to write it", e))?;
-    Ok(answered)
+        result
+    })
 }
 
 /// Copies to a name of its own first: what has the final name is complete.

@@ -30,6 +30,7 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
+use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
@@ -242,6 +243,21 @@ impl SqliteSessionService {
         self.queues()?.reads.push(read)?;
         answered.await.map_err(|_| readers::unanswered())?
     }
+}
+
+/// The migrations that the file of a URI lacks, carried out or not.
+pub(super) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+    let (path, options) = SqliteOptions::from_uri(uri)?;
+    let file = path.clone();
+    let missing = readers::apart("scratchbook-migrate", &path, move || match file.try_exists() {
+        Ok(false) => Ok(schema::all()),
+        _ => connection::open_reader(&file).and_then(|c| schema::missing(&c, &file)).map_err(|e| e.into_error(&file)),
+    })?;
+    let missing = missing.await.map_err(|_| readers::unanswered())??;
+    if run == MigrationRun::Real && !missing.is_empty() {
+        SqliteSessionService::open(path, options).await?.close().await?;
+    }
+    Ok(missing)
 }
 
 /// Opens everything; runs on the writer's thread.

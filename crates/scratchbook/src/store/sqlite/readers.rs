@@ -1,7 +1,7 @@
 //! The threads that read: each with a connection of its own, each read on one snapshot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -63,6 +63,21 @@ fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Fallib
             result.and(Err(error.into()))
         }
     }
+}
+
+/// Does something that blocks on a thread of its own; the path names it where there is no thread to be had.
+pub(super) fn apart<T: Send + 'static>(
+    name: &str,
+    path: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<oneshot::Receiver<T>> {
+    let (answer, answered) = oneshot::channel();
+    let thread = thread::Builder::new().name(name.to_owned());
+    let spawned = thread.spawn(move || {
+        let _ = answer.send(work());
+    });
+    spawned.map_err(|e| io_error(path, "no thread to do it", e))?;
+    Ok(answered)
 }
 
 /// The error where a thread has gone without an answer.

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::error::{Failure, Fallible, describe};
 use super::lock::FileLock;
 use crate::error::{Error, ErrorKind};
+use crate::store::migrate::Migration;
 
 // What the macro writes has its own style.
 #[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
@@ -28,12 +29,28 @@ enum State {
     Version(i32),
 }
 
+/// The migrations that a database lacks; refuses what is not ours or is newer than we are.
+pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
+    let runner = embedded::migrations::runner();
+    let version = match state(connection, path)? {
+        State::Empty => 0,
+        State::Version(version) => version,
+    };
+    refuse_newer(path, version, newest(&runner))?;
+    Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(Migration::of).collect())
+}
+
+/// Every migration there is, in order.
+pub(super) fn all() -> Vec<Migration> {
+    embedded::migrations::runner().get_migrations().iter().map(Migration::of).collect()
+}
+
 /// Makes or migrates the tables; refuses what is not ours or is newer than we are.
 ///
 /// Several processes may come here at once, so what was seen without the lock is looked at again with it.
 pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
     let runner = embedded::migrations::runner();
-    let newest = runner.get_migrations().iter().map(|m| m.version()).max().unwrap_or_default();
+    let newest = newest(&runner);
     if is_current(connection, path, newest)? {
         return Ok(());
     }
@@ -62,17 +79,26 @@ fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, n
     Ok(())
 }
 
+fn newest(runner: &refinery::Runner) -> i32 {
+    runner.get_migrations().iter().map(|m| m.version()).max().unwrap_or_default()
+}
+
 fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
-    match state(connection, path)? {
-        State::Empty => Ok(false),
-        State::Version(version) if version <= newest => Ok(version == newest),
-        State::Version(version) => {
-            let path = path.display();
-            Err(refused(format!(
-                "{path}: its tables have version {version}, this build knows up to {newest}; use a newer scratchbook"
-            )))
-        }
+    let State::Version(version) = state(connection, path)? else {
+        return Ok(false);
+    };
+    refuse_newer(path, version, newest)?;
+    Ok(version == newest)
+}
+
+fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
+    if version <= newest {
+        return Ok(());
     }
+    let path = path.display();
+    Err(refused(format!(
+        "{path}: its tables have version {version}, this build knows up to {newest}; use a newer scratchbook"
+    )))
 }
 
 /// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.

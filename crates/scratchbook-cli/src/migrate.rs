@@ -1,0 +1,33 @@
+//! `scratchbook migrate`.
+
+use scratchbook::{Migration, MigrationRun};
+use serde_json::{Value, json};
+
+use crate::args::{Global, MigrateArgs};
+use crate::database::{checked_uri, within};
+use crate::failure::Failure;
+use crate::output::{Format, Output};
+
+pub(crate) async fn migrate(global: &Global, args: MigrateArgs, out: &mut Output) -> Result<(), Failure> {
+    let (run, done) = if args.dry_run { (MigrationRun::Dry, "missing") } else { (MigrationRun::Real, "applied") };
+    let migrations = within(global.deadline, scratchbook::migrate(checked_uri(global)?, run)).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({done: migrations.iter().map(as_json).collect::<Vec<_>>()}))?);
+    }
+    if migrations.is_empty() {
+        // As a comment, so that what a dry run prints is always a script.
+        return Ok(out.line("-- the tables are up to date")?);
+    }
+    for migration in &migrations {
+        let Migration { version, name, sql, .. } = migration;
+        match run {
+            MigrationRun::Real => out.line(format_args!("applied {version}: {name}"))?,
+            MigrationRun::Dry => out.text(format_args!("-- {version}: {name}\n{}\n", sql.trim_end()))?,
+        }
+    }
+    Ok(())
+}
+
+fn as_json(migration: &Migration) -> Value {
+    json!({"version": migration.version, "name": migration.name, "sql": migration.sql})
+}

@@ -1,0 +1,134 @@
+//! Databases made by every published version are read, brought up to date and written on.
+//!
+//! A fixture is what a database's own tool dumps of a database that [`fill`] has filled. To make one for a new version
+//! of the tables, run the test of its store that prints it; the old ones stay.
+
+use std::path::Path;
+
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Part, SessionKey, StateDelta, StateOwner, Store,
+    connect,
+};
+use serde_json::{Map, Value, json};
+
+/// Names that tables, dumps and messages may get wrong.
+const ODD: &str = "O'Neil \"100%\" \\ {x} ; DROP TABLE sessions; -- \u{1f600} e\u{301}";
+
+fn key(app: &str, user: &str, session: &str) -> SessionKey {
+    SessionKey::new(app, user, session).unwrap()
+}
+
+fn odd_values() -> Value {
+    json!({
+        "null": null, "nul": "a\u{0}b", "emoji": "\u{1f600}", "least": i64::MIN, "most": u64::MAX, "float": 0.1,
+        "tiny": 5e-324, "nested": {"": [1.0, {"deep": false}]}, ODD: ODD,
+    })
+}
+
+/// Fills an empty store with some of everything.
+pub(crate) async fn fill(store: &Store) {
+    let sessions = &store.sessions;
+    let mut state = odd_values();
+    state["user:theme"] = json!("dark");
+    state["user:gone"] = json!(1);
+    state["app:limit"] = json!(10);
+    let config = CreateSessionConfig::default().with_session_id("s1").with_state(state);
+    sessions.create_session("shop", "alice", config).await.unwrap();
+    let mut delta = StateDelta::new().with("step", 1).unwrap().with("user:theme", "light").unwrap();
+    delta.remove("user:gone").unwrap();
+    delta.remove("null").unwrap();
+    let first = Event::new("agent").with_id("e1").with_timestamp(1_700_000_000.123_456).with_state_delta(delta);
+    let second = Event::new(ODD).with_id(ODD).with_timestamp(1_700_000_001.5);
+    for event in [first, second] {
+        sessions.append(&key("shop", "alice", "s1"), event, AppendOptions::default()).await.unwrap();
+    }
+    let config = CreateSessionConfig::default().with_session_id(ODD).with_state(json!({"cart ": 1, "Cart": 2}));
+    sessions.create_session(ODD, ODD, config).await.unwrap();
+    let app = StateOwner::app("shop").unwrap();
+    let delta = StateDelta::new().with("limit", 20).unwrap().with("motd", "hello").unwrap();
+    sessions.put_state(&app, delta, "admin".into()).await.unwrap();
+    for (name, text) in [("notes.txt", "one"), ("notes.txt", "two"), ("user:photo", "of the user")] {
+        let metadata = Map::from_iter([("n".to_owned(), json!(1))]);
+        store.artifacts.save_artifact(&key("shop", "alice", "s1"), name, Part::text(text), metadata).await.unwrap();
+    }
+}
+
+/// Checks that all of it is there, and that the store can be written on.
+pub(crate) async fn check(store: &Store) {
+    let sessions = &store.sessions;
+    let alices = key("shop", "alice", "s1");
+    let session = sessions.get_session(&alices, &GetSessionConfig::default()).await.unwrap().unwrap();
+    let mut expected = odd_values();
+    expected.as_object_mut().unwrap().remove("null");
+    expected["step"] = json!(1);
+    expected["user:theme"] = json!("light");
+    expected["app:limit"] = json!(20);
+    expected["app:motd"] = json!("hello");
+    assert_eq!(json!(session.state()), expected);
+    let events: Vec<_> = session.events().iter().map(|e| (e.id.as_str(), e.author.as_str(), e.timestamp)).collect();
+    assert_eq!(events, [("e1", "agent", Some(1_700_000_000.123_456)), (ODD, ODD, Some(1_700_000_001.5))]);
+    assert_eq!(session.last_update_time(), 1_700_000_001.5);
+
+    let odd = sessions.get_session(&key(ODD, ODD, ODD), &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(json!(odd.state()), json!({"cart ": 1, "Cart": 2}));
+
+    let user = sessions.list_state_changes(&StateOwner::user("shop", "alice").unwrap(), 0, 100).await.unwrap();
+    let of_user: Vec<_> = user.iter().map(|c| (c.name.as_str(), c.version, c.value.clone())).collect();
+    let light = ("theme", 2, Some(json!("light")));
+    assert_eq!(of_user, [("gone", 1, Some(json!(1))), ("theme", 1, Some(json!("dark"))), ("gone", 2, None), light]);
+    let app = sessions.list_state_changes(&StateOwner::app("shop").unwrap(), 0, 100).await.unwrap();
+    let of_app: Vec<_> = app.iter().map(|c| (c.name.as_str(), c.version, c.author.as_str())).collect();
+    assert_eq!(of_app, [("limit", 1, "user"), ("limit", 2, "admin"), ("motd", 1, "admin")]);
+
+    let artifacts = &store.artifacts;
+    assert_eq!(artifacts.list_artifacts(&alices).await.unwrap(), ["notes.txt", "user:photo"]);
+    let text = |part: Option<Part>| part.unwrap().text.unwrap().to_string();
+    assert_eq!(text(artifacts.load_artifact(&alices, "notes.txt", Some(0)).await.unwrap()), "one");
+    assert_eq!(text(artifacts.load_artifact(&alices, "notes.txt", None).await.unwrap()), "two");
+    let versions = artifacts.list_artifact_versions(&alices, "user:photo").await.unwrap();
+    assert_eq!(versions.iter().map(|v| json!(v.custom_metadata)).collect::<Vec<_>>(), [json!({"n": 1})]);
+
+    let again = Event::new(ODD).with_id(ODD).with_timestamp(1_700_000_001.5);
+    let again = sessions.append(&alices, again, AppendOptions::default()).await.unwrap();
+    assert_eq!((again.outcome, again.event.seq), (scratchbook::Outcome::Replayed, Some(2)));
+    let next = Event::new("agent").with_state_delta(StateDelta::new().with("app:limit", 30).unwrap());
+    let next = sessions.append(&alices, next, AppendOptions::default()).await.unwrap();
+    assert_eq!(next.event.seq, Some(3));
+    let app = sessions.list_state_changes(&StateOwner::app("shop").unwrap(), 0, 100).await.unwrap();
+    assert!(app.windows(2).all(|pair| pair[0].position <= pair[1].position), "{app:?}");
+    assert_eq!(app.last().map(|c| (c.name.as_str(), c.version)), Some(("limit", 3)));
+}
+
+/// What a fixture of a store says.
+pub(crate) fn fixture(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+#[tokio::test]
+async fn what_is_checked_is_what_was_filled_in() {
+    let (store, ()) = crate::stores::memory().await;
+    fill(&store).await;
+    check(&store).await;
+}
+
+#[tokio::test]
+async fn a_sqlite_file_of_version_1_is_read_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.db");
+    let file = rusqlite::Connection::open(&path).unwrap();
+    file.execute_batch(&fixture("sqlite/v1.sql")).unwrap();
+    file.close().unwrap();
+    check(&connect(&format!("sqlite://{}", path.display())).await.unwrap()).await;
+}
+
+/// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make; its dump is the next fixture.
+#[tokio::test]
+async fn a_file_is_made_for_the_next_fixture() {
+    let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {
+        return;
+    };
+    let store = connect(&format!("sqlite://{}", path.display())).await.unwrap();
+    fill(&store).await;
+    store.sessions.close().await.unwrap();
+}
