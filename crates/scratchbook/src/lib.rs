@@ -39,6 +39,7 @@
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
+//! - `mysql`: a store in MySQL or MariaDB, `MySqlSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
@@ -94,6 +95,8 @@ pub use store::conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
+#[cfg(feature = "mysql")]
+pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]

@@ -14,6 +14,8 @@ macro_rules! for_each_store {
         $callback!(sqlite, crate::stores::sqlite);
         #[cfg(feature = "postgres")]
         $callback!(postgres, crate::stores::postgres);
+        #[cfg(feature = "mysql")]
+        $callback!(mariadb, crate::stores::mariadb);
     };
 }
 
@@ -42,4 +44,11 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
 pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
     let schema = crate::postgres::server::Schema::new();
     (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
+}
+
+/// A store in a database of its own on the server that the tests share.
+#[cfg(feature = "mysql")]
+pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
+    let database = crate::mariadb::server::Database::emptied().await;
+    (connect(&database.uri()).await.unwrap(), database)
 }
