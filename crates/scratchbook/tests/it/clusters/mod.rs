@@ -4,10 +4,12 @@
 //! - `load.rs`: processes that write, and what they were told. `writer.rs`: such a process from within.
 //! - `check.rs`: what has to be stored then.
 //! - `restart.rs`, `standby.rs`, `galera.rs`: what happens to the servers meanwhile.
+//! - `partitions.rs`: every promise on PostgreSQL tables that are partitioned by user.
 
 mod check;
 mod galera;
 mod load;
+mod partitions;
 mod restart;
 mod standby;
 mod writer;
