@@ -38,8 +38,8 @@
 //! # Features
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
-//! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `mysql`: a store in MySQL or MariaDB, `MySqlSessionService`.
+//! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
 //! - `conformance`: every promise of a store as a test, for stores of your own.

@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
 /// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
 /// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
 ///
@@ -169,7 +169,7 @@ fn unknown_scheme(uri: &str) -> Error {
         Some("'memory:'"),
         cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
         cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
-        cfg!(feature = "mysql").then_some("'mysql://USER:PASSWORD@HOST:PORT/DATABASE'"),
+        cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);

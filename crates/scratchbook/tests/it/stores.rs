@@ -12,10 +12,10 @@ macro_rules! for_each_store {
         $callback!(memory, crate::stores::memory);
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
         $callback!(sqlite, crate::stores::sqlite);
-        #[cfg(feature = "postgres")]
-        $callback!(postgres, crate::stores::postgres);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
+        #[cfg(feature = "postgres")]
+        $callback!(postgres, crate::stores::postgres);
     };
 }
 
@@ -39,16 +39,16 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
     (connect(&uri).await.unwrap(), folder)
 }
 
-/// A store in a schema of its own, on the server that all tests share.
-#[cfg(feature = "postgres")]
-pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
-    let schema = crate::postgres::server::Schema::new();
-    (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
-}
-
 /// A store in a database of its own on the server that the tests share.
 #[cfg(feature = "mysql")]
 pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
     let database = crate::mariadb::server::Database::emptied().await;
     (connect(&database.uri()).await.unwrap(), database)
+}
+
+/// A store in a schema of its own, on the server that all tests share.
+#[cfg(feature = "postgres")]
+pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
+    let schema = crate::postgres::server::Schema::new();
+    (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
 }

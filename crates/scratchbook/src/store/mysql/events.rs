@@ -56,14 +56,12 @@ fn all_since(address: &[&str; 3], seconds: f64) -> Picked {
 /// parts one has a first table without rows, and so reads nothing.
 fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usize, usize)) -> Picked {
     // The session is one row, read before the plan is made, so that its number bounds a range.
-    let near = format!(
-        "SELECT back.seq FROM `{{prefix}}sessions` AS s
-         STRAIGHT_JOIN `{{prefix}}events` AS back FORCE INDEX (PRIMARY)
+    let near = "SELECT back.seq FROM `{prefix}sessions` AS s
+         STRAIGHT_JOIN `{prefix}events` AS back FORCE INDEX (PRIMARY)
          WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?
              AND back.app_name = ? AND back.user_id = ? AND back.session_id = ? AND back.seq > s.seq - ?
              AND back.timestamp >= ?
-         ORDER BY back.seq DESC LIMIT ?"
-    );
+         ORDER BY back.seq DESC LIMIT ?";
     let by_time = format!("FROM `{{prefix}}events` FORCE INDEX (events_by_time) WHERE {OF_SESSION} AND timestamp >= ?");
     let is_near = format!(
         "(SELECT COUNT(*) FROM (SELECT 1 {by_time} LIMIT ?) AS matching) = ?
@@ -78,14 +76,14 @@ fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usi
                   ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = n.seq"
         )
     };
-    let sql = events(&is_near, &near)
+    let sql = events(&is_near, near)
         + &events(&format!("NOT ({is_near})"), &format!("SELECT seq {by_time} ORDER BY seq DESC LIMIT ?"));
 
     let (here, since) = (address.map(Value::from), Value::from(seconds));
     let [count, many, far] = [count, many, far].map(sql_limit);
     let near = [here.as_slice(), &here, &[far, since.clone(), count.clone()]].concat();
     let by_time = [here.as_slice(), &[since]].concat();
-    let gate = [&by_time[..], &[many.clone(), many], &near, &[count.clone()]].concat();
+    let gate = [&by_time[..], &[many.clone(), many], &near, std::slice::from_ref(&count)].concat();
     let values = [&gate[..], &near, &here, &gate, &by_time, &[count], &here].concat();
     Picked { sql, values }
 }

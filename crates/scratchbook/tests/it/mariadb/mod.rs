@@ -3,5 +3,7 @@
 mod connect;
 mod migrate;
 mod plans;
+mod processes;
 pub(crate) mod server;
-mod speed;
+mod stress;
+mod wire;

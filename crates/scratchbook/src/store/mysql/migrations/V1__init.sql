@@ -241,15 +241,6 @@ BEGIN
                 update_time BIGINT PATH '$[5]' ERROR ON ERROR,
                 token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
             )) AS m;
-            INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state)
-            SELECT m.app_name, m.user_id, m.id, m.state
-            FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR
-            )) AS m
-            WHERE m.state IS NOT NULL;
         END IF;
 
         IF sessions IS NOT NULL THEN
@@ -310,6 +301,20 @@ BEGIN
                 commits BIGINT PATH '$[1]' ERROR ON ERROR
             )) AS j
             ON DUPLICATE KEY UPDATE position = `{prefix}apps`.position + j.commits;
+        END IF;
+
+        -- Nothing beside the session's own row is written before the user's is locked: by that lock who erases the user
+        -- keeps new sessions away.
+        IF made IS NOT NULL THEN
+            INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state)
+            SELECT m.app_name, m.user_id, m.id, m.state
+            FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR
+            )) AS m
+            WHERE m.state IS NOT NULL;
         END IF;
 
         IF events IS NOT NULL THEN
