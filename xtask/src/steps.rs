@@ -28,7 +28,11 @@ pub(crate) fn test() -> Vec<Step> {
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
-        Step::new("long", "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property", long_tests),
+        Step::new(
+            "long",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property",
+            long_tests,
+        ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
