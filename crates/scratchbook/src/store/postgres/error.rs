@@ -15,6 +15,11 @@ use crate::store::database::{Done, Failure};
 /// The constraints that two writers can meet on without either being wrong.
 const RACED: &[&str] = &["events_by_id", "artifacts_pkey"];
 
+/// A partition's constraint has a number behind the name.
+fn is_raced(constraint: &str) -> bool {
+    RACED.contains(&constraint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'))
+}
+
 /// The failure of a statement.
 pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failure {
     match error.as_db_error() {
@@ -28,6 +33,10 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
     let unreached = |kind, what: String| Failure::new(Done::Unreached, Error::new(kind, format!("{place}: {what}")));
     match error {
         PoolError::Backend(error) => match error.as_db_error() {
+            Some(db) if is_bad_option(db) => {
+                let what = format!("{place}: the server does not take an option of the connection; see 'options'");
+                Error::invalid(what).with_source(Told::new(db)).into()
+            }
             // Before the first statement nothing can have been done.
             Some(db) => match of_database(place, db) {
                 Failure { done: Done::Unknown | Done::Undone, error } => Failure::new(Done::Unreached, error),
@@ -160,6 +169,17 @@ fn of_database(place: &str, db: &DbError) -> Failure {
     Failure::new(done, Error::new(kind, format!("{place}: {what} ({said})")).with_source(told))
 }
 
+/// A setting in the URI that the server does not know, or does not know the value of.
+fn is_bad_option(db: &DbError) -> bool {
+    let codes = [
+        SqlState::INVALID_PARAMETER_VALUE,
+        SqlState::UNDEFINED_OBJECT,
+        SqlState::CANT_CHANGE_RUNTIME_PARAM,
+        SqlState::SYNTAX_ERROR,
+    ];
+    codes.contains(db.code())
+}
+
 fn is_fatal(db: &DbError) -> bool {
     matches!(db.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
@@ -178,7 +198,7 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
     use ErrorKind as K;
     let code = db.code();
     let class = code.code().get(..2).unwrap_or_default();
-    if *code == SqlState::UNIQUE_VIOLATION && db.constraint().is_some_and(|name| RACED.contains(&name)) {
+    if *code == SqlState::UNIQUE_VIOLATION && db.constraint().is_some_and(is_raced) {
         return (Done::Undone, K::Unavailable, "another writer was faster; try again");
     }
     if has_old_plan(db) {

@@ -110,7 +110,8 @@ impl Schema {
 
     /// The migrations that the tables lack. What was seen without the lock is looked at again with it.
     async fn migrate(&self, connections: &Connections, run: MigrationRun) -> Result<Vec<Migration>> {
-        let lease = lease(connections).await?;
+        // No deadline, which would hold for the commit as well: a long migration would never be committed.
+        let lease = connections.lease_without_deadline().await.map_err(|failure| failure.error)?;
         let seen = self.pending(&lease).await;
         let pending = match seen {
             Ok(pending) if !pending.is_empty() && run == MigrationRun::Real => self.carry_out(&lease).await,
@@ -122,13 +123,13 @@ impl Schema {
 
     async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
         lease.begin().await?;
-        lease.run_unhurried(&format!("SELECT pg_advisory_xact_lock({})", self.lock_number())).await?;
+        lease.run(&format!("SELECT pg_advisory_xact_lock({})", self.lock_number())).await?;
         let pending = self.pending(lease).await?;
         if !pending.is_empty() && self.is_missing(lease).await? {
-            lease.run_unhurried(&format!("CREATE SCHEMA {}", self.quoted())).await?;
+            lease.run(&format!("CREATE SCHEMA {}", self.quoted())).await?;
         }
         for migration in &pending {
-            lease.run_unhurried(&self.script(migration)).await?;
+            lease.run(&self.script(migration)).await?;
         }
         lease.commit().await?;
         if let Some(last) = pending.last() {
@@ -213,5 +214,39 @@ impl Schema {
     fn lock_number(&self) -> i64 {
         let hash: [u8; 32] = Sha256::digest(format!("scratchbook migrations of {}", self.name)).into();
         hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::PostgresSessionService;
+    use crate::store::database::Dialect;
+    use crate::store::migrate::MigrationRun;
+    use crate::store::postgres::Postgres;
+
+    async fn migrations(uri: &str, run: MigrationRun) -> Vec<(u32, String)> {
+        let (uri, options) = Postgres::read_uri(uri).unwrap();
+        let migrations = Postgres::migrate(uri, &options, run).await.unwrap();
+        migrations.into_iter().map(|migration| (migration.version, migration.sql)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_statements_that_a_dry_run_gives_make_the_tables() {
+        let server = scratchbook_servers::postgres().unwrap();
+        let schema = format!("dry_{}", std::process::id());
+        let uri = format!("{server}?schema={schema}");
+        let missing = migrations(&uri, MigrationRun::Dry).await;
+        assert_eq!(missing.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1]);
+        assert_eq!(migrations(&uri, MigrationRun::Dry).await, missing, "nothing was done");
+        let (client, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        // By hand, in one transaction.
+        let sql = format!("BEGIN; CREATE SCHEMA {schema}; {} COMMIT", missing[0].1);
+        client.batch_execute(&sql).await.unwrap();
+        assert!(migrations(&uri, MigrationRun::Real).await.is_empty());
+        PostgresSessionService::connect(&format!("{uri}&migrate=check")).await.unwrap();
+        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+        assert_eq!(migrations(&uri, MigrationRun::Real).await, missing, "what was carried out");
+        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
     }
 }

@@ -10,9 +10,10 @@ app_row AS (
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
--- Only who writes an app's keys locks the app.
+-- Only who writes an app's keys locks the app. A condition that is false anyway is not looked at to its end, so this
+-- and the feed name all that has to come before them.
 app_lock AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM app_row) >= 0
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM user_row) >= 0
     ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
     RETURNING 1
 ),
@@ -20,7 +21,7 @@ app_lock AS (
 feed AS MATERIALIZED (
     SELECT array_agg(block.first) AS firsts
     FROM (SELECT nextval('{schema}.positions') AS first FROM generate_series(1, $18)) AS block
-    WHERE (SELECT count(*) FROM app_lock) >= 0
+    WHERE (SELECT count(*) FROM user_row) + (SELECT count(*) FROM app_row) + (SELECT count(*) FROM app_lock) >= 0
 ),
 written AS MATERIALIZED (
     SELECT
@@ -36,11 +37,11 @@ written AS MATERIALIZED (
             SELECT '', '', '', 'user', $9, '', 0
         ) AS t
 ),
+-- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
 placed AS (
-    UPDATE {schema}.sessions SET position = (SELECT firsts[1] FROM feed)
-    WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {schema}.sessions WHERE app_name = $6 AND user_id = $7 AND id >= $8 AND id <= $8 ORDER BY id LIMIT 1
-    ))
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
+    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], '0' FROM feed
+    ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position
 ),
 initial AS (
     INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state)
