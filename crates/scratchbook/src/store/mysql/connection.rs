@@ -11,7 +11,7 @@ use super::options::Target;
 use super::pool::Connections;
 use super::tls;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::database::{Attempt, DatabaseOptions, TlsMode};
+use crate::store::database::{Attempt, DatabaseOptions, LOCK_TIMEOUT, TlsMode};
 
 /// How many statements a connection keeps prepared; there are fewer in all.
 const STATEMENTS: usize = 64;
@@ -46,7 +46,7 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
         .max_allowed_packet(Some(MAX_PACKET))
         .wait_timeout(Some(0));
     let (mut connection, builder) = first(builder, options, &place).await?;
-    let (server, setup) = describe(&mut connection, options, &place).await?;
+    let (server, setup) = describe(&mut connection, &place).await?;
     connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
     let connections = Connections::new(builder.setup(vec![setup]).into(), place, connection, options);
     Ok((server, connections))
@@ -74,7 +74,7 @@ async fn connected(builder: OptsBuilder, place: &str) -> Attempt<(Conn, OptsBuil
 }
 
 /// What the server is, and what every connection says first.
-async fn describe(connection: &mut Conn, options: &DatabaseOptions, place: &str) -> Attempt<(Server, String)> {
+async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let sql = "SELECT VERSION(), @@max_allowed_packet";
     let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
@@ -85,7 +85,7 @@ async fn describe(connection: &mut Conn, options: &DatabaseOptions, place: &str)
     // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
     // Waiting for a lock ends before our own patience does, so that it is known what was done: nothing.
-    let wait = (options.statement_timeout.as_secs() * 3 / 4).max(1);
+    let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
          SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
