@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: connections and the pool of them.
+//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: how one connects; `pool.rs`: the connections.
 //! - `schema.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in one call.
 //! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
 //! - `delete.rs`: removing sessions and users.
@@ -18,6 +18,7 @@ mod events;
 mod list;
 mod log;
 mod options;
+mod pool;
 mod read;
 mod row;
 mod schema;
@@ -42,8 +43,8 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
 
-use connection::Connections;
 use options::Target;
+use pool::Connections;
 
 /// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///

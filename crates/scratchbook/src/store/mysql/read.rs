@@ -6,8 +6,8 @@ use mysql_async::{Row, Value};
 use serde_json::Map;
 
 use super::MySql;
-use super::connection::Care;
 use super::events::{self, Picked};
+use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{Session, SessionKey, StateOwner};
