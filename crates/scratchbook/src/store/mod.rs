@@ -155,12 +155,12 @@ fn scheme(uri: &str) -> &str {
 
 #[cfg(feature = "postgres")]
 fn is_postgres(uri: &str) -> bool {
-    matches!(scheme(uri), "postgresql" | "postgres")
+    ["postgresql", "postgres"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
 }
 
 #[cfg(feature = "mysql")]
 fn is_mysql(uri: &str) -> bool {
-    matches!(scheme(uri), "mysql" | "mariadb")
+    ["mysql", "mariadb"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
 }
 
 /// The error for a URI that names no store of this build.

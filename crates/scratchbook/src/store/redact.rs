@@ -11,19 +11,20 @@
 /// ```
 #[must_use]
 pub fn without_password(uri: &str) -> String {
-    let Some((scheme, rest)) = uri.split_once("://") else {
-        // No URI: what stands before an `@` may be a password, what stands before a `:` says what was meant.
-        return match uri.rsplit_once('@') {
-            Some((secret, place)) => format!("{}:...@{place}", secret.split(':').next().unwrap_or_default()),
-            None => uri.to_owned(),
-        };
-    };
-    if scheme == "sqlite" {
+    let scheme = uri.split([':', '+']).next().unwrap_or_default();
+    if scheme == "sqlite" || scheme == "memory" || !uri.contains(':') {
         return uri.to_owned();
     }
-    let scheme = scheme.split('+').next().unwrap_or_default();
-    // A `?` may also stand in a password that was not encoded.
-    let (user, place) = rest.rsplit_once('@').unwrap_or(("", rest));
+    let Some((_, rest)) = uri.split_once("://") else {
+        // No URI: any part of it may be a password.
+        return format!("{scheme}:...");
+    };
+    // What is behind a `?` are parameters where an address stands before it, else it is a part of a password.
+    let address = match rest.split_once('?') {
+        Some((address, _)) if address.contains(['@', '/']) || !rest.contains('@') => address,
+        _ => rest,
+    };
+    let (user, place) = address.rsplit_once('@').unwrap_or(("", address));
     let place = place.split('?').next().unwrap_or_default();
     let user = user.split(':').next().unwrap_or_default();
     let at = if user.is_empty() { "" } else { "@" };
@@ -41,7 +42,10 @@ mod tests {
             ("postgres://db/agents", "postgres://db/agents"),
             ("postgresql://me@a:1,b:2/agents", "postgresql://me@a:1,b:2/agents"),
             ("postgresql://me:p?ss@db/agents", "postgresql://me@db/agents"),
-            ("postgresql:me:s3cret@db/agents", "postgresql:...@db/agents"),
+            ("postgresql:me:s3cret@db/agents", "postgresql:..."),
+            ("postgresql:db/agents?password=s3cret", "postgresql:..."),
+            ("postgresql://db:5/agents?user=me&password=p@s3cret", "postgresql://db:5/agents"),
+            ("agents.db", "agents.db"),
             ("memory:", "memory:"),
         ] {
             assert_eq!(without_password(uri), shown);

@@ -1,26 +1,37 @@
-//! Appends: written batch by batch, one by one where a batch cannot be, and answered each for itself.
+//! Appends: written batch by batch, and answered each for itself.
+//!
+//! One append must not hold up those of others. A batch waits only a moment for locks. Where somebody holds one for
+//! longer, its appends are tried one by one, and what still has to wait does so aside, with all that follows for the
+//! same session, while the next batches go on.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
 
 use super::batch::{Batches, Job};
 use super::failure::{Again, retry};
 use super::gate::Pass;
 use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppend};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{Committed, Outcome, no_session};
+use crate::session::{Committed, Outcome, SessionKey, no_session};
 use crate::store::commit::replay;
 use crate::store::rows;
 
 /// How often a batch that lost against another writer is tried before its appends are tried one by one.
 const TRIES_TOGETHER: u32 = 3;
 
+/// How many connections wait for locks at most.
+const WAITERS: usize = 2;
+
 /// An append that waits. It keeps the service open until it is answered.
 #[derive(Debug)]
 struct Waiting {
     append: NewAppend,
+    since: Instant,
     _pass: Pass,
 }
 
@@ -34,68 +45,180 @@ pub(super) struct Appends {
 
 impl Appends {
     pub(super) fn start<D: Dialect>(dialect: &Arc<D>, options: &DatabaseOptions) -> Self {
-        let (dialect, timeout) = (Arc::clone(dialect), options.retry_timeout);
-        let commit = move |batch| commit(Arc::clone(&dialect), timeout, batch);
+        let lane = Arc::new(Lane {
+            dialect: Arc::clone(dialect),
+            retry_timeout: options.retry_timeout,
+            aside: Mutex::default(),
+            waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
+            is_down: AtomicBool::new(false),
+        });
+        let commit = move |batch| Arc::clone(&lane).commit(batch);
         Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
     }
 
     pub(super) async fn append(&self, append: NewAppend, pass: Pass) -> Result<Committed> {
         let bytes = append.event.bytes();
-        self.batches.write(Waiting { append, _pass: pass }, bytes).await
+        self.batches.write(Waiting { append, since: Instant::now(), _pass: pass }, bytes).await
     }
 }
 
-/// Writes a batch. An id that is in it twice is a retry that overtook its answer, and waits for it.
-async fn commit<D: Dialect>(dialect: Arc<D>, timeout: Duration, mut batch: Vec<Queued>) {
+/// Where batches are written.
+struct Lane<D> {
+    dialect: Arc<D>,
+    retry_timeout: Duration,
+    /// Sessions that somebody has locked for long, with the appends that wait for them beside the one under way.
+    aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
+    waiters: Semaphore,
+    /// Whether the database could not be reached for as long as it was tried.
+    is_down: AtomicBool,
+}
+
+impl<D: Dialect> Lane<D> {
+    async fn commit(self: Arc<Self>, batch: Vec<Queued>) {
+        let batch = self.without_those_aside(self.without_those_given_up(batch));
+        for batch in distinct(batch) {
+            let written = self.write(&batch, Again::SameUnlessBlocked).await;
+            match &written {
+                Err(failure) if batch.len() > 1 && stands_in_the_way(failure) => {
+                    let lane = Arc::clone(&self);
+                    tokio::spawn(async move { lane.commit_one_by_one(batch).await });
+                }
+                Err(failure) if failure.done == Done::Blocked => self.set_aside(batch),
+                _ => answer(batch, written),
+            }
+        }
+    }
+
+    /// One of them stands in the way of the others.
+    async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
+        for job in self.without_those_aside(batch) {
+            let job = vec![job];
+            let written = self.write(&job, Again::SameUnlessBlocked).await;
+            match &written {
+                Err(failure) if failure.done == Done::Blocked => self.set_aside(job),
+                _ => answer(job, written),
+            }
+        }
+    }
+
+    /// Lets appends wait for a lock apart from all others, those of one session together.
+    fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
+        for job in batch {
+            let key = job.work.append.key.clone();
+            if let Some(waiting) = self.aside().get_mut(&key) {
+                waiting.push(job);
+                continue;
+            }
+            self.aside().insert(key.clone(), vec![job]);
+            let lane = Arc::clone(self);
+            tokio::spawn(async move { lane.wait_for(key).await });
+        }
+    }
+
+    async fn wait_for(self: Arc<Self>, key: SessionKey) {
+        loop {
+            // Only a closed one gives none, and this one is never closed.
+            let _turn = self.waiters.acquire().await;
+            let waiting = match self.aside().get_mut(&key) {
+                Some(waiting) if !waiting.is_empty() => std::mem::take(waiting),
+                _ => {
+                    self.aside().remove(&key);
+                    return;
+                }
+            };
+            for batch in distinct(waiting) {
+                let written = self.write(&batch, Again::Same).await;
+                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.done == Done::Refused) {
+                    for job in batch {
+                        let job = vec![job];
+                        let written = self.write(&job, Again::Same).await;
+                        answer(job, written);
+                    }
+                } else {
+                    answer(batch, written);
+                }
+            }
+        }
+    }
+
+    fn without_those_aside(&self, batch: Vec<Queued>) -> Vec<Queued> {
+        let mut aside = self.aside();
+        if aside.is_empty() {
+            return batch;
+        }
+        let mut rest = Vec::with_capacity(batch.len());
+        for job in batch {
+            match aside.get_mut(&job.work.append.key) {
+                Some(waiting) => waiting.push(job),
+                None => rest.push(job),
+            }
+        }
+        rest
+    }
+
+    /// While the database is down, what has waited for its time already is told so at once.
+    fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
+        if !self.is_down.load(Ordering::Relaxed) {
+            return batch;
+        }
+        let (late, rest) = batch.into_iter().partition(|job| job.work.since.elapsed() >= self.retry_timeout);
+        let seconds = self.retry_timeout.as_secs_f64();
+        let message = format!("the database could not be reached within {seconds} s; try again with the same event id");
+        fail(late, &Error::new(ErrorKind::Unavailable, message));
+        rest
+    }
+
+    /// Writes a batch, or finds that it cannot be written as one. The one that has waited longest says for how long it
+    /// is tried.
+    async fn write(&self, batch: &[Queued], again: Again) -> Attempt<Vec<AppendRow>> {
+        let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
+        let appends = appends.as_slice();
+        let waited = batch.iter().map(|job| job.work.since.elapsed()).max().unwrap_or_default();
+        let mut tries = 0;
+        let written = retry(self.retry_timeout.saturating_sub(waited), again, || {
+            tries += 1;
+            let last = tries == TRIES_TOGETHER && appends.len() > 1;
+            async move {
+                let written = self.dialect.append(appends).await;
+                written.map_err(|failure| match failure.done {
+                    Done::Undone if last => Failure::new(Done::Refused, failure.error),
+                    _ => failure,
+                })
+            }
+        })
+        .await;
+        let lost = written.as_ref().is_err_and(|failure| matches!(failure.done, Done::Unreached | Done::Unknown));
+        self.is_down.store(lost, Ordering::Relaxed);
+        written
+    }
+
+    fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Queued>>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a batch failed for one of its appends, of which the others may know nothing.
+fn stands_in_the_way(failure: &Failure) -> bool {
+    matches!(failure.done, Done::Refused | Done::Blocked | Done::Undone)
+}
+
+/// Batches in which no event is twice. One that is there again is a retry that overtook its answer, and waits for it.
+fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+    let mut batches = Vec::with_capacity(1);
     while !batch.is_empty() {
         let mut seen = HashSet::with_capacity(batch.len());
         let firsts: Vec<bool> = batch.iter().map(|job| seen.insert(id(job))).collect();
         drop(seen);
         let mut first = firsts.into_iter();
         let (now, later) = batch.into_iter().partition(|_| first.next().unwrap_or(true));
-        commit_together(&dialect, timeout, now).await;
+        batches.push(now);
         batch = later;
     }
+    batches
 }
 
-fn id(job: &Queued) -> (&crate::session::SessionKey, &str) {
+fn id(job: &Queued) -> (&SessionKey, &str) {
     (&job.work.append.key, &job.work.append.event.prepared.event.id)
-}
-
-async fn commit_together<D: Dialect>(dialect: &Arc<D>, timeout: Duration, batch: Vec<Queued>) {
-    let written = write(dialect.as_ref(), timeout, &batch).await;
-    let one_stands_in_the_way = written.as_ref().is_err_and(|failure| failure.done == Done::Refused);
-    if !one_stands_in_the_way || batch.len() == 1 {
-        return answer(batch, written);
-    }
-    // Each for itself, while the next batch goes on.
-    for job in batch {
-        let dialect = Arc::clone(dialect);
-        tokio::spawn(async move {
-            let job = vec![job];
-            let written = write(dialect.as_ref(), timeout, &job).await;
-            answer(job, written);
-        });
-    }
-}
-
-/// Writes a batch, or finds that it cannot be written as one.
-async fn write<D: Dialect>(dialect: &D, timeout: Duration, batch: &[Queued]) -> Attempt<Vec<AppendRow>> {
-    let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
-    let appends = appends.as_slice();
-    let mut tries = 0;
-    retry(timeout, Again::Same, || {
-        tries += 1;
-        let last = tries == TRIES_TOGETHER && appends.len() > 1;
-        async move {
-            let written = dialect.append(appends).await;
-            written.map_err(|failure| match failure.done {
-                Done::Undone if last => Failure::new(Done::Refused, failure.error),
-                _ => failure,
-            })
-        }
-    })
-    .await
 }
 
 fn answer(batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {

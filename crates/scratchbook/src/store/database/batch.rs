@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -64,15 +65,21 @@ impl<W: Send + 'static, A: Send + 'static> Batches<W, A> {
     pub(super) async fn write(&self, work: W, bytes: usize) -> Result<A> {
         let (answer, answered) = oneshot::channel();
         let job = Job { work, bytes, answer };
-        self.jobs.send_timeout(job, self.timeout).await.map_err(|_| {
+        self.jobs.send_timeout(job, self.timeout).await.map_err(|e| {
+            if matches!(e, SendTimeoutError::Closed(_)) {
+                return unanswered();
+            }
             let (capacity, seconds) = (self.jobs.max_capacity(), self.timeout.as_secs_f64());
             let message = format!("{capacity} writes wait already, and none was done within {seconds} s; try again");
             Error::new(ErrorKind::ResourceExhausted, message)
         })?;
-        answered.await.map_err(|_| {
-            Error::internal("a write was given up without an answer: the runtime has ended, or a defect")
-        })?
+        answered.await.map_err(|_| unanswered())?
     }
+}
+
+/// The error where the task has gone.
+fn unanswered() -> Error {
+    Error::internal("a write was given up without an answer: the runtime it was opened on has ended, or a defect")
 }
 
 /// Waits for a write and takes with it what waits behind it; what no longer fits becomes the next.

@@ -21,9 +21,10 @@ pub(crate) enum Done {
     Refused,
     /// Nothing: no connection could be had. The same may succeed later.
     Unreached,
-    /// Nothing: the database has undone it in favour of another, or a lock was not to be had in time. The same may
-    /// succeed at once.
+    /// Nothing: the database has undone it in favour of another. The same may succeed at once.
     Undone,
+    /// Nothing: a lock was not to be had in time. The same may succeed when it is let go.
+    Blocked,
     /// Not known: the connection was lost before the answer. A retry must know its own work again.
     Unknown,
 }
@@ -48,6 +49,8 @@ impl From<Error> for Failure {
 pub(super) enum Again {
     /// The same: it reads, removes, or knows its own work again by an id.
     Same,
+    /// The same, but what is blocked is not tried again here.
+    SameUnlessBlocked,
     /// It would be done twice, so only what was not done is tried again.
     Twice,
 }
@@ -64,17 +67,22 @@ pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
         .with_max_delay(Duration::from_millis(500))
         .with_jitter()
         .without_max_times();
-    let in_time = |failure: &Failure| {
-        start.elapsed() < timeout
+    let mut tries = 0;
+    let is_worth_it = move |failure: &Failure| {
+        tries += 1;
+        // A try may have used up all the time by itself: the next one is on a new connection.
+        let in_time = start.elapsed() < timeout || tries == 1 && failure.done != Done::Blocked;
+        in_time
             && match failure.done {
                 Done::Refused => false,
                 Done::Unreached | Done::Undone => true,
-                Done::Unknown => again == Again::Same,
+                Done::Blocked => again != Again::SameUnlessBlocked,
+                Done::Unknown => again != Again::Twice,
             }
     };
     attempt
         .retry(delays)
-        .when(in_time)
+        .when(is_worth_it)
         .notify(|failure, delay| tracing::warn!(error = %failure.error, ?delay, "trying again"))
         .await
 }

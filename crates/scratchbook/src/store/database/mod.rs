@@ -21,6 +21,7 @@ mod uri;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
@@ -35,6 +36,10 @@ pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
 pub(crate) use uri::DatabaseUri;
+
+/// How long a statement waits for a lock before it is given up and tried again. A commit of ours holds its locks for
+/// milliseconds; whoever holds one for longer must not hold up what does not need it.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
 ///
@@ -85,10 +90,11 @@ impl<D: Dialect> DatabaseSessionService<D> {
     /// The migrations that a database lacks, carried out or not.
     pub(crate) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
         let (uri, options) = D::read_uri(uri)?;
-        D::migrate(uri, &options, run).await
+        D::migrate(uri, &options.bounded(), run).await
     }
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
+        let options = options.bounded();
         let dialect = Arc::new(D::open(uri, &options).await?);
         let appends = Appends::start(&dialect, &options);
         Ok(Self { dialect, gate: Gate::new(), appends, options })

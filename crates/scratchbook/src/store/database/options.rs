@@ -87,11 +87,28 @@ impl Default for DatabaseOptions {
     }
 }
 
+/// How many connections a service may have.
+const MAX_POOL_SIZE: usize = 10_000;
+
 /// The parameters that every database's URI may have.
 const COMMON: &[&str] =
     &["pool_size", "connect_timeout", "statement_timeout_ms", "retry_timeout_ms", "sslmode", "sslrootcert", "migrate"];
 
+/// No wait is longer: 24 days, the most that every part below can count in milliseconds.
+const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+
 impl DatabaseOptions {
+    /// The same within what can be carried out.
+    pub(super) fn bounded(mut self) -> Self {
+        for time in
+            [&mut self.connect_timeout, &mut self.statement_timeout, &mut self.retry_timeout, &mut self.queue_timeout]
+        {
+            *time = (*time).clamp(Duration::from_millis(1), LONGEST);
+        }
+        self.pool_size = self.pool_size.clamp(1, MAX_POOL_SIZE);
+        self
+    }
+
     /// Takes what is ours out of a URI's parameters.
     pub(crate) fn from_uri(uri: &mut DatabaseUri) -> Result<Self> {
         let mut options = Self::default();
@@ -106,9 +123,12 @@ impl DatabaseOptions {
     fn read(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "pool_size" => {
-                self.pool_size = value.parse().ok().filter(|size| (1..=10_000).contains(size)).ok_or_else(|| {
-                    Error::invalid(format!("pool_size={value}; it is a number of connections, 1 to 10000"))
-                })?;
+                self.pool_size =
+                    value.parse().ok().filter(|size| (1..=MAX_POOL_SIZE).contains(size)).ok_or_else(|| {
+                        Error::invalid(format!(
+                            "pool_size={value}; it is a number of connections, 1 to {MAX_POOL_SIZE}"
+                        ))
+                    })?;
             }
             "connect_timeout" => {
                 let seconds = value.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {

@@ -35,9 +35,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if !self.write(Again::Same, make).await? {
             return Err(taken(&key));
         }
-        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await?;
-        // Where somebody was quick to delete it, this is what was made.
-        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
+        // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
+        // is what was made.
+        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
+        Ok(made.ok().flatten().unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {

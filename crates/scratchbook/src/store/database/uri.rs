@@ -25,6 +25,11 @@ impl DatabaseUri {
         })?;
         let scheme = scheme.split('+').next().unwrap_or_default().to_ascii_lowercase();
         let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        if parameters.contains('@') {
+            let message =
+                "an '@' after a '?': write %3F for a '?' and %40 for an '@' in a user, a password or a parameter";
+            return Err(Error::invalid(message));
+        }
         let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
         let parameters = parameters.map(|parameter| {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
@@ -50,11 +55,18 @@ impl DatabaseUri {
     pub(crate) fn finish(&self, known: &str) -> Result<()> {
         match self.parameters.first() {
             None => Ok(()),
+            // What has not the form of a name may be a part of a password.
             Some((name, _)) => {
-                Err(Error::invalid(format!("unknown parameter '{name}' in a {}:// URI; it takes {known}", self.scheme)))
+                let name = if is_name(name) { format!("'{name}'") } else { "with an odd name".to_owned() };
+                let message = format!("unknown parameter {name} in a {}:// URI; it takes {known}", self.scheme);
+                Err(Error::invalid(message))
             }
         }
     }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() < 40 && text.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c == '-')
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -101,5 +113,7 @@ mod tests {
     fn what_is_no_uri_is_refused() {
         assert!(DatabaseUri::parse("agents.db").is_err());
         assert!(DatabaseUri::parse("mysql://db/x?a=%ff").is_err());
+        let error = DatabaseUri::parse("mysql://me:p?s3cret@db/x").unwrap_err();
+        assert!(!error.to_string().contains("s3cret"), "{error}");
     }
 }

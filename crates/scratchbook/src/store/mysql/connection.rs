@@ -1,6 +1,6 @@
 //! Connections: how one is made, and the pool of them.
 //!
-//! The pool is our own, of forty lines. The driver's hands a connection back by way of a task, so that a caller who
+//! The pool is our own: a list and a semaphore. The driver's hands a connection back by way of a task, so that a caller who
 //! comes right after another opens a new one; and it resets each on its way, which costs a round trip and the prepared
 //! statements.
 
@@ -17,7 +17,7 @@ use super::error::{self, Stage, failure, leaves_connection};
 use super::options::Target;
 use super::tls;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, TlsMode};
+use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, LOCK_TIMEOUT, TlsMode};
 
 /// After so long without use a connection is asked whether it still is one.
 const IDLE: Duration = Duration::from_secs(10);
@@ -50,7 +50,7 @@ pub(super) enum Care {
 pub(super) struct Connections {
     options: Opts,
     place: Arc<str>,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
     connect_timeout: Duration,
     statement_timeout: Duration,
@@ -82,12 +82,12 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
         .max_allowed_packet(Some(MAX_PACKET))
         .wait_timeout(Some(0));
     let (mut connection, builder) = first(builder, options, &place).await?;
-    let (server, setup) = describe(&mut connection, options, &place).await?;
-    let _ = connection.disconnect().now_or_never();
+    let (server, setup) = describe(&mut connection, &place).await?;
+    connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
     let connections = Connections {
         options: builder.setup(vec![setup]).into(),
         place,
-        idle: Arc::default(),
+        idle: Mutex::new(vec![Idle { connection, since: Some(Instant::now()) }]),
         permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
         connect_timeout: options.connect_timeout,
         statement_timeout: options.statement_timeout,
@@ -117,7 +117,7 @@ async fn connected(builder: OptsBuilder, place: &str) -> Attempt<(Conn, OptsBuil
 }
 
 /// What the server is, and what every connection says first.
-async fn describe(connection: &mut Conn, options: &DatabaseOptions, place: &str) -> Attempt<(Server, String)> {
+async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String)> {
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let sql = "SELECT VERSION(), @@max_allowed_packet";
     let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
@@ -128,7 +128,7 @@ async fn describe(connection: &mut Conn, options: &DatabaseOptions, place: &str)
     // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
     // Waiting for a lock ends before our own patience does, so that it is known what was done: nothing.
-    let wait = (options.statement_timeout.as_secs() * 3 / 4).max(1);
+    let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
          SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \

@@ -120,7 +120,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         ),
         1129 => (Done::Unreached, Kind::Unavailable, "the server has blocked this host after errors (FLUSH HOSTS)"),
         1213 => (Done::Undone, Kind::Unavailable, "another writer came first again and again"),
-        1205 => (Done::Undone, Kind::Unavailable, "another transaction holds a lock for long; end it, then try again"),
+        1205 => (Done::Blocked, Kind::Unavailable, "another transaction holds a lock for long; end it, then try again"),
         1020 | 1062 => (Done::Undone, Kind::Unavailable, "another writer came first"),
         1243 | 1615 => (Done::Undone, Kind::Unavailable, "the tables were changed meanwhile"),
         1290 | 1792 | 1836 => {
@@ -163,7 +163,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         ),
         _ => (Done::Refused, Kind::Internal, "MySQL refused a statement"),
     };
-    if stage == Stage::Connecting && matches!(done, Done::Unknown | Done::Undone) {
+    if stage == Stage::Connecting && matches!(done, Done::Unknown | Done::Undone | Done::Blocked) {
         done = Done::Unreached;
     }
     let ServerError { code, state, .. } = error;
@@ -188,7 +188,7 @@ mod tests {
     fn what_is_tried_again_follows_from_the_number() {
         for (code, done, kind) in [
             (1213, Done::Undone, ErrorKind::Unavailable),
-            (1205, Done::Undone, ErrorKind::Unavailable),
+            (1205, Done::Blocked, ErrorKind::Unavailable),
             (1047, Done::Undone, ErrorKind::Unavailable),
             (1290, Done::Undone, ErrorKind::Unavailable),
             (1180, Done::Unknown, ErrorKind::Unavailable),

@@ -39,7 +39,9 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
             }
             // Before the first statement nothing can have been done.
             Some(db) => match of_database(place, db) {
-                Failure { done: Done::Unknown | Done::Undone, error } => Failure::new(Done::Unreached, error),
+                Failure { done: Done::Unknown | Done::Undone | Done::Blocked, error } => {
+                    Failure::new(Done::Unreached, error)
+                }
                 failure => failure,
             },
             None => of_driver(place, &error, Done::Unreached),
@@ -209,7 +211,7 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
             (Done::Undone, K::Unavailable, "the database has undone this in favour of another writer; try again")
         }
         code if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            (Done::Undone, K::Unavailable, "another transaction holds a lock for long; end it, then try again")
+            (Done::Blocked, K::Unavailable, "another transaction holds a lock for long; end it, then try again")
         }
         code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
             (Done::Unreached, K::Unavailable, "the server takes no writes; name the primary, or all hosts")

@@ -5,7 +5,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::error::{Error, Result};
-use crate::store::database::{DatabaseOptions, DatabaseUri, TlsMode};
+use crate::store::database::{DatabaseOptions, DatabaseUri, LOCK_TIMEOUT, TlsMode};
 
 /// What the driver understands.
 const DRIVER: &[&str] = &[
@@ -107,7 +107,7 @@ pub(super) fn settings(options: &DatabaseOptions) -> String {
         "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
          -c default_transaction_isolation=read\\ committed \
          -c lock_timeout={} -c idle_in_transaction_session_timeout={}",
-        millis(options.statement_timeout * 3 / 4),
+        millis(LOCK_TIMEOUT.min(options.statement_timeout * 3 / 4)),
         millis(options.statement_timeout),
     )
 }
