@@ -18,6 +18,8 @@ pub struct CreateSessionConfig {
     pub state: Value,
     /// Events to begin with, committed together with the session, as if appended one by one.
     pub events: Vec<Event>,
+    /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
+    pub create_time: Option<f64>,
 }
 
 impl CreateSessionConfig {
@@ -39,6 +41,13 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Made at another time than now, in seconds since 1970, kept to the microsecond.
+    #[must_use]
+    pub fn with_create_time(mut self, seconds: f64) -> Self {
+        self.create_time = Some(seconds);
         self
     }
 }

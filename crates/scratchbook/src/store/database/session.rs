@@ -45,6 +45,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         self.read(|| self.dialect.session(key, events, &state)).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        self.read(|| self.dialect.initial_state(key)).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let query = ListQuery::new(config)?;
@@ -87,6 +91,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         self.read(|| self.dialect.state_changes(owner, after, limit)).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.read(|| self.dialect.owners(after, limit)).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
