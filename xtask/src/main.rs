@@ -4,12 +4,15 @@
 //!
 //! - `steps.rs`: what is run, in order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
-//! - `command.rs`, `tools.rs`: starting programs, and installing those that a step needs.
+//! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
+//! - `servers.rs`: the database servers that the tests need.
 //! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
 
 mod command;
 mod house;
 mod layers;
+mod packages;
+mod servers;
 mod step;
 mod steps;
 mod tools;
@@ -23,7 +26,7 @@ usage: cargo xtask test [full] [--list | --step NAME]
        cargo xtask bench [ARGUMENTS OF cargo bench]
 
   test        every check of the project
-  test full   the same, and what takes long: fuzzing, more crashes, more cases, release builds, licences
+  test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
 
   --list      say which steps there are

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::tools;
+use crate::{servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -16,9 +16,8 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
         Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
-        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", || {
-            run(&mut cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]))
-        }),
+        Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
+        Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
@@ -30,6 +29,7 @@ pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
         Step::new("long", "the tests again, with 100 crashes, 10 s of saturation, 2,000 cases a property", long_tests),
+        Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
         Step::new("deny", "licences, sources and duplicates of the dependencies", || {
@@ -109,15 +109,32 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
     run(command.args(profile).args(["--", "demo"]))
 }
 
+fn tests() -> Result<(), Stop> {
+    run(&mut without_missing_servers(cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])))
+}
+
 fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
+    command = without_missing_servers(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     run(command.env("PROPTEST_CASES", "2000"))
 }
 
+/// Leaves out the tests whose server is not here, so that the others are run; the step `servers` has said so.
+fn without_missing_servers(mut command: Command) -> Command {
+    let words = servers::skips();
+    if !words.is_empty() {
+        command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
+    }
+    command
+}
+
 /// Another crate of the program may turn this feature of serde_json on for all.
 fn arbitrary_precision() -> Result<(), Stop> {
-    run(&mut cargo(&["test", "-p", "scratchbook", "--lib", "--tests", "--features", "serde_json/arbitrary_precision"]))
+    let features = ["--features", "serde_json/arbitrary_precision"];
+    let mut command = cargo(&["test", "-p", "scratchbook", "--lib", "--tests"]);
+    command.args(features);
+    run(&mut without_missing_servers(command))
 }
 
 /// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.

@@ -1,0 +1,46 @@
+//! Whom a server runs as. PostgreSQL refuses to run as root, so root hands it to somebody with fewer rights.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{Error, Result};
+
+/// The user a server runs as: ourselves, or for root somebody else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    other: Option<(u32, u32)>,
+}
+
+impl Account {
+    /// Ourselves if we are not root, else the first of these users that exists.
+    pub(crate) fn unprivileged(names: &[&str]) -> Result<Self> {
+        if id(&["-u"])? != Some(0) {
+            return Ok(Self { other: None });
+        }
+        for name in names {
+            if let (Some(user), Some(group)) = (id(&["-u", name])?, id(&["-g", name])?) {
+                return Ok(Self { other: Some((user, group)) });
+            }
+        }
+        Err(Error::new(format!("no user to run a server as: root may not, and none of {} exists", names.join(", "))))
+    }
+
+    /// Lets a command run as this user, with none of our other groups.
+    pub(crate) fn apply(&self, command: &mut Command) {
+        if let Some((user, group)) = self.other {
+            command.uid(user).gid(group);
+        }
+    }
+
+    /// Gives this user a file or a folder of ours.
+    pub(crate) fn own(&self, path: &Path) -> Result<()> {
+        let Some((user, group)) = self.other else { return Ok(()) };
+        std::os::unix::fs::chown(path, Some(user), Some(group)).map_err(|error| Error::io(path.display(), &error))
+    }
+}
+
+fn id(arguments: &[&str]) -> Result<Option<u32>> {
+    let output = Command::new("id").args(arguments).output().map_err(|error| Error::io("id", &error))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
+}

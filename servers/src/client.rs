@@ -1,0 +1,27 @@
+//! The command-line clients that come with the servers: enough to set something up and to look at it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{Error, Result};
+
+/// What `psql` prints for a statement.
+pub(crate) fn psql(program: &Path, uri: &str, sql: &str) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-d", uri, "-c", sql]);
+    printed(command, "psql")
+}
+
+/// What `mariadb` prints for a statement.
+pub(crate) fn mariadb(program: &Path, name: &str, port: u16, password: &str, sql: &str) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(["--no-defaults", "-N", "-B", "-h", "127.0.0.1", "-P", &port.to_string()]);
+    command.args(["-u", name, "-D", name, "-e", sql]).env("MYSQL_PWD", password);
+    printed(command, "mariadb")
+}
+
+fn printed(mut command: Command, name: &str) -> Result<String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| Error::io(name, &error))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(Error::new(text(&output.stderr))) }
+}

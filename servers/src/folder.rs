@@ -1,0 +1,193 @@
+//! A folder of a server, and the watchdog that ends the server and removes the folder.
+//!
+//! What a test process starts has to end with it, also when it is killed or leaves its statics undropped. So a
+//! shell, in a process group of its own, reads from a pipe that only we hold: the end of the pipe is our end. It
+//! then kills what runs in the folder and removes the folder. Dropping a [`Folder`] is nothing but closing the pipe.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::account::Account;
+use crate::{Error, Result};
+
+const WATCHDOG: &str = include_str!("watchdog.sh");
+
+/// A command registers in `running` before it becomes the program, or does not become it.
+const REGISTER: &str = r#": >"$1/running/$$" || exit 1; shift; exec "$@""#;
+
+/// A temporary folder that one user owns, with everything that runs in it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    account: Account,
+    watchdog: Child,
+}
+
+impl Folder {
+    /// Makes a folder, by a name short enough for the path of a Unix socket in it.
+    pub(crate) fn new(prefix: &str, account: Account) -> Result<Self> {
+        // The usual place may be one that only we can enter.
+        let places = [std::env::temp_dir(), PathBuf::from("/tmp")];
+        let mut reason = Error::new("no temporary folder");
+        for place in places {
+            match Self::new_in(&place, prefix, account) {
+                Ok(folder) => return Ok(folder),
+                Err(error) => reason = error,
+            }
+        }
+        Err(reason)
+    }
+
+    fn new_in(place: &Path, prefix: &str, account: Account) -> Result<Self> {
+        let failed = |error| Error::io(format!("a folder in {}", place.display()), &error);
+        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(place).map_err(failed)?;
+        account.own(folder.path())?;
+        let mut command = script(&["watch", &folder.path().to_string_lossy()]);
+        account.apply(&mut command);
+        // Not in our group, which an interrupt from the terminal or a `kill` of the group would reach.
+        command.current_dir(folder.path()).process_group(0);
+        let running = folder.path().join("running");
+        std::fs::create_dir(&running).map_err(failed)?;
+        account.own(&running)?;
+        let watchdog = command.stdin(Stdio::piped()).spawn().map_err(failed)?;
+        Ok(Self { path: folder.keep(), account, watchdog })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a folder in this one.
+    pub(crate) fn create(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        std::fs::create_dir(&path).map_err(|error| Error::io(path.display(), &error))?;
+        self.account.own(&path)?;
+        Ok(path)
+    }
+
+    /// Writes a file in this folder, which nobody but its user can read.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.path.join(name);
+        let mut options = File::options();
+        let open = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::io(path.display(), &error))?;
+        self.account.own(&path)?;
+        Ok(path)
+    }
+
+    /// Writes at the end of a file that is there.
+    pub(crate) fn append(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path.join(name);
+        let open = File::options().append(true).open(&path);
+        let written = open.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|error| Error::io(path.display(), &error))
+    }
+
+    /// A program that runs in this folder as its user, knows nothing of our environment and writes into `log`.
+    pub(crate) fn command(&self, program: &Path, log: &str) -> Result<Command> {
+        let path = self.path.join(log);
+        let failed = |error| Error::io(path.display(), &error);
+        let log = File::options().append(true).create(true).open(&path).map_err(failed)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", REGISTER, "sh"]).arg(&self.path).arg(program);
+        command.env_clear().env("PATH", path_with_sbin()).env("HOME", &self.path).env("LC_ALL", "C");
+        // Two installations of MariaDB at once are in each other's way in a folder they share.
+        command.env("TMPDIR", &self.path);
+        command.current_dir(&self.path).process_group(0).stdin(Stdio::null());
+        command.stdout(log.try_clone().map_err(failed)?).stderr(log);
+        self.account.apply(&mut command);
+        Ok(command)
+    }
+
+    /// Runs a program to its end, which has to be a good one and within a time.
+    pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(&self, program: &Path, arguments: &[S]) -> Result<()> {
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let log = format!("{name}.log");
+        let mut command = self.command(program, &log)?;
+        let mut child = command.args(arguments).spawn().map_err(|error| Error::io(&name, &error))?;
+        let status = wait(&mut child, Duration::from_secs(120)).map_err(|error| Error::io(&name, &error))?;
+        if status.is_none() {
+            self.kill(&mut child)?;
+        }
+        self.forget(&child);
+        match status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(Error::new(format!("{name} ended with {status}:\n{}", self.tail(&log)))),
+            None => Err(Error::new(format!("{name} took longer than two minutes:\n{}", self.tail(&log)))),
+        }
+    }
+
+    /// Kills a process and all below it, and waits for its end.
+    pub(crate) fn kill(&self, child: &mut Child) -> Result<()> {
+        let failed = |error| Error::io("kill", &error);
+        // Once it has been waited for, its id may be somebody else's.
+        if child.try_wait().map_err(failed)?.is_none() {
+            script(&["kill", &child.id().to_string()]).stdin(Stdio::null()).status().map_err(failed)?;
+            child.wait().map_err(failed)?;
+        }
+        self.forget(child);
+        Ok(())
+    }
+
+    /// What ended needs no watchdog any more, and its id may come again.
+    pub(crate) fn forget(&self, child: &Child) {
+        // It is not there if the program could not register, which its end has said.
+        let _ = std::fs::remove_file(self.path.join("running").join(child.id().to_string()));
+    }
+
+    /// The end of a log, to put into a message.
+    pub(crate) fn tail(&self, log: &str) -> String {
+        const MOST: u64 = 4096;
+        let read = || -> io::Result<String> {
+            let mut file = File::open(self.path.join(log))?;
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(MOST)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+        };
+        read().unwrap_or_else(|error| format!("({log}: {error})"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        // It goes on by itself if it takes longer; a drop has nobody to tell.
+        let _ = wait(&mut self.watchdog, Duration::from_secs(10));
+    }
+}
+
+/// Waits for the end of a process, but no longer than this.
+pub(crate) fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > most {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn script(arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", WATCHDOG, "watchdog"]).args(arguments);
+    // Whoever reads our output until it ends should not wait for the watchdog.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Servers are in folders that are not everybody's path.
+fn path_with_sbin() -> String {
+    let own = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into());
+    format!("{own}:/usr/local/sbin:/usr/sbin:/sbin")
+}

@@ -1,0 +1,55 @@
+//! Real database servers for the project's tests and benches: started when they are needed, in a temporary folder,
+//! on a free port of the loopback interface, and gone with the process that started them.
+//!
+//! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
+//! where [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
+//! which may stop, kill and restart them; [`StandbyPair`] and [`Galera`] are several that stand in for each other.
+//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose.
+//!
+//! ```no_run
+//! use scratchbook_servers::{Postgres, PostgresOptions, Proxy};
+//!
+//! # fn main() -> scratchbook_servers::Result<()> {
+//! let server = Postgres::start(&PostgresOptions::default().with_fast_disk())?;
+//! let proxy = Proxy::start(server.port())?;
+//! let uri = proxy.uri(&server.uri())?;
+//! // Work on `uri`, then lose the answer of the next turn, or the server itself:
+//! proxy.swallow(1);
+//! server.kill()?;
+//! server.restart()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call blocks, the first one of a process for some seconds.
+//!
+//! # Layout
+//!
+//! - `shared.rs`: one server for a process, or the one that an environment variable names.
+//! - `postgres.rs`, `mariadb.rs`: how each server is set up, started and stopped.
+//! - `folder.rs`, `watchdog.sh`: the folder of a server, and what ends the server when we end.
+//! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
+//! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
+//! - `cluster/`: a PostgreSQL with a synchronous standby, and three MariaDB servers in a Galera cluster.
+//! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
+
+mod account;
+mod client;
+mod cluster;
+mod error;
+mod folder;
+mod mariadb;
+mod port;
+mod postgres;
+mod process;
+mod programs;
+mod proxy;
+mod shared;
+mod tls;
+
+pub use cluster::{Galera, StandbyPair};
+pub use error::{Error, Result};
+pub use mariadb::{MariaDb, MariaDbOptions};
+pub use postgres::{Postgres, PostgresOptions};
+pub use proxy::Proxy;
+pub use shared::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};

@@ -1,0 +1,271 @@
+//! A MariaDB server.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::account::Account;
+use crate::folder::Folder;
+use crate::process::Process;
+use crate::tls::{self, Tls};
+use crate::{Error, Result, client, port, programs};
+
+/// The user who may do everything on the server, and the name of its database.
+const NAME: &str = "scratchbook";
+
+const LOG: &str = "server.log";
+
+/// How a MariaDB server is started. By default it keeps what it has acknowledged, also when it is killed.
+#[derive(Clone, Debug, Default)]
+pub struct MariaDbOptions {
+    lines: Vec<String>,
+    tls: Tls,
+}
+
+impl MariaDbOptions {
+    /// Leaves it to the operating system when something is written to the disk: for tests that crash no machine.
+    /// What is committed still survives the server's own death.
+    #[must_use]
+    pub fn with_fast_disk(self) -> Self {
+        self.with_line("innodb_flush_log_at_trx_commit = 2").with_line("innodb_doublewrite = 0")
+    }
+
+    /// Takes encrypted connections too, with a certificate of [`MariaDb::authority`].
+    #[must_use]
+    pub fn with_tls(mut self) -> Self {
+        self.tls = Tls::Offered;
+        self
+    }
+
+    /// Takes encrypted connections alone, with a certificate of [`MariaDb::authority`].
+    #[must_use]
+    pub fn with_tls_only(mut self) -> Self {
+        self.tls = Tls::Required;
+        self
+    }
+
+    /// Adds a line to the section `[mariadbd]` of its configuration.
+    #[must_use]
+    pub fn with_line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+}
+
+/// A running MariaDB server, which ends when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct MariaDb {
+    process: Mutex<Option<Process>>,
+    program: PathBuf,
+    port: u16,
+    password: String,
+    authority: Option<PathBuf>,
+    // Dropped last: the folder goes when nothing runs in it any more.
+    folder: Folder,
+}
+
+impl MariaDb {
+    /// Sets a server up and starts it, with a user who may do everything and a database, both called `scratchbook`.
+    ///
+    /// # Errors
+    ///
+    /// No MariaDB is installed, nobody is there to run it as, or it does not start; the message has its log.
+    pub fn start(options: &MariaDbOptions) -> Result<Self> {
+        let server = Self::set_up(port::free()?, format!("{:016x}", port::random()), options)?;
+        server.start_first(&[])?;
+        Ok(server)
+    }
+
+    /// Makes what a server needs to start.
+    pub(crate) fn set_up(port: u16, password: String, options: &MariaDbOptions) -> Result<Self> {
+        let missing = || Error::new("no MariaDB server (mariadb-install-db, mariadbd) found; Debian: mariadb-server");
+        let install = programs::find("mariadb-install-db").ok_or_else(missing)?;
+        let program = programs::find("mariadbd").ok_or_else(missing)?;
+        let folder = Folder::new("scratchbook-my-", Account::unprivileged(&["mysql", "nobody"])?)?;
+        let data = folder.create("data")?;
+        let arguments = [
+            "--no-defaults".to_owned(),
+            format!("--datadir={}", data.display()),
+            format!("--tmpdir={}", folder.path().display()),
+            "--auth-root-authentication-method=normal".to_owned(),
+            "--skip-test-db".to_owned(),
+            "--skip-name-resolve".to_owned(),
+            "--innodb-flush-log-at-trx-commit=0".to_owned(),
+        ];
+        folder.run(&install, &arguments)?;
+        let mut configuration = configuration(&folder, port, options);
+        let authority = set_up_tls(&folder, options.tls, &mut configuration)?;
+        folder.write("my.cnf", &configuration)?;
+        Ok(Self { process: Mutex::default(), program, port, password, authority, folder })
+    }
+
+    /// Starts it for the first time, when it gets its user and its database.
+    pub(crate) fn start_first(&self, arguments: &[String]) -> Result<()> {
+        let first = self.folder.write("first.sql", &first_statements(&self.password))?;
+        let mut all = vec![format!("--init-file={}", first.display())];
+        all.extend_from_slice(arguments);
+        self.run(&all)
+    }
+
+    /// The address, as a URI with the name and password of the user who may do everything.
+    pub fn uri(&self) -> String {
+        format!("mysql://{NAME}:{}@127.0.0.1:{}/{NAME}", self.password, self.port)
+    }
+
+    /// The port on the loopback interface.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The password of the user `scratchbook`.
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    /// The certificate of the authority that signed the server's, where it has one.
+    pub fn authority(&self) -> Option<&Path> {
+        self.authority.as_deref()
+    }
+
+    /// What the client `mariadb` prints for a statement, values of a row separated by tabs.
+    ///
+    /// # Errors
+    ///
+    /// There is no such client, or it fails; the message is what it says.
+    pub fn ask(&self, sql: &str) -> Result<String> {
+        let program = programs::find("mariadb").ok_or_else(|| Error::new("no client 'mariadb'"))?;
+        client::mariadb(&program, NAME, self.port, &self.password, sql)
+    }
+
+    /// The folder with everything of this server: its data, its log, its socket.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Kills the server with all its children, as a crash would.
+    ///
+    /// # Errors
+    ///
+    /// The operating system does not let us.
+    pub fn kill(&self) -> Result<()> {
+        match self.process().take() {
+            Some(mut process) => process.kill(&self.folder),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops the server in an orderly way.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop; it is killed then.
+    pub fn stop(&self) -> Result<()> {
+        match self.process().take() {
+            Some(mut process) => process.stop(&self.folder, "TERM"),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the server again on its folder and its port; stops it first if it runs.
+    ///
+    /// # Errors
+    ///
+    /// It does not stop or start; the message has its log.
+    pub fn restart(&self) -> Result<()> {
+        self.stop()?;
+        self.run(&[])
+    }
+
+    pub(crate) fn run(&self, arguments: &[String]) -> Result<()> {
+        let mut all = vec![format!("--defaults-file={}", self.folder.path().join("my.cnf").display())];
+        all.extend_from_slice(arguments);
+        // The port says nothing of who listens on it.
+        let pid_file = self.folder.path().join("pid");
+        let ready = |id: u32| {
+            let is_its = std::fs::read_to_string(&pid_file).is_ok_and(|text| text.trim() == id.to_string());
+            is_its && greets(self.port)
+        };
+        *self.process() = Some(Process::start(&self.folder, &self.program, &all, LOG, ready)?);
+        Ok(())
+    }
+
+    /// Where the data of a dead node of a cluster stops, as the position of a transaction.
+    pub(crate) fn recover_position(&self) -> Result<String> {
+        const FOUND: &str = "Recovered position:";
+        let arguments = [
+            format!("--defaults-file={}", self.folder.path().join("my.cnf").display()),
+            "--wsrep-recover".into(),
+            "--log-error=recover.err".into(),
+        ];
+        self.folder.run(&self.program, &arguments)?;
+        let path = self.folder.path().join("data/recover.err");
+        let text = std::fs::read_to_string(&path).map_err(|error| Error::io(path.display(), &error))?;
+        let found = text.lines().rev().find_map(|line| Some(line.split_once(FOUND)?.1.trim().to_owned()));
+        found.ok_or_else(|| Error::new(format!("no '{FOUND}' in what mariadbd said:\n{text}")))
+    }
+
+    /// The end of its log.
+    pub(crate) fn log(&self) -> String {
+        self.folder.tail(LOG)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MariaDb {
+    fn drop(&mut self) {
+        // Nobody needs its data any more. A drop has nobody to tell of a failure; the watchdog kills what is left.
+        let _ = self.kill();
+    }
+}
+
+fn configuration(folder: &Folder, port: u16, options: &MariaDbOptions) -> String {
+    let here = folder.path().display();
+    let mut text = format!(
+        "[mariadbd]\ndatadir = {here}/data\nsocket = {here}/s\npid-file = {here}/pid\ntmpdir = {here}\n\
+         bind-address = 127.0.0.1\nport = {port}\nskip-name-resolve\nmax_connections = 300\n\
+         max_allowed_packet = 64M\ncharacter-set-server = utf8mb4\nperformance_schema = OFF\n"
+    );
+    for line in &options.lines {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+/// Makes certificates where they are wanted and adds them to the configuration; gives the authority's.
+fn set_up_tls(folder: &Folder, tls: Tls, configuration: &mut String) -> Result<Option<PathBuf>> {
+    if tls == Tls::Off {
+        return Ok(None);
+    }
+    let files = tls::make(folder)?;
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    let only = if tls == Tls::Required { "ON" } else { "OFF" };
+    // Writing to a string cannot fail.
+    let _ = writeln!(configuration, "ssl-cert = {certificate}\nssl-key = {key}\nrequire_secure_transport = {only}");
+    Ok(Some(files.authority))
+}
+
+/// Besides making the user, these shut out the users of a new installation, who need no password.
+fn first_statements(password: &str) -> String {
+    format!(
+        "CREATE DATABASE {NAME};\nCREATE USER '{NAME}'@'%' IDENTIFIED BY '{password}';\n\
+         GRANT ALL ON *.* TO '{NAME}'@'%' WITH GRANT OPTION;\n\
+         DELETE FROM mysql.global_priv WHERE User NOT IN ('{NAME}', 'mariadb.sys');\nFLUSH PRIVILEGES;\n"
+    )
+}
+
+/// Whether a server on this port greets who connects, with version 10 of its protocol and not with an error.
+fn greets(port: u16) -> bool {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let Ok(mut connection) = TcpStream::connect_timeout(&address, Duration::from_secs(1)) else { return false };
+    let mut first = [0; 5];
+    let read =
+        connection.set_read_timeout(Some(Duration::from_secs(1))).and_then(|()| connection.read_exact(&mut first));
+    read.is_ok() && first[4] == 10
+}

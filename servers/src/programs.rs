@@ -1,0 +1,42 @@
+//! Where the programs of the database servers are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One program, in PATH or where packages put servers.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/libexec"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(usual);
+    folders.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
+}
+
+/// The folder with all programs of one PostgreSQL: that of PATH, else of the newest package.
+pub(crate) fn postgres() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&path).chain(packages()).chain(pg_config());
+    folders.find_map(|folder| {
+        // Behind a link are the other programs of the same version.
+        let folder = folder.join("initdb").canonicalize().ok()?.parent()?.to_path_buf();
+        folder.join("postgres").is_file().then_some(folder)
+    })
+}
+
+fn packages() -> Vec<PathBuf> {
+    let mut versions: Vec<(u32, PathBuf)> = Vec::new();
+    for parent in ["/usr/lib/postgresql", "/usr/lib64/postgresql", "/usr/local/lib/postgresql"] {
+        let Ok(entries) = std::fs::read_dir(parent) else { continue };
+        versions.extend(entries.flatten().filter_map(|entry| {
+            let version = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        }));
+    }
+    versions.sort();
+    versions.into_iter().rev().map(|(_, folder)| folder).collect()
+}
+
+fn pg_config() -> Option<PathBuf> {
+    let output = Command::new("pg_config").arg("--bindir").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    Some(Path::new(text.trim()).to_path_buf())
+}

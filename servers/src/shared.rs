@@ -1,0 +1,72 @@
+//! One server of each kind for a whole process, or the user's own.
+
+use std::sync::OnceLock;
+
+use crate::{Error, MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
+
+/// The environment variable with the URI of a PostgreSQL server to test on.
+pub const POSTGRES_VARIABLE: &str = "SCRATCHBOOK_TEST_POSTGRES";
+
+/// The environment variable with the URI of a MySQL or MariaDB server to test on.
+pub const MYSQL_VARIABLE: &str = "SCRATCHBOOK_TEST_MYSQL";
+
+/// The URI of a PostgreSQL server: the one that [`POSTGRES_VARIABLE`] names, else one that is started at the first
+/// call and serves the whole process. It is fast rather than safe from a loss of power.
+///
+/// # Errors
+///
+/// No server could be started. The message says what to do about it.
+pub fn postgres() -> Result<String> {
+    static SERVER: OnceLock<Result<Postgres>> = OnceLock::new();
+    let start = || Postgres::start(&PostgresOptions::default().with_fast_disk());
+    of_environment(POSTGRES_VARIABLE).map_or_else(
+        || match SERVER.get_or_init(start) {
+            Ok(server) => Ok(server.uri()),
+            Err(error) => Err(advice(error, "postgresql", POSTGRES_VARIABLE, "postgres")),
+        },
+        Ok,
+    )
+}
+
+/// The URI of a MySQL or MariaDB server: the one that [`MYSQL_VARIABLE`] names, else a MariaDB that is started at the
+/// first call and serves the whole process. It is fast rather than safe from a loss of power.
+///
+/// # Errors
+///
+/// No server could be started. The message says what to do about it.
+pub fn mysql() -> Result<String> {
+    static SERVER: OnceLock<Result<MariaDb>> = OnceLock::new();
+    let start = || MariaDb::start(&MariaDbOptions::default().with_fast_disk());
+    of_environment(MYSQL_VARIABLE).map_or_else(
+        || match SERVER.get_or_init(start) {
+            Ok(server) => Ok(server.uri()),
+            Err(error) => Err(advice(error, "mariadb-server", MYSQL_VARIABLE, "mariadb")),
+        },
+        Ok,
+    )
+}
+
+fn of_environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|uri| !uri.is_empty())
+}
+
+fn advice(error: &Error, package: &str, variable: &str, filter: &str) -> Error {
+    Error::new(format!(
+        "{error}\nThis test needs a database server. Either install one (on Debian or Ubuntu: apt-get install {package}; \
+         it need not run), or set {variable} to the URI of one where the tests may create and drop what they like, \
+         or leave such tests out: cargo test -- --skip {filter}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_server_is_told_all_three_ways_out() {
+        let text = advice(&Error::new("none"), "postgresql", POSTGRES_VARIABLE, "postgres").to_string();
+        for part in ["none\n", "apt-get install postgresql", POSTGRES_VARIABLE, "--skip postgres"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

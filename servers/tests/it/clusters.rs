@@ -1,0 +1,57 @@
+//! Several servers together. They take long to start, so `cargo xtask test full` runs these.
+
+use std::time::{Duration, Instant};
+
+use scratchbook_servers::{Galera, StandbyPair};
+
+#[test]
+#[ignore = "long: cargo xtask test full runs it"]
+fn a_standby_of_own_postgres_has_every_acknowledged_write_and_takes_over() {
+    let pair = StandbyPair::start().unwrap();
+    let (primary, standby) = (pair.primary(), pair.standby());
+    assert_eq!(primary.ask("select sync_state from pg_stat_replication").unwrap(), "sync");
+    primary.ask("create table kept (n int)").unwrap();
+    for n in 1..=20 {
+        primary.ask(&format!("insert into kept values ({n})")).unwrap();
+        assert_eq!(standby.ask("select max(n) from kept").unwrap(), n.to_string());
+    }
+    let refused = standby.ask("insert into kept values (0)").unwrap_err().to_string();
+    assert!(refused.contains("read-only"), "{refused}");
+    primary.kill().unwrap();
+    pair.promote().unwrap();
+    standby.ask("insert into kept values (21)").unwrap();
+    assert_eq!(standby.ask("select count(*), sum(n), pg_is_in_recovery() from kept").unwrap(), "21|231|f");
+    standby.kill().unwrap();
+    standby.restart().unwrap();
+    assert_eq!(standby.ask("select count(*) from kept").unwrap(), "21");
+}
+
+#[test]
+#[ignore = "long: cargo xtask test full runs it"]
+fn a_cluster_of_own_mariadb_forms_and_a_killed_node_comes_back() {
+    let cluster = Galera::start().unwrap();
+    let nodes = cluster.nodes();
+    for node in 0..3 {
+        assert_eq!(cluster.size_seen_by(node).unwrap(), 3);
+    }
+    nodes[0].ask("create table kept (n int primary key)").unwrap();
+    for (n, node) in nodes.iter().enumerate() {
+        node.ask(&format!("insert into kept values ({n})")).unwrap();
+    }
+    let count = |node: usize| nodes[node].ask("set wsrep_sync_wait = 1; select count(*) from kept").unwrap();
+    assert_eq!([0, 1, 2].map(count), ["3"; 3]);
+    // The one that the cluster began with; it must not begin another.
+    nodes[0].kill().unwrap();
+    assert!(nodes[0].ask("select 1").is_err());
+    let start = Instant::now();
+    while cluster.size_seen_by(1).unwrap() != 2 || !cluster.is_ready(1).unwrap() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the others do not notice");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    nodes[1].ask("insert into kept values (3)").unwrap();
+    nodes[2].ask("insert into kept values (4)").unwrap();
+    cluster.rejoin(0).unwrap();
+    assert_eq!([0, 1, 2].map(|node| cluster.size_seen_by(node).unwrap()), [3; 3]);
+    nodes[0].ask("insert into kept values (5)").unwrap();
+    assert_eq!([0, 1, 2].map(count), ["6"; 3]);
+}

@@ -1,0 +1,101 @@
+//! Packages of the distribution that some steps need: installed where this may be done without asking anybody.
+
+use std::process::Command;
+
+use crate::command::{program, run};
+use crate::step::Stop;
+
+/// Sees to it that what the packages bring is there. `missing` says which packages are not, by what they bring.
+pub(crate) fn ensure(missing: impl Fn() -> Vec<&'static str>) -> Result<(), Stop> {
+    ensure_by(missing, install)
+}
+
+fn ensure_by(
+    missing: impl Fn() -> Vec<&'static str>,
+    install: impl FnOnce(&[&str]) -> Result<(), String>,
+) -> Result<(), Stop> {
+    let packages = missing();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    install(&packages).map_err(|why| Stop::LeftOut(format!("missing: {}; {why}", packages.join(" "))))?;
+    match missing().as_slice() {
+        [] => Ok(()),
+        rest => Err(Stop::LeftOut(format!("{} installed, but what it brings is not found", rest.join(" ")))),
+    }
+}
+
+/// A machine that tests are run on gets what it lacks. What it has is neither upgraded nor removed: another database
+/// server in the way of ours is somebody's, and then the step is left out.
+const INSTALL: [&str; 5] = ["install", "--yes", "--no-install-recommends", "--no-upgrade", "--no-remove"];
+
+fn install(packages: &[&str]) -> Result<(), String> {
+    let Some(install) = apt_get(&INSTALL) else {
+        return Err(format!(
+            "this step may not install them, which takes apt-get and either root or sudo without a password. On \
+             Debian and Ubuntu: apt-get install {}",
+            packages.join(" ")
+        ));
+    };
+    let mut install = with(install, packages);
+    // The lists of packages may be old, or not there at all, as in an image of a container.
+    let installed = run(&mut install).or_else(|_| {
+        if let Some(mut update) = apt_get(&["update"]) {
+            // What it could not fetch, the installation will say.
+            let _ = run(&mut update);
+        }
+        run(&mut install)
+    });
+    installed.map_err(|_| "they could not be installed; apt-get says above why".to_owned())
+}
+
+fn with(mut command: Command, words: &[&str]) -> Command {
+    command.args(words);
+    command
+}
+
+/// `apt-get` as root, which asks nothing; none where we cannot be that.
+fn apt_get(arguments: &[&str]) -> Option<Command> {
+    let starts = |mut command: Command| command.output().is_ok_and(|output| output.status.success());
+    if !starts(with(program("apt-get"), &["--version"])) {
+        return None;
+    }
+    let is_root = with(program("id"), &["-u"]).output().is_ok_and(|output| output.stdout.starts_with(b"0\n"));
+    // `sudo` clears the environment, so the variable is set behind it.
+    let mut words = vec!["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+    words.extend_from_slice(arguments);
+    if is_root {
+        return Some(with(program(words[0]), &words[1..]));
+    }
+    starts(with(program("sudo"), &["-n", "true"])).then(|| with(with(program("sudo"), &["-n"]), &words))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_installed_and_nothing_else() {
+        let there = Cell::new(false);
+        let missing = || if there.get() { vec![] } else { vec!["a", "b"] };
+        let install = |packages: &[&str]| {
+            assert_eq!(packages, ["a", "b"]);
+            there.set(true);
+            Ok(())
+        };
+        assert_eq!(ensure_by(missing, install), Ok(()));
+        assert_eq!(ensure_by(missing, |_: &[&str]| panic!("nothing is missing")), Ok(()));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_left_out_with_the_reason() {
+        let Err(Stop::LeftOut(why)) = ensure_by(|| vec!["a"], |_: &[&str]| Err("no right".into())) else {
+            panic!("not installed");
+        };
+        assert_eq!(why, "missing: a; no right");
+        let Err(Stop::LeftOut(why)) = ensure_by(|| vec!["a"], |_: &[&str]| Ok(())) else { panic!("not found") };
+        assert!(why.contains("a installed"), "{why}");
+    }
+}

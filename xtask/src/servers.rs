@@ -1,0 +1,106 @@
+//! The database servers that the tests start, and which tests have to be left out without them.
+
+use std::path::{Path, PathBuf};
+
+use crate::command::{cargo, run};
+use crate::packages;
+use crate::step::Stop;
+
+/// A server, by the word that the names of its tests contain.
+struct Server {
+    word: &'static str,
+    package: &'static str,
+    programs: &'static [&'static str],
+    /// The environment variable that names a server of the user's.
+    variable: &'static str,
+}
+
+const SERVERS: [Server; 2] = [
+    Server {
+        word: "postgres",
+        package: "postgresql",
+        programs: &["initdb", "psql"],
+        variable: "SCRATCHBOOK_TEST_POSTGRES",
+    },
+    Server {
+        word: "mariadb",
+        package: "mariadb-server",
+        programs: &["mariadb-install-db", "mariadbd", "mariadb"],
+        variable: "SCRATCHBOOK_TEST_MYSQL",
+    },
+];
+
+impl Server {
+    fn is_installed(&self) -> bool {
+        self.programs.iter().all(|program| is_there(program))
+    }
+
+    /// Which tests cannot be run: with a server of the user's, those that start and kill one of their own.
+    fn skips(&self, installed: bool, named: bool) -> Option<String> {
+        match (installed, named) {
+            (true, _) => None,
+            (false, true) => Some(format!("own_{}", self.word)),
+            (false, false) => Some(self.word.to_owned()),
+        }
+    }
+}
+
+/// The step `servers`.
+pub(crate) fn install() -> Result<(), Stop> {
+    let missing = || SERVERS.iter().filter(|server| !server.is_installed()).map(|server| server.package).collect();
+    packages::ensure(missing).map_err(|stop| match stop {
+        Stop::LeftOut(why) => {
+            let filters = skips();
+            Stop::LeftOut(format!("{why}. Until then the tests with {} in their names are not run", filters.join(", ")))
+        }
+        failed => failed,
+    })
+}
+
+/// The words in the names of the tests that have no server here.
+pub(crate) fn skips() -> Vec<String> {
+    let named = |server: &Server| std::env::var(server.variable).is_ok_and(|uri| !uri.is_empty());
+    SERVERS.iter().filter_map(|server| server.skips(server.is_installed(), named(server))).collect()
+}
+
+/// The step `clusters`: every test that is marked as long, with the processor to itself.
+pub(crate) fn clusters() -> Result<(), Stop> {
+    install()?;
+    let galera = ["/usr/lib/galera", "/usr/lib64/galera-4", "/usr/lib"];
+    let has_galera = || galera.iter().any(|folder| Path::new(folder).join("libgalera_smm.so").is_file());
+    packages::ensure(|| {
+        let needed = [("galera-4", has_galera()), ("rsync", is_there("rsync")), ("lsof", is_there("lsof"))];
+        needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
+    })?;
+    let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
+    run(command.args(["--", "--ignored", "--test-threads=1"]))
+}
+
+/// Whether a program is in `PATH`, or where packages put servers.
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let of_postgres = versions.map(|version| version.path().join("bin"));
+    std::env::split_paths(&path).chain(usual).chain(of_postgres).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_without_a_server_are_skipped_and_no_others() {
+        let [postgres, mariadb] = SERVERS;
+        assert_eq!(postgres.skips(true, false), None);
+        assert_eq!(postgres.skips(true, true), None);
+        assert_eq!(postgres.skips(false, true).unwrap(), "own_postgres");
+        assert_eq!(mariadb.skips(false, false).unwrap(), "mariadb");
+    }
+
+    #[test]
+    fn programs_are_found() {
+        assert!(is_there("sh"));
+        assert!(!is_there("no-such-program"));
+    }
+}
