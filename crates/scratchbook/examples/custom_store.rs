@@ -232,11 +232,11 @@ impl SessionService for MapStore {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let (author, time) = options.checked(|| SystemEnvironment.now())?;
         let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
         inner.position += 1;
         for change in &changes {
-            let now = SystemEnvironment.now();
-            inner.change(owner.clone(), change, |change| change.with_author(&options.author, now));
+            inner.change(owner.clone(), change, |change| change.with_author(&author, time));
         }
         Ok(inner.position)
     }

@@ -151,6 +151,7 @@ macro_rules! for_each_promise {
                 state_is_the_fold_of_its_log
                 versions_count_up
                 the_log_says_who_wrote
+                a_put_may_have_been_made_earlier
                 positions_rise
                 pages_of_the_log_hold_every_change_once
                 logs_are_apart

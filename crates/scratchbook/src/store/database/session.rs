@@ -79,9 +79,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = Arc::new(TextChange::all(&prepare_state(owner, delta)?)?);
-        let PutStateOptions { author } = options;
-        check_id("author", &author)?;
-        let (owner, author, time) = (Arc::new(owner.clone()), Arc::new(author), self.environment().now());
+        let (author, time) = options.checked(|| self.environment().now())?;
+        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
             async move { dialect.put_state(&owner, &changes, &author, time).await }

@@ -216,12 +216,11 @@ impl SessionService for InMemorySessionService {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = prepare_state(owner, delta)?;
-        let author = options.author.as_str();
-        check_id("author", author)?;
+        let (author, time) = options.checked(|| self.environment.now())?;
         let app = self.app_or_new(owner.app_name())?;
         let mut app = write(&app);
         let position = self.next_position();
-        let origin = Origin { position, session: None, event_id: "", author, time: self.environment.now() };
+        let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
         Ok(position)
     }

@@ -355,11 +355,9 @@ impl SessionService for SqliteSessionService {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = TextChange::all(&prepare_state(owner, delta)?)?;
-        let PutStateOptions { author } = options;
-        check_id("author", &author)?;
-        let (owner, now) = (owner.clone(), self.now());
+        let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, now)).await
+        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
