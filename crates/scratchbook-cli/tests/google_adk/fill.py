@@ -76,7 +76,7 @@ async def fill(service):
     await f.say(s, "user", "Hello, Zoë 🛒", {"step": 2, "temp:raw": "never stored"})
     await f.say(s, "agent", "Bonjour", {
         "overwritten": "by an event", "user:language": "fr", "big": 2**63 - 1, "small": -(2**63), "unsigned": 2**64 - 1,
-        "third": 0.1 + 0.2, "tiny": 5e-324, "huge": 1.7976931348623157e308, "text": "a\u2028b\tc\"d\\e",
+        "third": 0.1 + 0.2, "tiny": 5e-324, "large": 123456789.98765433, "text": "a\u2028b\tc\"d\\e",
         "deep": {"a": {"b": {"c": [[], {}, [None]]}}},
     })
     await f.say(s, "agent", "Forget it", {"kept": None, "app:tax": 0.09})
@@ -132,9 +132,9 @@ async def fill(service):
     await f.say(s, "user", "bye", {"app:visits": 2, "user:float": 1.0})
     await service.delete_session(app_name="shop", user_id="carol", session_id="deleted")
 
-    # Enough events for more than one page.
-    s = await f.create("long", "dave", "talk")
-    for n in range(25):
+    # More events than are read and written at a time.
+    s = await f.create("long", "dave", "talk", {"n": -1, "kept": 1})
+    for n in range(1_100):
         await f.say(s, "agent" if n % 2 else "user", f"line {n}", {"n": n, f"k{n % 5}": n})
 
 
