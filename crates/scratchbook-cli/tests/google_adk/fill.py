@@ -5,6 +5,7 @@
     fill.py pickles PATH         its DatabaseSessionService on the tables of schema version 0
     fill.py odd PATH             rows that scratchbook refuses, written by its SqliteSessionService
     fill.py more KIND PLACE      more events in a database that was filled before
+    fill.py long KIND PLACE      a session with more than a thousand events
     fill.py report KIND PLACE    nothing; only what is there
 
 What is printed is JSON: {"sessions": [...], "userStates": [...], "apps": [...]}, each session and event as google-adk
@@ -13,10 +14,12 @@ writes it for the web.
 
 import asyncio
 import json
+import math
 import sys
 
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions, EventCompaction
+from google.adk.events.ui_widget import UiWidget
 from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
@@ -52,8 +55,8 @@ class Filler:
 
     async def say(self, session, author="agent", text=None, delta=None, at=None, **fields):
         self.count += 1
-        # Ids that do not rise: DatabaseSessionService orders events of one time by them.
-        fields.setdefault("id", f"{(self.count * 7919) % 100003:05d}-event")
+        # Ids that do not rise, in both cases: DatabaseSessionService orders events of one time by them.
+        fields.setdefault("id", f"{'aB'[self.count % 2]}-{99_999 - self.count}")
         fields.setdefault("invocation_id", f"e-{self.count // 3}")
         actions = fields.pop("actions", EventActions())
         actions.state_delta = delta or {}
@@ -103,6 +106,21 @@ async def fill(service):
         types.Part(code_execution_result=types.CodeExecutionResult(outcome=types.Outcome.OUTCOME_OK, output="1"))]))
     await f.say(s, error_code="500", error_message="the model is away", custom_metadata={"try": 2, "why": [None]},
         actions=EventActions(escalate=True), turn_complete=True, interrupted=False, avg_logprobs=-0.25)
+    await f.say(s, content=types.Content(role="model", parts=[
+        types.Part(text="a clip", video_metadata=types.VideoMetadata(start_offset="1s", fps=24.0),
+            part_metadata={"my_key": {"a_b": 1}}),
+        types.Part(function_call=types.FunctionCall(id="call-3", name="slow", will_continue=True, partial_args=[
+            types.PartialArg(json_path="$.a_b", string_value="x", will_continue=True)])),
+        types.Part(function_response=types.FunctionResponse(name="slow", response={"my_key": 1}, parts=[
+            types.FunctionResponsePart(inline_data=types.FunctionResponseBlob(mime_type="image/png", data=b"\xfb\xff"))])),
+        ]), grounding_metadata=types.GroundingMetadata(web_search_queries=["a_b"], grounding_chunks=[
+            types.GroundingChunk(web=types.GroundingChunkWeb(uri="https://example.com", title="t"))]),
+        citation_metadata=types.CitationMetadata(citations=[types.Citation(start_index=1, end_index=2)]),
+        logprobs_result=types.LogprobsResult(chosen_candidates=[
+            types.LogprobsResultCandidate(token="a", token_id=3, log_probability=-0.1)]),
+        input_transcription=types.Transcription(text="spoken", finished=True),
+        actions=EventActions(render_ui_widgets=[
+            UiWidget(id="w-1", provider="mcp", payload={"resource_uri": "ui://x", "my_key": {"a_b": 1}})]))
     await f.say(s, actions=EventActions(end_of_agent=True, agent_state={"at": "node-1", "n": 1.0}, route="left"))
     await f.say(s, actions=EventActions(compaction=EventCompaction(
         start_timestamp=START, end_timestamp=START + 0.1,
@@ -132,7 +150,10 @@ async def fill(service):
     await f.say(s, "user", "bye", {"app:visits": 2, "user:float": 1.0})
     await service.delete_session(app_name="shop", user_id="carol", session_id="deleted")
 
-    # More events than are read and written at a time.
+
+async def long(service):
+    """More events than are read and written at a time."""
+    f = Filler(service)
     s = await f.create("long", "dave", "talk", {"n": -1, "kept": 1})
     for n in range(1_100):
         await f.say(s, "agent" if n % 2 else "user", f"line {n}", {"n": n, f"k{n % 5}": n})
@@ -141,7 +162,7 @@ async def fill(service):
 async def more(service):
     f = Filler(service)
     f.count, f.clock.now = 50_000, START + 1_000
-    for app, user, session in [("shop", "alice", "first"), ("shop", "bob", "clocks"), ("long", "dave", "talk")]:
+    for app, user, session in [("shop", "alice", "first"), ("shop", "bob", "clocks")]:
         s = await service.get_session(app_name=app, user_id=user, session_id=session)
         await f.say(s, "user", "I am back", {"back": True, "user:back": session, "n": 1000})
     await f.create("shop", "erin", "new", {"user:new": True})
@@ -179,6 +200,15 @@ async def pickles(place):
     s = await f.create("shop", "alice", "old", {"a": 1, "user:b": 2})
     await f.say(s, "user", "hello", {"c": 3})
     return f.service
+
+
+def finite(value):
+    """The same without NaN and infinities, which JSON has no form for."""
+    if isinstance(value, dict):
+        return {key: finite(value) for key, value in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(model):
@@ -227,10 +257,10 @@ async def main(what, *place):
     else:
         kind, place = (what, place[0]) if what in ("sqlite", "database", "odd") else place
         used = service(kind, place)
-        filled = {"more": more, "odd": odd, "report": None}.get(what, fill)
+        filled = {"more": more, "long": long, "odd": odd, "report": None}.get(what, fill)
         if filled:
             await filled(used)
-    print(json.dumps(await report(used, place)))
+    print(json.dumps(finite(await report(used, place))))
     await used.close()
 
 

@@ -5,6 +5,7 @@ use scratchbook::{Error, ErrorKind, Event, SessionKey, SystemEnvironment};
 
 use super::super::PAGE;
 use super::super::report::Refusal;
+use super::names;
 use super::rows::{EventRow, Rows};
 use super::values::has_no_number;
 use crate::failure::Failure;
@@ -54,6 +55,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
         event.invocation_id = columns.invocation_id;
     }
     event.timestamp = event.timestamp.or(row.time);
+    names::show(&mut event);
     if event.id.is_empty() {
         return Err(invalid("it has no id, by which it could be known when it is imported again"));
     }

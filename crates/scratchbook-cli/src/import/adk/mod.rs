@@ -4,11 +4,13 @@
 //!
 //! - `place.rs`: which database is meant; `layout.rs`: whether it has the tables that were said to be there.
 //! - `rows.rs`: what is read of a database; `sqlite.rs`, `postgres.rs`: reading it there.
-//! - `values.rs`, `event.rs`: what google-adk has stored, as values and events of ours, or why not.
+//! - `values.rs`, `event.rs`: what google-adk has stored, as values and events of ours, or why not; `names.rs`: as it
+//!   spells them.
 //! - `session.rs`: a session with its events, and the state that it must have had at the beginning.
 
 mod event;
 mod layout;
+mod names;
 mod place;
 mod postgres;
 mod rows;
