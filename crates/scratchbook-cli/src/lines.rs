@@ -1,7 +1,7 @@
 //! The lines of an export: JSON, one object a line, each with a `type`.
 //!
 //! `header`; for each app a line `app`, and for each of its users a line `user`, each followed by its `put` lines: what
-//! was written outside of any session. A user's line is also followed by its sessions: a line `session`, its `event`
+//! was written by no event in the file. A user's line is also followed by its sessions: a line `session`, its `event`
 //! lines and its `artifact` lines; then the user's own artifacts. At the end stands `end`, with counts. Owners stand in
 //! byte order, an app before its users.
 
@@ -33,7 +33,8 @@ pub(crate) enum Line<'a> {
         user_id: &'a str,
         state: &'a Map<String, Value>,
     },
-    /// One change to state outside of any session, of the owner whose line came last.
+    /// One change to the state of the owner whose line came last, by no event in the file: outside of any session, at
+    /// the creation of one, or by an event of one that was deleted.
     Put {
         author: &'a str,
         time: f64,

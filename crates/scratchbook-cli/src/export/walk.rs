@@ -1,5 +1,7 @@
 //! Goes through a database: apps, users, sessions, events and artifacts, page by page.
 
+use std::collections::HashMap;
+
 use scratchbook::{
     Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey, StateChange, StateDelta, StateOwner,
 };
@@ -13,6 +15,9 @@ use crate::lines::Line;
 
 /// How many owners, changes, sessions or events are read at a time.
 const PAGE: usize = 500;
+
+/// How many sessions' lengths are remembered.
+const MOST_LENGTHS: usize = 10_000;
 
 /// What of the database is wanted.
 pub(super) enum Selection {
@@ -87,39 +92,56 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// An owner's line, and what was written to its state outside of any session.
+    /// An owner's line, and what was written to its state by no event that is exported.
     async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
         let app_name = owner.app_name();
         self.lines.write(&match owner.user_id() {
             Some(user_id) => Line::User { app_name, user_id, state },
             None => Line::App { app_name, state },
         })?;
-        let mut after = 0;
+        let (mut after, mut lengths) = (0, HashMap::new());
         loop {
             let page = self.database.sessions.list_state_changes(owner, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.position;
             // A page holds commits whole.
             for commit in page.chunk_by(|a, b| a.position == b.position) {
-                self.put(commit)?;
+                if !self.is_of_event(&commit[0], &mut lengths).await? {
+                    self.put(commit)?;
+                }
             }
         }
     }
 
+    /// Whether a change stands in an event of a session that is there; `lengths` remembers how many events there are.
+    async fn is_of_event(&self, change: &StateChange, lengths: &mut HashMap<SessionKey, u64>) -> Result<bool, Failure> {
+        let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
+        let length = match lengths.get(session) {
+            Some(length) => *length,
+            None => {
+                let config = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+                let found = self.database.sessions.get_session(session, &config).await?;
+                let length = found.map_or(0, |session| session.seq());
+                if lengths.len() >= MOST_LENGTHS {
+                    lengths.clear();
+                }
+                lengths.insert(session.clone(), length);
+                length
+            }
+        };
+        Ok(*seq <= length)
+    }
+
     fn put(&mut self, commit: &[StateChange]) -> Result<(), Failure> {
         let mut delta = StateDelta::new();
-        for change in commit.iter().filter(|change| change.origin.is_none() && change.event_id.is_empty()) {
+        for change in commit {
             match &change.value {
                 Some(value) => delta.set(change.name.clone(), value)?,
                 None => delta.remove(change.name.clone())?,
             }
         }
-        match commit.first() {
-            Some(StateChange { author, time, .. }) if !delta.is_empty() => {
-                self.lines.write(&Line::Put { author, time: *time, state_delta: &delta })
-            }
-            _ => Ok(()),
-        }
+        let StateChange { author, time, .. } = &commit[0];
+        self.lines.write(&Line::Put { author, time: *time, state_delta: &delta })
     }
 
     /// A user's sessions and artifacts; how many sessions there were.
