@@ -45,6 +45,12 @@ impl Database {
         Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
     }
 
+    /// A store that is open already.
+    #[cfg(test)]
+    pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
+        Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
+    }
+
     pub(crate) async fn close(&self) -> Result<(), Failure> {
         Ok(self.sessions.close().await?)
     }

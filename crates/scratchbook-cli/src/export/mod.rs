@@ -1,5 +1,7 @@
 //! `scratchbook export`: what is in the database, as lines of JSON.
 
+#[cfg(test)]
+mod tests;
 mod walk;
 mod writer;
 

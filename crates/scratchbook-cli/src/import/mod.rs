@@ -45,6 +45,24 @@ pub(crate) async fn import(global: &Global, args: ImportArgs, out: &mut Output) 
     report.print(out)
 }
 
+/// Imports a file of ours into an open database, and gives the report as JSON.
+#[cfg(test)]
+pub(crate) async fn lines(file: &str, database: &Database) -> Result<serde_json::Value, Failure> {
+    let mut report = Report::new(Progress::new("importing", crate::output::Format::Json));
+    jsonl::import(jsonl::open(file)?, database, &mut report).await?;
+    Ok(report.as_json())
+}
+
+/// What is wrong with a text that should be a JSON object, and where, without what stands there: it may be a secret.
+fn not_an_object(error: &serde_json::Error) -> String {
+    let why = match error.classify() {
+        serde_json::error::Category::Data => "it is another value",
+        serde_json::error::Category::Eof => "it ends too early",
+        _ => "it is malformed",
+    };
+    format!("it is no JSON object: {why}, at column {}", error.column())
+}
+
 /// A source that was opened.
 enum From {
     Adk(Box<dyn adk::Rows>),

@@ -85,7 +85,7 @@ impl Report {
         }
     }
 
-    fn as_json(&self) -> Value {
+    pub(super) fn as_json(&self) -> Value {
         let refused = self
             .refused
             .iter()

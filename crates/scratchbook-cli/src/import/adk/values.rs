@@ -7,6 +7,7 @@ use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::super::not_an_object;
 use super::super::report::{Refusal, Report};
 
 /// A number that no float holds, in the place of what is no number at all.
@@ -36,7 +37,7 @@ impl Values {
 
     fn read(text: &str, key_of: impl Fn(&str) -> Result<Cow<'_, str>, Error>) -> Result<Self, Error> {
         let text = with_numbers(text);
-        let raw: Raw = serde_json::from_str(&text).map_err(|e| invalid(format!("its state is no JSON object: {e}")))?;
+        let raw: Raw = serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
         let mut values = Self::default();
         for (name, text) in raw.0 {
             let value = key_of(&name).and_then(|key| read_value(&key, text.get()));

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::super::not_an_object;
 use crate::lines::{Counts, FORMAT, VERSION};
 
 /// What a line says.
@@ -144,7 +145,7 @@ struct Fields(HashMap<String, Box<RawValue>>);
 impl Fields {
     fn read(line: &str) -> Result<Self, Error> {
         // Values are read one by one: an event may be as deep as it can be by itself.
-        serde_json::from_str(line).map(Self).map_err(|e| invalid(format!("it is no JSON object: {}", position(&e))))
+        serde_json::from_str(line).map(Self).map_err(|e| invalid(not_an_object(&e)))
     }
 
     fn raw(&mut self, name: &str) -> Result<Box<RawValue>, Error> {
@@ -165,12 +166,6 @@ impl Fields {
             None => Ok(()),
         }
     }
-}
-
-/// Where JSON is malformed, without what stands there.
-fn position(error: &serde_json::Error) -> String {
-    let what = if error.is_eof() { "it ends too early" } else { "malformed" };
-    format!("{what} at column {}", error.column())
 }
 
 pub(super) fn invalid(message: String) -> Error {
