@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 
 use crate::output::Format;
 
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     fn to(target: ProgressDrawTarget, what: &'static str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, target).with_message(what);
+        let bar = ProgressBar::with_draw_target(None, target).with_message(what).with_finish(ProgressFinish::AndClear);
         let bar = styled(bar, "{spinner} {msg}: {human_pos} events");
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar }

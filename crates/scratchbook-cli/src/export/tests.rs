@@ -68,6 +68,27 @@ async fn every_store_gives_back_what_another_had() {
     }
 }
 
+/// More events than go in at once: written piece by piece, and completed where that was interrupted.
+#[tokio::test]
+async fn a_very_long_session_comes_back_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.jsonl");
+    let [from, to] = [0, 1].map(|_| async { Database::of(connect("memory:").await.unwrap()) });
+    let (from, to) = (from.await, to.await);
+    let event = |n: u32| Event::new("agent").with_id(n.to_string()).with_timestamp(f64::from(n));
+    let config =
+        |events: u32| CreateSessionConfig::default().with_session_id("s").with_events((0..events).map(event).collect());
+    from.sessions.create_session("app", "alice", config(12_345)).await.unwrap();
+    let exported = export(&from, &file).await;
+    to.sessions.create_session("app", "alice", config(10_007)).await.unwrap();
+    let report = import::lines(file.to_str().unwrap(), &to).await.unwrap();
+    assert_eq!((&report["events"], &report["sessions"]["completed"]), (&json!(12_345 - 10_007), &json!(1)));
+    to.sessions.delete_user("app", "alice").await.unwrap();
+    let report = import::lines(file.to_str().unwrap(), &to).await.unwrap();
+    assert_eq!((&report["events"], &report["sessions"]["created"]), (&json!(12_345), &json!(1)));
+    assert_eq!(export(&to, &folder.path().join("b.jsonl")).await, exported);
+}
+
 #[tokio::test]
 async fn another_artifact_of_the_same_name_is_told() {
     let folder = tempfile::tempdir().unwrap();

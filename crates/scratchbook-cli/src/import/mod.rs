@@ -24,7 +24,7 @@ use report::Report;
 /// Who is said to have written what an import writes of its own.
 const IMPORTER: &str = "scratchbook-import";
 
-/// How many events or changes are read at a time, and how many a session may have that is written in one commit.
+/// How many rows, events or changes are read at a time.
 const PAGE: usize = 1_000;
 
 pub(crate) async fn import(global: &Global, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {

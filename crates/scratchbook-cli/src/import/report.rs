@@ -48,7 +48,7 @@ pub(super) struct Report {
     created: u64,
     completed: u64,
     unchanged: u64,
-    pub(super) events: u64,
+    events: u64,
     pub(super) artifacts: u64,
     pub(super) keys: u64,
     refused: Vec<Refusal>,
@@ -60,7 +60,9 @@ impl Report {
         Self { progress, created, completed, unchanged, events, artifacts, keys, refused: Vec::new() }
     }
 
-    pub(super) fn session(&mut self, written: Written) {
+    /// Counts a session, and how many events of it were written.
+    pub(super) fn session(&mut self, (written, events): (Written, u64)) {
+        self.events += events;
         match written {
             Written::Created => self.created += 1,
             Written::Completed => self.completed += 1,

@@ -1,4 +1,4 @@
-//! A session goes into the store whole, in one commit, or in pages where it is very long. One that is there already
+//! A session goes into the store whole, in one commit, unless it is very long. One that is there already
 //! is compared event by event, and what is missing at its end is added.
 
 use std::sync::Arc;
@@ -15,6 +15,9 @@ use super::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 
+/// How many events a session may have that is written in one commit.
+pub(super) const WHOLE: usize = 10_000;
+
 /// Writes one session, page by page.
 pub(super) struct SessionWriter<'a> {
     database: &'a Database,
@@ -26,6 +29,8 @@ pub(super) struct SessionWriter<'a> {
     /// The number of the last event in `there`, or of the last that was written.
     seq: u64,
     written: Written,
+    /// How many of the source's events were written.
+    count: u64,
 }
 
 impl<'a> SessionWriter<'a> {
@@ -35,8 +40,15 @@ impl<'a> SessionWriter<'a> {
         key: &SessionKey,
         config: CreateSessionConfig,
     ) -> Result<Self, Failure> {
-        let mut writer =
-            Self { database, key: key.clone(), config: None, there: Vec::new(), seq: 0, written: Written::Nothing };
+        let mut writer = Self {
+            database,
+            key: key.clone(),
+            config: None,
+            there: Vec::new(),
+            seq: 0,
+            written: Written::Nothing,
+            count: 0,
+        };
         match writer.read().await? {
             Some(()) => {}
             None => {
@@ -52,28 +64,33 @@ impl<'a> SessionWriter<'a> {
         self.written == Written::Created
     }
 
-    /// Takes the next events of the source: those that are there have to be the same, the others are written. Gives
-    /// how many were written.
+    /// Takes the next events of the source: those that are there have to be the same, the others are written.
     ///
     /// # Errors
     ///
     /// `AlreadyExists` where another event is there in the place of one of these.
-    pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<u64, Failure> {
-        if let Some(config) = self.config.take() {
-            let count = events.iter().filter(|event| !is_correction(event)).count() as u64;
-            let (app, user) = (self.key.app_name(), self.key.user_id());
-            let made = self.database.sessions.create_session(app, user, config.with_events(events)).await?;
-            self.seq = made.seq();
-            return Ok(count);
+    pub(super) async fn events(&mut self, events: Vec<Event>) -> Result<(), Failure> {
+        if let Some(config) = &mut self.config {
+            config.events.extend(events);
+            return if config.events.len() < WHOLE { Ok(()) } else { self.create().await };
         }
-        let mut count = 0;
         for event in events {
             if !self.compare(&event).await? {
                 self.append(event).await?;
-                count += 1;
             }
         }
-        Ok(count)
+        Ok(())
+    }
+
+    /// Makes the session with the events that were gathered for it.
+    async fn create(&mut self) -> Result<(), Failure> {
+        if let Some(config) = self.config.take() {
+            let count = config.events.iter().filter(|event| !is_correction(event)).count() as u64;
+            let (app, user) = (self.key.app_name(), self.key.user_id());
+            self.seq = self.database.sessions.create_session(app, user, config).await?.seq();
+            self.count = count;
+        }
+        Ok(())
     }
 
     /// Whether the event is there already, as the next one. What an earlier import added of its own is passed over.
@@ -112,6 +129,7 @@ impl<'a> SessionWriter<'a> {
     async fn append(&mut self, event: Event) -> Result<(), Failure> {
         let committed = self.database.sessions.append(&self.key, event, AppendOptions::default()).await?;
         self.seq = committed.event.seq.unwrap_or(self.seq);
+        self.count += u64::from(!is_correction(&committed.event));
         // From here on nothing more is there: what follows is written without looking.
         if self.written == Written::Nothing {
             self.written = Written::Completed;
@@ -119,12 +137,10 @@ impl<'a> SessionWriter<'a> {
         Ok(())
     }
 
-    /// Ends the session: where it has no event more than the source, its own keys are made what they are there.
-    pub(super) async fn finish(mut self, state: Option<(&Map<String, Value>, f64)>) -> Result<Written, Failure> {
-        // A session without events is still to be made.
-        if self.config.is_some() {
-            self.events(Vec::new()).await?;
-        }
+    /// Ends the session: where it has no event more than the source, its own keys are made what they are there. Gives
+    /// also how many of the source's events were written.
+    pub(super) async fn finish(mut self, state: Option<(&Map<String, Value>, f64)>) -> Result<(Written, u64), Failure> {
+        self.create().await?;
         if let Some((state, time)) = state
             && !self.has_moved_on().await?
             && let Some(session) =
@@ -133,7 +149,7 @@ impl<'a> SessionWriter<'a> {
         {
             self.append(event).await?;
         }
-        Ok(self.written)
+        Ok((self.written, self.count))
     }
 
     /// Whether somebody went on with the session after it was imported.

@@ -9,7 +9,7 @@ use serde_json::Map;
 
 use super::super::PAGE;
 use super::super::report::Report;
-use super::super::session::{SessionWriter, correction};
+use super::super::session::{SessionWriter, WHOLE, correction};
 use super::event::Page;
 use super::rows::{Rows, SessionRow};
 use super::values::Values;
@@ -29,7 +29,7 @@ pub(super) async fn import(
         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
     }
     let state = Values::of_session(&row.state)?.report(&format!("session {key}"), report);
-    let Survey { first, pages, changes, time: last_time } = Survey::of(source, &key).await?;
+    let Survey { first, pages, count, changes, time: last_time } = Survey::of(source, &key).await?;
     let initial: Map<_, _> = state
         .iter()
         .filter(|(name, _)| !changes.contains(name))
@@ -39,19 +39,19 @@ pub(super) async fn import(
     let mut config = CreateSessionConfig::default().with_state(initial.clone());
     config.create_time = row.create_time.filter(|time| is_time(*time));
     let mut writer = SessionWriter::new(database, &key, config).await?;
-    let whole = writer.is_new() && pages <= 1;
-    let (mut page, mut after) = (Some(first), None);
+    // Then all of it goes in at once, and nobody ever sees it with another state.
+    let whole = writer.is_new() && count < WHOLE;
+    let (mut page, mut left, mut after) = (Some(first), pages, None);
     while let Some(Page { mut events, refused, rows, last }) = page {
-        if whole {
-            // All of it in one commit, so that nobody ever sees it with another state.
-            let folded = fold(initial.clone(), [&changes]);
-            events.extend(correction(&folded, &state, events.len() as u64, time)?);
+        left = left.saturating_sub(1);
+        if whole && left == 0 {
+            events.extend(correction(&fold(initial.clone(), [&changes]), &state, count as u64, time)?);
         }
         refused.into_iter().for_each(|refusal| report.refuse(refusal));
-        report.events += writer.events(events).await?;
+        writer.events(events).await?;
         report.progress.advance(rows);
         after = last.or(after);
-        page = if pages > 1 { Page::read(source, &key, after.as_deref()).await? } else { None };
+        page = if left > 0 { Page::read(source, &key, after.as_deref()).await? } else { None };
     }
     report.session(writer.finish((!whole).then_some((&state, time))).await?);
     Ok(())
@@ -61,6 +61,8 @@ pub(super) async fn import(
 struct Survey {
     first: Page,
     pages: usize,
+    /// How many events there are, without those that are refused.
+    count: usize,
     /// The last change to each of the session's own keys.
     changes: StateDelta,
     /// The last event's time.
@@ -69,7 +71,7 @@ struct Survey {
 
 impl Survey {
     async fn of(source: &dyn Rows, key: &SessionKey) -> Result<Self, Failure> {
-        let mut survey = Self { first: Page::default(), pages: 0, changes: StateDelta::new(), time: None };
+        let mut survey = Self { first: Page::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
         let mut after: Option<String> = None;
         while let Some(page) = Page::read(source, key, after.as_deref()).await? {
             for event in &page.events {
@@ -79,6 +81,7 @@ impl Survey {
                 survey.time = event.timestamp;
             }
             survey.pages += 1;
+            survey.count += page.events.len();
             after.clone_from(&page.last);
             let full = page.rows == PAGE;
             if survey.pages == 1 {

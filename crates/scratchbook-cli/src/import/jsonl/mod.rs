@@ -225,21 +225,26 @@ impl<'a> Import<'a> {
         self.report.progress.advance(events.len());
         let Some(writing) = writer else { return Ok(()) };
         match writing.events(events).await {
-            Ok(count) => self.report.events += count,
             Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
                 self.report.refuse(Refusal::new(format!("session {key}"), why));
                 *writer = None;
+                Ok(())
             }
-            Err(failure) => return Err(failure),
+            done => done,
         }
-        Ok(())
     }
 
     async fn end_session(&mut self) -> Result<(), Failure> {
         self.write_page().await?;
         if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.take()) {
-            let written = writer.finish(None).await?;
-            self.report.session(written);
+            match writer.finish(None).await {
+                Ok(written) => self.report.session(written),
+                Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                    let key = self.session.as_ref().map(|session| session.key.to_string()).unwrap_or_default();
+                    self.report.refuse(Refusal::new(format!("session {key}"), why));
+                }
+                Err(failure) => return Err(failure),
+            }
         }
         Ok(())
     }
