@@ -1,15 +1,14 @@
 //! The SQLite store: against bare SQLite, and against itself with little in it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::{Connection, params};
-use scratchbook::{AppendOptions, GetSessionConfig, SessionKey, SessionService, SqliteSessionService, Synchronous};
-use scratchbook_benches::{event, runtime, session, sqlite};
+use scratchbook::{GetSessionConfig, SessionKey, Synchronous};
+use scratchbook_benches::{event, runtime, sqlite};
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
+use crate::side::Side;
 use crate::{Comparison, Row, Target, compare};
 
 pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
@@ -23,71 +22,11 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("SQLite: append among 10,000 sessions against 10", append_by_sessions),
 ];
 
-/// A store in a folder of its own, with a runtime to use it on.
-struct Bench {
-    runtime: Runtime,
-    store: Arc<SqliteSessionService>,
-    folder: TempDir,
-}
-
-impl Bench {
-    fn new(synchronous: Synchronous) -> Self {
-        let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
-        let store = runtime.block_on(sqlite(&folder.path().join("bench.db"), synchronous));
-        Self { runtime, store, folder }
-    }
-
-    fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {
-        self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
-    }
-
-    /// Seconds an append by one writer who waits for each.
-    fn append(&self, key: &SessionKey, count: usize) -> f64 {
-        let events: Vec<_> = (0..count).map(event).collect();
-        self.runtime.block_on(async {
-            let started = Instant::now();
-            for event in events {
-                self.store.append(key, event, AppendOptions::default()).await.unwrap();
-            }
-            started.elapsed().as_secs_f64() / count as f64
-        })
-    }
-
-    /// Seconds an append when 64 writers append to a session each.
-    fn append_by_64(&self, each: usize) -> f64 {
-        let events: Vec<Vec<_>> = (0..64).map(|_| (0..each).map(event).collect()).collect();
-        self.runtime.block_on(async {
-            let started = Instant::now();
-            let writers = events.into_iter().enumerate().map(|(n, events)| {
-                let store = Arc::clone(&self.store);
-                tokio::spawn(async move {
-                    let key = SessionKey::new("app", "user", &format!("s{n}")).unwrap();
-                    for event in events {
-                        store.append(&key, event, AppendOptions::default()).await.unwrap();
-                    }
-                })
-            });
-            for writer in writers.collect::<Vec<_>>() {
-                writer.await.unwrap();
-            }
-            started.elapsed().as_secs_f64() / (64 * each) as f64
-        })
-    }
-
-    fn with_64_sessions(self) -> Self {
-        (0..64).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
-        self
-    }
-
-    fn get(&self, key: &SessionKey, config: &GetSessionConfig, count: usize) -> f64 {
-        self.runtime.block_on(async {
-            let started = Instant::now();
-            for _ in 0..count {
-                std::hint::black_box(self.store.get_session(key, config).await.unwrap());
-            }
-            started.elapsed().as_secs_f64() / count as f64
-        })
-    }
+/// A store in a folder of its own.
+fn bench(synchronous: Synchronous) -> Side<TempDir> {
+    let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+    let store = runtime.block_on(sqlite(&folder.path().join("bench.db"), synchronous));
+    Side::new(runtime, store, folder)
 }
 
 /// A database of the same schema and the same settings, written to directly.
@@ -99,12 +38,11 @@ struct Bare {
 
 impl Bare {
     fn new() -> Self {
-        let bench = Bench::new(Synchronous::Full);
+        let bench = bench(Synchronous::Full);
         bench.session("s", 0, 10);
-        let path = bench.folder.path().join("bench.db");
-        bench.runtime.block_on(bench.store.close()).unwrap();
-        let connection = open(&path);
-        Self { connection, seq: 0, _folder: bench.folder }
+        let folder = bench.close();
+        let connection = open(&folder.path().join("bench.db"));
+        Self { connection, seq: 0, _folder: folder }
     }
 
     /// Seconds a transaction that writes what one append writes.
@@ -178,22 +116,22 @@ fn insert_event(connection: &Connection, seq: i64, id: &str, text: &str) {
 }
 
 fn one_writer(name: &'static str) -> Row {
-    let bench = Bench::new(Synchronous::Full);
+    let bench = bench(Synchronous::Full);
     let key = bench.session("s", 0, 10);
     let mut bare = Bare::new();
     compare(name, Target::SpeedAtLeast(0.7), "appends", || bench.append(&key, 2000), || bare.transactions(2000))
 }
 
 fn full_against_normal(name: &'static str) -> Row {
-    let full = Bench::new(Synchronous::Full).with_64_sessions();
-    let normal = Bench::new(Synchronous::Normal).with_64_sessions();
-    compare(name, Target::SpeedAtLeast(0.7), "appends", || full.append_by_64(150), || normal.append_by_64(150))
+    let full = bench(Synchronous::Full).with_sessions(64);
+    let normal = bench(Synchronous::Normal).with_sessions(64);
+    compare(name, Target::SpeedAtLeast(0.7), "appends", || full.append_by(64, 150), || normal.append_by(64, 150))
 }
 
 fn group_commit(name: &'static str) -> Row {
-    let bench = Bench::new(Synchronous::Full).with_64_sessions();
+    let bench = bench(Synchronous::Full).with_sessions(64);
     let mut bare = Bare::new();
-    compare(name, Target::SpeedAtLeast(2.5), "appends", || bench.append_by_64(150), || bare.single_inserts(3000))
+    compare(name, Target::SpeedAtLeast(2.5), "appends", || bench.append_by(64, 150), || bare.single_inserts(3000))
 }
 
 fn get_last(name: &'static str) -> Row {
@@ -205,7 +143,7 @@ fn get_state(name: &'static str) -> Row {
 }
 
 fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
-    let bench = Bench::new(Synchronous::Normal);
+    let bench = bench(Synchronous::Normal);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
     compare(
         name,
@@ -217,25 +155,25 @@ fn get_by_events(name: &'static str, config: &GetSessionConfig) -> Row {
 }
 
 /// Appends to one of two sessions; without flushes, which would hide what is compared.
-fn append_to(name: &'static str, bench: &Bench, much: &SessionKey, little: &SessionKey) -> Row {
+fn append_to(name: &'static str, bench: &Side<TempDir>, much: &SessionKey, little: &SessionKey) -> Row {
     let (much, little) = (|| bench.append(much, 3000), || bench.append(little, 3000));
     compare(name, Target::CostAtMost(1.2), "appends", much, little)
 }
 
 fn append_by_events(name: &'static str) -> Row {
-    let bench = Bench::new(Synchronous::Normal);
+    let bench = bench(Synchronous::Normal);
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
     append_to(name, &bench, &long, &short)
 }
 
 fn append_by_keys(name: &'static str) -> Row {
-    let bench = Bench::new(Synchronous::Normal);
+    let bench = bench(Synchronous::Normal);
     let (large, small) = (bench.session("large", 0, 10_000), bench.session("small", 0, 10));
     append_to(name, &bench, &large, &small)
 }
 
 fn append_by_sessions(name: &'static str) -> Row {
-    let (many, few) = (Bench::new(Synchronous::Normal), Bench::new(Synchronous::Normal));
+    let (many, few) = (bench(Synchronous::Normal), bench(Synchronous::Normal));
     (0..10_000).for_each(|n| drop(many.session(&format!("s{n}"), 1, 1)));
     (0..10).for_each(|n| drop(few.session(&format!("s{n}"), 1, 1)));
     let key = SessionKey::new("app", "user", "s5").unwrap();

@@ -151,7 +151,7 @@ impl Error {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
     pub(crate) fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DataCorrupted, message)
     }

@@ -38,6 +38,7 @@
 //! # Features
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
+//! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
@@ -90,7 +91,11 @@ pub use session::{
 pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
 #[cfg(feature = "conformance")]
 pub use store::conformance;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
+#[cfg(feature = "postgres")]
+pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]

@@ -6,10 +6,15 @@ mod artifact;
 pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+// A database is a type parameter of its service, so its trait is public; what is behind it has no name outside.
+#[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 mod memory;
 mod migrate;
+#[allow(private_interfaces)]
+#[cfg(feature = "postgres")]
+mod postgres;
 pub(crate) mod query;
 mod redact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
@@ -25,8 +30,12 @@ use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{SessionKey, SessionService};
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
 pub use migrate::{Migration, MigrationRun};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
@@ -55,11 +64,13 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, or `sqlite://PATH` (feature `sqlite`).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
+/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
-/// says how long a write waits for other processes.
+/// says how long a write waits for other processes. The parameters of a database on a server are with its service,
+/// `PostgresSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -78,6 +89,10 @@ pub async fn connect(uri: &str) -> Result<Store> {
     #[cfg(feature = "sqlite")]
     if uri.starts_with("sqlite://") {
         return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
+    }
+    #[cfg(feature = "postgres")]
+    if is_postgres(uri) {
+        return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
     }
     Err(unknown_scheme(uri))
 }
@@ -112,14 +127,33 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     if uri.starts_with("sqlite://") {
         return sqlite::migrate(uri, run).await;
     }
+    #[cfg(feature = "postgres")]
+    if is_postgres(uri) {
+        return PostgresSessionService::migrate(uri, run).await;
+    }
     Err(unknown_scheme(uri))
+}
+
+/// The scheme of a URI, without the `+driver` that names a Python driver.
+fn scheme(uri: &str) -> &str {
+    uri.split([':', '+']).next().unwrap_or_default()
+}
+
+#[cfg(feature = "postgres")]
+fn is_postgres(uri: &str) -> bool {
+    matches!(scheme(uri), "postgresql" | "postgres")
 }
 
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
-    let scheme = uri.split(':').next().unwrap_or_default();
-    let known = if cfg!(feature = "sqlite") { "'memory:' and 'sqlite://PATH'" } else { "'memory:'" };
-    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}"))
+    let known = [
+        Some("'memory:'"),
+        cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
+        cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
+    ];
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    let scheme = scheme(uri);
+    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }
 
 /// The error of a service that was closed.

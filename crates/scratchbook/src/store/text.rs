@@ -81,6 +81,7 @@ impl NewSession {
     }
 
     /// About how much is written.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn bytes(&self) -> usize {
         self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
     }

@@ -79,12 +79,12 @@ pub(crate) fn key(session_id: &str) -> SessionKey {
     SessionKey::new(APP, USER, session_id).unwrap()
 }
 
-pub(crate) async fn create(service: &SqliteSessionService, session_id: &str, state: Value) -> Session {
+pub(crate) async fn create(service: &dyn SessionService, session_id: &str, state: Value) -> Session {
     let config = CreateSessionConfig::default().with_session_id(session_id).with_state(state);
     service.create_session(APP, USER, config).await.unwrap()
 }
 
-pub(crate) async fn get(service: &SqliteSessionService, key: &SessionKey) -> Option<Session> {
+pub(crate) async fn get(service: &dyn SessionService, key: &SessionKey) -> Option<Session> {
     service.get_session(key, &GetSessionConfig::default()).await.unwrap()
 }
 
@@ -96,14 +96,14 @@ pub(crate) fn setting(key: &str, value: impl serde::Serialize) -> Event {
     event(StateDelta::new().with(key, value).unwrap())
 }
 
-pub(crate) async fn append(service: &SqliteSessionService, key: &SessionKey, event: Event) -> Result<u64> {
+pub(crate) async fn append(service: &dyn SessionService, key: &SessionKey, event: Event) -> Result<u64> {
     let committed = service.append(key, event, AppendOptions::default()).await?;
     Ok(committed.event.seq.unwrap())
 }
 
 /// Checks that a database is whole: numbers without gaps, every state the fold of its log, and of each event
 /// all or nothing. Gives the sessions.
-pub(crate) async fn check_whole(service: &SqliteSessionService, initial: &Map<String, Value>) -> Vec<Session> {
+pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<String, Value>) -> Vec<Session> {
     let page = service.list_sessions(APP, &Default::default()).await.unwrap();
     assert!(page.next_page_token.is_none());
     let mut sessions = Vec::new();

@@ -13,6 +13,8 @@ mod generate;
 mod instructions;
 mod model;
 mod overlay;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod processes;
 mod runner;
 mod slow;

@@ -12,6 +12,8 @@ macro_rules! for_each_store {
         $callback!(memory, crate::stores::memory);
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
         $callback!(sqlite, crate::stores::sqlite);
+        #[cfg(feature = "postgres")]
+        $callback!(postgres, crate::stores::postgres);
     };
 }
 
@@ -33,4 +35,11 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("sqlite://{}", folder.path().join("sessions.db").display());
     (connect(&uri).await.unwrap(), folder)
+}
+
+/// A store in a schema of its own, on the server that all tests share.
+#[cfg(feature = "postgres")]
+pub(crate) async fn postgres() -> (Store, crate::postgres::server::Schema) {
+    let schema = crate::postgres::server::Schema::new();
+    (connect(&schema.uri("&pool_size=4")).await.unwrap(), schema)
 }

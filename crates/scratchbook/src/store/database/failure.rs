@@ -16,7 +16,7 @@ pub struct Failure {
 
 /// What became of a statement that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Done {
+pub(crate) enum Done {
     /// Nothing, and the same would fail again.
     Refused,
     /// Nothing: no connection could be had. The same may succeed later.

@@ -24,17 +24,17 @@ use std::sync::Arc;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::store::migrate::{Migration, MigrationRun};
 
 use append::Appends;
 use failure::{Again, retry};
 use gate::Gate;
 
-pub use dialect::Dialect;
-pub(crate) use dialect::{AppendRow, NewAppend};
+pub(crate) use dialect::{AppendRow, Dialect, NewAppend};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
-pub use uri::DatabaseUri;
+pub(crate) use uri::DatabaseUri;
 
 /// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
 ///
@@ -80,6 +80,12 @@ impl<D: Dialect> DatabaseSessionService<D> {
     pub async fn open(uri: &str, options: DatabaseOptions) -> Result<Self> {
         let (uri, _) = D::read_uri(uri)?;
         Self::start(uri, options).await
+    }
+
+    /// The migrations that a database lacks, carried out or not.
+    pub(crate) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
+        let (uri, options) = D::read_uri(uri)?;
+        D::migrate(uri, &options, run).await
     }
 
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {

@@ -1,0 +1,171 @@
+//! The PostgreSQL store: against pgbench running the store's own statement on the same server, and against itself with
+//! little in it. The server flushes each commit to the disk.
+
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use scratchbook::{
+    Content, CreateSessionConfig, DatabaseOptions, Event, GetSessionConfig, PostgresSessionService, SessionKey,
+    SessionService, StateDelta,
+};
+use scratchbook_benches::runtime;
+use scratchbook_servers::{Postgres, PostgresOptions};
+
+use crate::side::Side;
+use crate::{Comparison, Row, Target, compare};
+
+pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
+    ("PostgreSQL: one client against pgbench running our append", one_client),
+    ("PostgreSQL: 64 appenders against pgbench with 16 clients running our append", batched),
+    ("PostgreSQL: 64 appenders on one app's keys against keys of their own", hot),
+    ("PostgreSQL: get of the last 10 at 100,000 events against 100", get_last),
+    ("PostgreSQL: get of state alone at 100,000 events against 100", get_state),
+    ("PostgreSQL: append at 100,000 events against 100", append_by_events),
+];
+
+/// Seconds that pgbench runs for one round.
+const PGBENCH_SECONDS: usize = 4;
+
+/// How many clients pgbench has at most, each with an app, a user and a session of its own.
+const PGBENCH_CLIENTS: usize = 16;
+
+fn server() -> &'static Postgres {
+    static SERVER: OnceLock<Postgres> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let options = PostgresOptions::default().with_setting("shared_buffers", "512MB");
+        Postgres::start(&options.with_setting("max_wal_size", "4GB")).unwrap()
+    })
+}
+
+/// A store in a schema of its own.
+fn bench(schema: &str) -> Side<()> {
+    let runtime = runtime();
+    let mut options = DatabaseOptions::default();
+    options.schema = Some(schema.to_owned());
+    let store = runtime.block_on(PostgresSessionService::open(&server().uri(), options)).unwrap();
+    Side::new(runtime, Arc::new(store), ())
+}
+
+/// An event of about 600 bytes that writes a key of the session, one of the user and one of the app.
+fn event(n: usize) -> Event {
+    let delta = StateDelta::new().with("step", n).unwrap().with("user:last_step", n).unwrap();
+    let text = format!("{n}: {}", "All work and no play makes the agent a dull program. ".repeat(6));
+    let event = Event::new("agent").with_invocation_id("e-0").with_content(Content::model(text));
+    event.with_state_delta(delta.with("app:last_step", n).unwrap())
+}
+
+/// So many writers, each with a session and a user of its own, in an app of its own or all in one.
+fn writers(side: &Side<()>, count: usize, app: impl Fn(usize) -> String) -> Vec<SessionKey> {
+    (0..count)
+        .map(|n| {
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
+            let (app, user) = (app(n), format!("user{n}"));
+            let session = side.run(|store| async move { store.create_session(&app, &user, config).await });
+            session.key().clone()
+        })
+        .collect()
+}
+
+/// Seconds an append when each of these writers appends so often.
+fn append(side: &Side<()>, writers: &[SessionKey], each: usize) -> f64 {
+    side.append_each(writers.iter().map(|key| (key.clone(), (0..each).map(event).collect())).collect())
+}
+
+/// Our append of one event as a script for pgbench: the same statement, with the parameters of one event.
+fn script(schema: &str) -> String {
+    let append = include_str!("../../crates/scratchbook/src/store/postgres/sql/append.sql");
+    let changes = include_str!("../../crates/scratchbook/src/store/postgres/sql/changes.sql");
+    let number = "(random() * 1e9)::bigint::text";
+    let values = [
+        "ARRAY[1, 1, 1]".to_owned(),
+        "ARRAY['session', 'user', 'app']".to_owned(),
+        "ARRAY[1, 2, 3]".to_owned(),
+        "ARRAY['step', 'last_step', 'last_step']".to_owned(),
+        format!("ARRAY[{number}, {number}, {number}]"),
+        "ARRAY[1]".to_owned(),
+        "ARRAY['app' || :client_id]".to_owned(),
+        "ARRAY['user' || :client_id]".to_owned(),
+        "ARRAY['s' || :client_id]".to_owned(),
+        "ARRAY[gen_random_uuid()]".to_owned(),
+        "ARRAY['\\x0707070707070707070707070707070707070707070707070707070707070707']".to_owned(),
+        "ARRAY['e-0']".to_owned(),
+        "ARRAY['agent']".to_owned(),
+        "ARRAY[extract(epoch FROM now())]".to_owned(),
+        "ARRAY[(extract(epoch FROM now()) * 1000000)::bigint]".to_owned(),
+        "ARRAY[:event]".to_owned(),
+        "ARRAY['app' || :client_id]".to_owned(),
+        "ARRAY['user' || :client_id]".to_owned(),
+        "ARRAY['app' || :client_id]".to_owned(),
+    ];
+    let mut sql = append.replace("{changes}", changes).replace("{schema}", schema);
+    // From the last on: `$1` is also how `$10` begins.
+    for (number, value) in values.iter().enumerate().rev() {
+        sql = sql.replace(&format!("${}", number + 1), value);
+    }
+    format!("{};\n", sql.trim_end())
+}
+
+/// Seconds an append of pgbench's, with so many clients.
+fn pgbench(schema: &str, clients: usize) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("append.sql");
+    std::fs::write(&path, script(schema)).unwrap();
+    let event = serde_json::to_string(&event(0)).unwrap();
+    let mut pgbench = Command::new("pgbench");
+    pgbench.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-T", &PGBENCH_SECONDS.to_string()]);
+    pgbench.args(["-D", &format!("event={event}"), "-f"]).arg(&path).arg(server().uri());
+    let output = pgbench.output().expect("pgbench, of Debian's postgresql-contrib or postgresql");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse::<f64>().ok());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    1.0 / rate.expect("pgbench says how many transactions a second it made")
+}
+
+fn one_client(name: &'static str) -> Row {
+    against_pgbench(name, Target::SpeedAtLeast(0.75), 1, 1, 10_000)
+}
+
+fn batched(name: &'static str) -> Row {
+    against_pgbench(name, Target::SpeedAtLeast(1.5), 64, PGBENCH_CLIENTS, 1_000)
+}
+
+/// Both sides in tables of the same size: each round adds to both.
+fn against_pgbench(name: &'static str, target: Target, count: usize, clients: usize, each: usize) -> Row {
+    let schemas = [format!("ours_{count}"), format!("pgbench_{count}")];
+    let (ours, theirs) = (bench(&schemas[0]), bench(&schemas[1]));
+    let keys = writers(&ours, count, |n| format!("app{n}"));
+    writers(&theirs, clients, |n| format!("app{n}"));
+    let row = compare(name, target, "appends", || append(&ours, &keys, each), || pgbench(&schemas[1], clients));
+    ours.close();
+    theirs.close();
+    row
+}
+
+fn hot(name: &'static str) -> Row {
+    let (one, own) = (bench("hot"), bench("cold"));
+    let (in_one, in_own) = (writers(&one, 64, |_| "app".to_owned()), writers(&own, 64, |n| format!("app{n}")));
+    let target = Target::SpeedAtLeast(0.8);
+    compare(name, target, "appends", || append(&one, &in_one, 500), || append(&own, &in_own, 500))
+}
+
+fn get_last(name: &'static str) -> Row {
+    get_by_events(name, "get_last", &GetSessionConfig::default().with_num_recent_events(10))
+}
+
+fn get_state(name: &'static str) -> Row {
+    get_by_events(name, "get_state", &GetSessionConfig::state_only())
+}
+
+fn get_by_events(name: &'static str, schema: &str, config: &GetSessionConfig) -> Row {
+    let bench = bench(schema);
+    let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
+    let target = Target::CostAtMost(1.2);
+    compare(name, target, "gets", || bench.get(&long, config, 2000), || bench.get(&short, config, 2000))
+}
+
+fn append_by_events(name: &'static str) -> Row {
+    let bench = bench("append");
+    let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
+    let target = Target::CostAtMost(1.2);
+    compare(name, target, "appends", || bench.append(&long, 2000), || bench.append(&short, 2000))
+}

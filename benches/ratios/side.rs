@@ -1,0 +1,88 @@
+//! One side of a comparison: a store with a runtime to use it on, whatever store it is.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+
+use scratchbook::{AppendOptions, Event, GetSessionConfig, SessionKey, SessionService};
+use scratchbook_benches::{event, session};
+use tokio::runtime::Runtime;
+
+/// A store, and what it lives in.
+pub(crate) struct Side<H> {
+    runtime: Runtime,
+    store: Arc<dyn SessionService>,
+    home: H,
+}
+
+impl<H> Side<H> {
+    pub(crate) fn new(runtime: Runtime, store: Arc<dyn SessionService>, home: H) -> Self {
+        Self { runtime, store, home }
+    }
+
+    /// Closes the store and gives what it lived in.
+    pub(crate) fn close(self) -> H {
+        self.runtime.block_on(self.store.close()).unwrap();
+        self.home
+    }
+
+    /// Does something with the store.
+    pub(crate) fn run<T, F: Future<Output = scratchbook::Result<T>>>(
+        &self,
+        work: impl FnOnce(Arc<dyn SessionService>) -> F,
+    ) -> T {
+        self.runtime.block_on(work(Arc::clone(&self.store))).unwrap()
+    }
+
+    pub(crate) fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {
+        self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
+    }
+
+    /// With a session for each of so many writers.
+    pub(crate) fn with_sessions(self, count: usize) -> Self {
+        (0..count).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
+        self
+    }
+
+    /// Seconds an append by one writer who waits for each.
+    pub(crate) fn append(&self, key: &SessionKey, count: usize) -> f64 {
+        self.append_each(vec![(key.clone(), (0..count).map(event).collect())])
+    }
+
+    /// Seconds an append when so many writers append to a session each.
+    pub(crate) fn append_by(&self, writers: usize, each: usize) -> f64 {
+        let key = |n| SessionKey::new("app", "user", &format!("s{n}")).unwrap();
+        self.append_each((0..writers).map(|n| (key(n), (0..each).map(event).collect())).collect())
+    }
+
+    /// Seconds an append when there is a writer for each list of events, who waits for each.
+    pub(crate) fn append_each(&self, lists: Vec<(SessionKey, Vec<Event>)>) -> f64 {
+        let count: usize = lists.iter().map(|(_, events)| events.len()).sum();
+        self.runtime.block_on(async {
+            let started = Instant::now();
+            let writers = lists.into_iter().map(|(key, events)| {
+                let store = Arc::clone(&self.store);
+                tokio::spawn(async move {
+                    for event in events {
+                        store.append(&key, event, AppendOptions::default()).await.unwrap();
+                    }
+                })
+            });
+            for writer in writers.collect::<Vec<_>>() {
+                writer.await.unwrap();
+            }
+            started.elapsed().as_secs_f64() / count as f64
+        })
+    }
+
+    /// Seconds a read.
+    pub(crate) fn get(&self, key: &SessionKey, config: &GetSessionConfig, count: usize) -> f64 {
+        self.runtime.block_on(async {
+            let started = Instant::now();
+            for _ in 0..count {
+                std::hint::black_box(self.store.get_session(key, config).await.unwrap());
+            }
+            started.elapsed().as_secs_f64() / count as f64
+        })
+    }
+}

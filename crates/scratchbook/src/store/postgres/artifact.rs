@@ -1,0 +1,100 @@
+//! Artifacts in the same database.
+
+use futures_util::future::join3;
+use sha2::{Digest, Sha256};
+
+use super::Postgres;
+use super::read::column;
+use crate::artifact::ArtifactVersion;
+use crate::content::Part;
+use crate::session::SessionKey;
+use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::database::Attempt;
+use crate::store::rows;
+
+impl Postgres {
+    pub(super) async fn save(&self, new: &NewArtifact) -> Attempt<u64> {
+        let [app, user, session, filename] = new.address.columns();
+        let statements = &self.statements.artifact;
+        let lock = lock_number(new.address.columns());
+        let lease = self.connections.lease().await?;
+        // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
+        // wait for each other in vain, which is rare and harmless.
+        let (begun, locked, saved) = join3(
+            lease.begin(),
+            lease.query(&statements.lock, &[&lock]),
+            lease.query(
+                &statements.save,
+                &[&app, &user, &session, &filename, &new.mime_type, &new.metadata, &new.created, &new.text],
+            ),
+        )
+        .await;
+        begun?;
+        locked?;
+        let rows = saved?;
+        lease.commit().await?;
+        let place = || new.address.place("just saved");
+        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
+        Ok(rows::number(column(row, 0, place)?, place)?)
+    }
+
+    pub(super) async fn load(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+        let [app, user, session, filename] = address.columns();
+        let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version]).await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let version: i64 = column(row, 0, || address.place("?"))?;
+        let place = || address.place(version);
+        Ok(Some(rows::json(column(row, 1, place)?, place)?))
+    }
+
+    pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session]).await?;
+        let mut names = Vec::with_capacity(rows.len());
+        for row in &rows {
+            names.push(column(row, 0, || format!("a name of an artifact of {key}"))?);
+        }
+        Ok(names)
+    }
+
+    pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+        let [app, user, session, filename] = address.columns();
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.artifact.versions, &[&app, &user, &session, &filename]).await?;
+        let mut versions = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let version: i64 = column(row, 0, || address.place("?"))?;
+            let place = || address.place(version);
+            versions.push(ArtifactVersion {
+                version: rows::number(version, place)?,
+                custom_metadata: rows::json(column(row, 2, place)?, place)?,
+                create_time: column(row, 3, place)?,
+                mime_type: column(row, 1, place)?,
+            });
+        }
+        Ok(versions)
+    }
+
+    pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        let [app, user, session, filename] = address.columns();
+        let lease = self.connections.lease().await?;
+        lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
+        Ok(())
+    }
+}
+
+/// The number of the lock on a name.
+fn lock_number(columns: [&str; 4]) -> i64 {
+    let mut hash = Sha256::new();
+    for column in columns {
+        hash.update(column.len().to_le_bytes());
+        hash.update(column);
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
+}

@@ -1,0 +1,155 @@
+-- scratchbook's tables. Values, events and artifacts are JSON text, never json or jsonb: the text is the truth, and
+-- jsonb refuses U+0000, reorders keys and rewrites numbers. Ids and keys are compared byte by byte, hence COLLATE "C".
+-- The statements run with the schema of the tables as the search path.
+
+-- Positions in the feed of all commits. A commit takes one value and counts its events on from there.
+CREATE SEQUENCE positions AS bigint INCREMENT BY 1024 MINVALUE 1024 START WITH 1024 CACHE 1 NO CYCLE;
+
+-- An owner of keys is a row, so that whoever writes its keys can lock it: the log's positions rise in the order of
+-- commits then. The rows are never rewritten.
+CREATE TABLE apps (
+    app_name text COLLATE "C" NOT NULL,
+    PRIMARY KEY (app_name)
+);
+
+CREATE TABLE users (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (app_name, user_id)
+);
+
+CREATE TABLE sessions (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL CHECK (seq >= 0), -- the number of the last event, 0 where there is none
+    create_time bigint NOT NULL,          -- microseconds since 1970
+    update_time bigint NOT NULL,          -- microseconds since 1970: the last event's timestamp
+    expire_time bigint,
+    title text,
+    labels text,
+    token text NOT NULL,                  -- tells a creation that is tried again from another of the same id
+    position bigint NOT NULL,             -- the feed position of the creation
+    xid xid8 NOT NULL,                    -- the transaction of the creation
+    PRIMARY KEY (app_name, user_id, id)
+);
+
+CREATE INDEX sessions_of_app ON sessions (app_name, update_time, user_id, id);
+CREATE INDEX sessions_of_user ON sessions (app_name, user_id, update_time, id);
+
+-- Apart from sessions, because an UPDATE rewrites the whole row and an append must not cost this state's size.
+CREATE TABLE initial_states (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    state text NOT NULL,                  -- one JSON object
+    PRIMARY KEY (app_name, user_id, session_id)
+);
+
+CREATE TABLE events (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL CHECK (seq > 0),  -- from 1, without gaps
+    id text COLLATE "C" NOT NULL,
+    hash bytea NOT NULL,                  -- of the event as it was sent: tells a retry from another event
+    invocation_id text NOT NULL,
+    author text NOT NULL,
+    timestamp double precision NOT NULL,  -- seconds since 1970
+    event text NOT NULL,
+    position bigint NOT NULL,             -- the feed position
+    xid xid8 NOT NULL,                    -- the transaction: positions of lower ones than any running are final
+    CONSTRAINT events_by_seq PRIMARY KEY (app_name, user_id, session_id, seq),
+    CONSTRAINT events_by_id UNIQUE (app_name, user_id, session_id, id)
+);
+
+CREATE INDEX events_by_time ON events (app_name, user_id, session_id, timestamp, seq);
+
+-- A removed key keeps its row with the value NULL; the value null is the text 'null'.
+CREATE TABLE session_states (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    value text,
+    seq bigint NOT NULL,                  -- the event that wrote it, 0 for the session's creation
+    PRIMARY KEY (app_name, user_id, session_id, key)
+) WITH (fillfactor = 80);
+
+CREATE TABLE user_states (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    value text,
+    version bigint NOT NULL,              -- names the row in state_log
+    PRIMARY KEY (app_name, user_id, key)
+) WITH (fillfactor = 80);
+
+CREATE TABLE app_states (
+    app_name text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    value text,
+    version bigint NOT NULL,              -- names the row in state_log
+    PRIMARY KEY (app_name, key)
+) WITH (fillfactor = 80);
+
+-- One row for each write to a user's or an app's key. It survives the session.
+CREATE TABLE state_log (
+    app_name text COLLATE "C" NOT NULL,
+    scope text COLLATE "C" NOT NULL CHECK (scope IN ('user', 'app')),
+    user_id text COLLATE "C" NOT NULL,    -- whose key it is; '' for the app's
+    position bigint NOT NULL,             -- rises from commit to commit of one owner
+    key text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    value text,                           -- NULL for a removal
+    session_user_id text COLLATE "C",     -- with session_id: which session wrote it; NULL for none
+    session_id text COLLATE "C",
+    seq bigint,
+    event_id text COLLATE "C" NOT NULL,
+    author text COLLATE "C" NOT NULL,
+    time double precision NOT NULL,
+    xid xid8 NOT NULL,
+    PRIMARY KEY (app_name, scope, user_id, position, key)
+);
+
+-- These find a user's name in the app's log, so that it can be erased. No user has a longer name.
+CREATE INDEX state_log_of_app_by_user ON state_log (app_name, session_user_id) WHERE scope = 'app';
+CREATE INDEX state_log_of_app_by_author ON state_log (app_name, author)
+    WHERE scope = 'app' AND octet_length(author) <= 512;
+
+CREATE TABLE artifacts (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL, -- '' for the user's own
+    filename text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,              -- from 0
+    mime_type text,
+    custom_metadata text NOT NULL,
+    create_time double precision NOT NULL,
+    artifact text NOT NULL,
+    PRIMARY KEY (app_name, user_id, session_id, filename, version)
+);
+
+-- For people at a SQL prompt: each session with its merged state as one JSON object.
+CREATE VIEW session_overview AS
+SELECT
+    app_name,
+    user_id,
+    id AS session_id,
+    seq,
+    to_char(to_timestamp(update_time / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS update_time,
+    (
+        SELECT coalesce(json_object_agg(key, value::json ORDER BY scope, key), '{}')
+        FROM (
+            SELECT 1 AS scope, key, value FROM session_states AS own
+            WHERE own.app_name = s.app_name AND own.user_id = s.user_id AND own.session_id = s.id
+            UNION ALL
+            SELECT 2, 'user:' || key, value FROM user_states AS theirs
+            WHERE theirs.app_name = s.app_name AND theirs.user_id = s.user_id
+            UNION ALL
+            SELECT 3, 'app:' || key, value FROM app_states AS shared
+            WHERE shared.app_name = s.app_name
+        ) AS merged
+        WHERE value IS NOT NULL
+    ) AS state
+FROM sessions AS s;

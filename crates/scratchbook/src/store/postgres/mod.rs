@@ -1,0 +1,184 @@
+//! PostgreSQL: its SQL, its connections, and what its errors mean.
+//!
+//! # Layout
+//!
+//! - `migrations/`, `sql/`: every statement that is longer than a line or two.
+//! - `uri.rs`, `tls.rs`, `connection.rs`: from a URI to a connection, and what a call may do on one.
+//! - `schema.rs`: whether the tables are ours, and bringing them up to date.
+//! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
+//! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
+//! - `error.rs`: what a failure says of what was done.
+//!
+//! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
+//! locks it waits for, so what has to be fresh comes from a lock or from a later statement (READ COMMITTED).
+
+mod append;
+mod artifact;
+mod changes;
+mod connection;
+mod error;
+mod owners;
+mod read;
+mod schema;
+mod statements;
+mod tls;
+mod uri;
+mod write;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::artifact::{ArtifactAddress, NewArtifact};
+use super::database::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend};
+use super::migrate::{Migration, MigrationRun};
+use super::query::{EventQuery, ListQuery, StateQuery};
+use super::text::{NewSession, TextChange};
+use crate::artifact::ArtifactVersion;
+use crate::content::Part;
+use crate::error::Result;
+use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+
+use connection::Connections;
+use statements::Statements;
+
+/// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
+///
+/// The URI is libpq's, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&...`; a driver in it, as in
+/// `postgresql+asyncpg://`, is ignored. These parameters are scratchbook's:
+///
+/// | parameter | what it sets |
+/// |---|---|
+/// | `schema` | the schema of the tables, made where it is missing; the first of the search path otherwise |
+/// | `pool_size` | how many connections there are at most (8) |
+/// | `connect_timeout` | how long a connection may take to be made, in seconds (10) |
+/// | `statement_timeout_ms` | how long a statement may take, a commit included (30000) |
+/// | `retry_timeout_ms` | how long a call is tried again while the database cannot be reached (30000) |
+/// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
+/// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
+/// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
+///
+/// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,
+/// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,
+/// `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
+///
+/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover.
+///
+/// # Behind PgBouncer
+///
+/// In transaction mode it takes `max_prepared_statements` above 0. The settings that a connection starts with
+/// (`options`) are then left out where PgBouncer refuses them; give them to the role instead:
+/// `ALTER ROLE r SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, where
+/// the database has another, `default_transaction_isolation = 'read committed'`.
+///
+/// ```no_run
+/// use scratchbook::{CreateSessionConfig, PostgresSessionService, SessionService};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let uri = "postgresql://agents:secret@db.example.org/agents?schema=scratchbook&sslmode=verify-full";
+/// let sessions = PostgresSessionService::connect(uri).await?;
+/// let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+/// # Ok(()) }
+/// ```
+pub type PostgresSessionService = DatabaseSessionService<Postgres>;
+
+/// A PostgreSQL database, as [`PostgresSessionService`] uses it.
+pub struct Postgres {
+    connections: Connections,
+    statements: Statements,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Postgres").field(&self.connections.place()).finish()
+    }
+}
+
+#[async_trait]
+impl Dialect for Postgres {
+    fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
+        uri::read(uri)
+    }
+
+    async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
+        let connections = Connections::open(&uri, options).await?;
+        let schema = schema::prepare(&connections, options).await?;
+        Ok(Self { connections, statements: Statements::new(&schema) })
+    }
+
+    async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
+        let connections = Connections::open(&uri, options).await?;
+        let migrations = schema::migrate(&connections, options, run).await;
+        connections.close();
+        migrations
+    }
+
+    async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        self.append_batch(batch).await
+    }
+
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        self.create(new, token).await
+    }
+
+    async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>> {
+        self.read_session(key, events, state).await
+    }
+
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        self.read_initial_state(key).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
+        self.list(app_name, query).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
+        self.remove_session(key).await
+    }
+
+    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
+        self.read_state(owner).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
+        self.put(owner, changes, author, time).await
+    }
+
+    async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
+        self.read_log(owner, after, limit).await
+    }
+
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        self.read_owners(after, limit).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
+        self.remove_user(app_name, user_id).await
+    }
+
+    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
+        self.save(new).await
+    }
+
+    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+        self.load(address, version).await
+    }
+
+    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+        self.artifact_names(key).await
+    }
+
+    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+        self.artifact_versions(address).await
+    }
+
+    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        self.remove_artifact(address).await
+    }
+
+    async fn close(&self) {
+        self.connections.close();
+    }
+}

@@ -1,0 +1,93 @@
+-- Appends events to their sessions: one commit, one round trip. The events come sorted by session, and within a
+-- session in their order; the owners of shared keys come sorted, too. So all locks are taken in one order.
+--
+-- Rows of tables are looked up one by one (LATERAL with LIMIT, ON CONFLICT), which no estimate of the planner's can
+-- turn into a scan of the table. `id >= x AND id <= x ORDER BY id` is `id = x`, said so that only the index that ends
+-- in the id will do: in a young table all indexes look alike to the planner, and the others read all of a user's
+-- sessions, or all of a session's events.
+--
+-- The statement's snapshot is older than the locks it has waited for:
+-- whatever must be fresh is what a lock gives back (seq) or what an upsert meets (version). An id that was stored
+-- meanwhile is met by the unique index; the whole is then undone and tried again.
+WITH batch AS MATERIALIZED (
+    SELECT
+        t.*,
+        session.seq AS last,
+        known.seq AS known_seq,
+        known.hash AS known_hash,
+        known.event AS known_event,
+        session.seq + count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
+    FROM
+        unnest(
+            $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
+            $14::float8[], $15::bigint[], $16::text[]
+        ) WITH ORDINALITY AS t (
+            place, app_name, user_id, session_id, id, hash, invocation_id, author, timestamp, micros, event, ord
+        )
+        LEFT JOIN LATERAL (
+            -- Also where the id is known already: the lock makes this a commit of its own, which a synchronous
+            -- standby has to have before an earlier try's event is acknowledged.
+            SELECT s.seq FROM {schema}.sessions AS s
+            WHERE
+                s.app_name = t.app_name AND s.user_id = t.user_id
+                AND s.id >= t.session_id AND s.id <= t.session_id
+            ORDER BY s.id
+            LIMIT 1
+            FOR NO KEY UPDATE
+        ) AS session ON true
+        LEFT JOIN LATERAL (
+            SELECT e.seq, e.hash, e.event FROM {schema}.events AS e
+            WHERE
+                e.app_name = t.app_name AND e.user_id = t.user_id AND e.session_id = t.session_id
+                AND e.id >= t.id AND e.id <= t.id
+            ORDER BY e.id
+            LIMIT 1
+        ) AS known ON true
+),
+user_locks AS MATERIALIZED (
+    SELECT 1
+    FROM
+        unnest($17::text[], $18::text[]) AS o (app_name, user_id)
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM {schema}.users AS u WHERE u.app_name = o.app_name AND u.user_id = o.user_id
+            FOR NO KEY UPDATE
+        ) AS locked
+    WHERE (SELECT count(*) FROM batch) > 0
+),
+app_locks AS MATERIALIZED (
+    SELECT 1
+    FROM
+        unnest($19::text[]) AS o (app_name)
+        CROSS JOIN LATERAL (SELECT 1 FROM {schema}.apps AS a WHERE a.app_name = o.app_name FOR NO KEY UPDATE) AS locked
+    WHERE (SELECT count(*) FROM user_locks) >= 0
+),
+-- After all locks, so that for each owner positions rise from commit to commit.
+feed AS MATERIALIZED (
+    SELECT nextval('{schema}.positions') AS position WHERE (SELECT count(*) FROM app_locks) >= 0
+),
+written AS MATERIALIZED (
+    SELECT
+        ord, place, app_name, user_id, user_id AS session_user_id, session_id, seq, id, hash, invocation_id, author,
+        timestamp, micros, event, position + ord - 1 AS position
+    FROM batch CROSS JOIN feed
+    WHERE last IS NOT NULL AND known_seq IS NULL
+),
+stored AS (
+    INSERT INTO {schema}.events (
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
+    )
+    SELECT
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
+        pg_current_xact_id()
+    FROM written
+),
+-- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks.
+moved AS (
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
+    SELECT DISTINCT ON (place) app_name, user_id, session_id, seq, 0, micros, '', 0, '0'
+    FROM written
+    ORDER BY place, ord DESC
+    ON CONFLICT (app_name, user_id, id) DO UPDATE SET seq = excluded.seq, update_time = excluded.update_time
+),
+{changes}
+SELECT ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event FROM batch

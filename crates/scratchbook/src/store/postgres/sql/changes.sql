@@ -1,0 +1,45 @@
+-- Changes to keys ($1 to $5), each by the row of `written` that it belongs to. Changes with one `slot` are to one key:
+-- the last of them is its value, and each of the user's and the app's is a row of the log with a version of its own.
+--
+-- A FULL JOIN cannot be done by comparing each with each, which the planner takes for cheap where it expects few rows;
+-- coalesce keeps it from seeing that the rows without a partner are not wanted.
+changed AS MATERIALIZED (
+    SELECT
+        t.scope, t.key, t.value, CASE t.scope WHEN 'user' THEN w.user_id ELSE '' END AS owner,
+        w.app_name, w.user_id, w.session_user_id, w.session_id, w.seq, w.id, w.author, w.timestamp, w.position,
+        row_number() OVER (PARTITION BY t.slot ORDER BY t.ord) AS nth,
+        count(*) OVER (PARTITION BY t.slot) AS times
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[]) AS t (ord, scope, slot, key, value)
+        FULL JOIN written AS w USING (ord)
+    WHERE coalesce(t.slot, 0) > 0 AND coalesce(w.position, 0) > 0
+),
+session_keys AS (
+    INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq)
+    SELECT app_name, user_id, session_id, key, value, seq FROM changed WHERE scope = 'session' AND nth = times
+    ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value, seq = excluded.seq
+),
+user_keys AS (
+    INSERT INTO {schema}.user_states AS k (app_name, user_id, key, value, version)
+    SELECT app_name, user_id, key, value, times FROM changed WHERE scope = 'user' AND nth = times
+    ON CONFLICT (app_name, user_id, key)
+        DO UPDATE SET value = excluded.value, version = k.version + excluded.version
+    RETURNING 'user' AS scope, app_name, user_id AS owner, key, version
+),
+app_keys AS (
+    INSERT INTO {schema}.app_states AS k (app_name, key, value, version)
+    SELECT app_name, key, value, times FROM changed WHERE scope = 'app' AND nth = times
+    ON CONFLICT (app_name, key) DO UPDATE SET value = excluded.value, version = k.version + excluded.version
+    RETURNING 'app' AS scope, app_name, '' AS owner, key, version
+),
+logged AS (
+    INSERT INTO {schema}.state_log (
+        app_name, scope, user_id, position, key, version, value, session_user_id, session_id, seq, event_id, author,
+        time, xid
+    )
+    SELECT
+        app_name, scope, owner, c.position, key, k.version - c.times + c.nth, c.value, c.session_user_id,
+        c.session_id, c.seq, c.id, c.author, c.timestamp, pg_current_xact_id()
+    FROM (SELECT * FROM user_keys UNION ALL SELECT * FROM app_keys) AS k
+        FULL JOIN changed AS c USING (scope, app_name, owner, key)
+    WHERE coalesce(k.version, 0) > 0
+)

@@ -1,0 +1,59 @@
+-- What a session begins with, after its row was inserted by the same transaction. Events come in their order.
+WITH user_row AS (
+    -- Inserts or locks, and rewrites nothing. The lock keeps a deletion of the user from passing this by.
+    INSERT INTO {schema}.users (app_name, user_id) VALUES ($6, $7)
+    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false
+    RETURNING 1
+),
+app_row AS (
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE NOT $19 AND (SELECT count(*) FROM user_row) >= 0
+    ON CONFLICT (app_name) DO NOTHING
+    RETURNING 1
+),
+-- Only who writes an app's keys locks the app.
+app_lock AS (
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM app_row) >= 0
+    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
+    RETURNING 1
+),
+-- One position for the creation and one for each event: as many values of the sequence as that takes.
+feed AS MATERIALIZED (
+    SELECT array_agg(block.first) AS firsts
+    FROM (SELECT nextval('{schema}.positions') AS first FROM generate_series(1, $18)) AS block
+    WHERE (SELECT count(*) FROM app_lock) >= 0
+),
+written AS MATERIALIZED (
+    SELECT
+        t.ord, $6 AS app_name, $7 AS user_id, $7 AS session_user_id, $8 AS session_id, t.ord AS seq, t.id, t.hash,
+        t.invocation_id, t.author, t.timestamp, t.event, feed.firsts[1 + t.ord / 1024] + t.ord % 1024 AS position
+    FROM
+        feed
+        CROSS JOIN (
+            SELECT *
+            FROM unnest($10::text[], $11::bytea[], $12::text[], $13::text[], $14::float8[], $15::text[])
+                WITH ORDINALITY AS e (id, hash, invocation_id, author, timestamp, event, ord)
+            UNION ALL
+            SELECT '', '', '', 'user', $9, '', 0
+        ) AS t
+),
+placed AS (
+    UPDATE {schema}.sessions SET position = (SELECT firsts[1] FROM feed)
+    WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {schema}.sessions WHERE app_name = $6 AND user_id = $7 AND id >= $8 AND id <= $8 ORDER BY id LIMIT 1
+    ))
+),
+initial AS (
+    INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state)
+    SELECT $6, $7, $8, $16 WHERE $17
+),
+stored AS (
+    INSERT INTO {schema}.events (
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position, xid
+    )
+    SELECT
+        app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
+        pg_current_xact_id()
+    FROM written WHERE ord > 0
+),
+{changes}
+SELECT

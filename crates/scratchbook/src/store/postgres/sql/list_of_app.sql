@@ -1,0 +1,8 @@
+WITH found AS MATERIALIZED (
+    SELECT update_time, user_id, id, seq FROM {schema}.sessions
+    WHERE app_name = $1 AND (update_time, user_id, id) > ($2, $3, $4)
+    ORDER BY update_time, user_id, id
+    LIMIT $5 + 1
+),
+page AS MATERIALIZED (SELECT * FROM found ORDER BY update_time, user_id, id LIMIT $5),
+{page}

@@ -1,0 +1,8 @@
+WITH found AS MATERIALIZED (
+    SELECT update_time, user_id, id, seq FROM {schema}.sessions
+    WHERE app_name = $1 AND user_id = $3 AND (update_time, id) > ($2, $4)
+    ORDER BY update_time, id
+    LIMIT $5 + 1
+),
+page AS MATERIALIZED (SELECT * FROM found ORDER BY update_time, id LIMIT $5),
+{page}

@@ -1,0 +1,17 @@
+WITH owner AS (
+    -- Inserts or locks, and rewrites nothing.
+    INSERT INTO {schema}.apps (app_name) VALUES ($6)
+    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
+    RETURNING 1
+),
+feed AS MATERIALIZED (
+    SELECT nextval('{schema}.positions') AS position WHERE (SELECT count(*) FROM owner) >= 0
+),
+written AS MATERIALIZED (
+    SELECT
+        0::bigint AS ord, $6 AS app_name, $7 AS user_id, NULL AS session_user_id, NULL AS session_id,
+        NULL::bigint AS seq, '' AS id, $8 AS author, $9 AS timestamp, position
+    FROM feed
+),
+{changes}
+SELECT position FROM written

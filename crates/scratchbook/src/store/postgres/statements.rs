@@ -1,0 +1,294 @@
+//! The statements with the schema filled in, and the types of their parameters.
+
+use tokio_postgres::types::Type;
+
+use crate::store::query::EventQuery;
+
+/// A statement and the types of its parameters, so that preparing it asks the server nothing else.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) sql: String,
+    pub(super) types: &'static [Type],
+}
+
+const TEXT: Type = Type::TEXT;
+const TEXTS: Type = Type::TEXT_ARRAY;
+const NUMBER: Type = Type::INT8;
+const NUMBERS: Type = Type::INT8_ARRAY;
+const FLOAT: Type = Type::FLOAT8;
+const FLOATS: Type = Type::FLOAT8_ARRAY;
+const BYTES: Type = Type::BYTEA_ARRAY;
+
+const APPEND: &[Type] = &[
+    NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
+    TEXTS, TEXTS, TEXTS, TEXTS,
+];
+const CREATE: &[Type] = &[
+    NUMBERS,
+    TEXTS,
+    NUMBERS,
+    TEXTS,
+    TEXTS,
+    TEXT,
+    TEXT,
+    TEXT,
+    FLOAT,
+    TEXTS,
+    BYTES,
+    TEXTS,
+    TEXTS,
+    FLOATS,
+    TEXTS,
+    TEXT,
+    Type::BOOL,
+    Type::INT4,
+    Type::BOOL,
+];
+const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT];
+const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS];
+const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER];
+const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
+const NAMES: &[Type; 5] = &[TEXT; 5];
+
+/// All statements of a service.
+#[derive(Debug)]
+pub(super) struct Statements {
+    pub(super) append: Statement,
+    pub(super) insert_session: Statement,
+    pub(super) session_token: Statement,
+    pub(super) create: Statement,
+    pub(super) put_user_state: Statement,
+    pub(super) put_app_state: Statement,
+    pub(super) delete: Deletes,
+    pub(super) initial_state: Statement,
+    pub(super) owners: Owners,
+    pub(super) list_of_app: Statement,
+    pub(super) list_of_user: Statement,
+    pub(super) user_state: Statement,
+    pub(super) app_state: Statement,
+    pub(super) state_changes: Statement,
+    pub(super) artifact: Artifacts,
+    /// By events and by keys.
+    sessions: [[Statement; 2]; 5],
+}
+
+/// What removes a session or a user.
+#[derive(Debug)]
+pub(super) struct Deletes {
+    pub(super) lock_session: Statement,
+    pub(super) of_session: Vec<Statement>,
+    pub(super) lock_sessions: Statement,
+    pub(super) lock_user: Statement,
+    pub(super) lock_new_sessions: Statement,
+    pub(super) of_user: Vec<Statement>,
+}
+
+/// What lists owners: all, those after an app, those after a user.
+#[derive(Debug)]
+pub(super) struct Owners {
+    pub(super) all: Statement,
+    pub(super) after_app: Statement,
+    pub(super) after_user: Statement,
+}
+
+/// What keeps artifacts.
+#[derive(Debug)]
+pub(super) struct Artifacts {
+    pub(super) lock: Statement,
+    pub(super) save: Statement,
+    pub(super) load: Statement,
+    pub(super) names: Statement,
+    pub(super) versions: Statement,
+    pub(super) delete: Statement,
+}
+
+impl Statements {
+    /// For tables in this schema, whose name is quoted.
+    pub(super) fn new(schema: &str) -> Self {
+        let fill = Fill { schema };
+        let list = |sql: &str| sql.replace("{page}", include_str!("sql/list_page.sql"));
+        Self {
+            append: fill.statement(include_str!("sql/append.sql"), APPEND),
+            insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
+            session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
+            create: fill.statement(include_str!("sql/create.sql"), CREATE),
+            put_user_state: fill.statement(include_str!("sql/put_user_state.sql"), PUT),
+            put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
+            delete: Deletes::new(&fill),
+            initial_state: fill.statement(INITIAL_STATE, &NAMES[..3]),
+            owners: Owners::new(&fill),
+            list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
+            list_of_user: fill.statement(&list(include_str!("sql/list_of_user.sql")), LIST),
+            user_state: fill.statement(USER_STATE, &NAMES[..2]),
+            app_state: fill.statement(APP_STATE, &NAMES[..1]),
+            state_changes: fill.statement(include_str!("sql/state_changes.sql"), LOG),
+            artifact: Artifacts::new(&fill),
+            sessions: EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
+        }
+    }
+
+    /// The statement that reads a session: these events, and all keys or only those named.
+    pub(super) fn session(&self, events: EventQuery, keys: Keys) -> &Statement {
+        let events = match events {
+            EventQuery::None => 0,
+            EventQuery::All | EventQuery::After(..) => 1,
+            EventQuery::Last(_) | EventQuery::Before(..) => 2,
+            EventQuery::Since(_, None) => 3,
+            EventQuery::Since(_, Some(_)) => 4,
+        };
+        &self.sessions[events][keys as usize]
+    }
+}
+
+/// Which keys of the state a statement reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Keys {
+    All = 0,
+    Some = 1,
+}
+
+struct Fill<'a> {
+    schema: &'a str,
+}
+
+impl Fill<'_> {
+    fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
+        let changes = include_str!("sql/changes.sql").trim_end();
+        Statement { sql: sql.replace("{changes}", changes).replace("{schema}", self.schema), types }
+    }
+
+    fn session(&self, keys: &str, events: &str) -> Statement {
+        self.statement(&[include_str!("sql/session.sql"), keys, events].concat(), SESSION)
+    }
+}
+
+const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT];
+
+const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
+    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
+
+const INITIAL_STATE: &str = "SELECT (
+        SELECT state FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+    ) FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 AND id = $3";
+
+const USER_STATE: &str = "SELECT key, value FROM {schema}.user_states
+    WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL ORDER BY key";
+const APP_STATE: &str = "SELECT key, value FROM {schema}.app_states
+    WHERE app_name = $1 AND value IS NOT NULL ORDER BY key";
+
+const ALL_KEYS: &str = include_str!("sql/session_all_keys.sql");
+const SOME_KEYS: &str = include_str!("sql/session_some_keys.sql");
+const EVENTS: [&str; 5] = [
+    "",
+    include_str!("sql/session_events_after.sql"),
+    include_str!("sql/session_events_before.sql"),
+    include_str!("sql/session_events_since.sql"),
+    include_str!("sql/session_events_last_since.sql"),
+];
+
+impl Owners {
+    fn new(fill: &Fill<'_>) -> Self {
+        let after = |apps: &str, users: &str| {
+            let sql = include_str!("sql/owners.sql").replace("{apps}", apps).replace("{users}", users);
+            fill.statement(&sql, &[TEXT, TEXT, NUMBER])
+        };
+        Self { all: after(">=", ">="), after_app: after(">", ">="), after_user: after(">", ">") }
+    }
+}
+
+impl Deletes {
+    fn new(fill: &Fill<'_>) -> Self {
+        let statements = |sqls: &[&str], types| sqls.iter().map(|sql| fill.statement(sql, types)).collect();
+        Self {
+            lock_session: fill.statement(
+                "SELECT 1 FROM {schema}.sessions
+                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
+                &NAMES[..3],
+            ),
+            of_session: statements(
+                &[
+                    "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.sessions WHERE ctid = ANY (ARRAY(
+                         SELECT ctid FROM {schema}.sessions
+                         WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
+                     ))",
+                ],
+                &NAMES[..3],
+            ),
+            lock_sessions: fill.statement(
+                "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 ORDER BY id FOR UPDATE",
+                &NAMES[..2],
+            ),
+            lock_user: fill
+                .statement("SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2 FOR UPDATE", &NAMES[..2]),
+            lock_new_sessions: fill.statement(
+                "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 FOR UPDATE NOWAIT",
+                &NAMES[..2],
+            ),
+            of_user: statements(
+                &[
+                    "DELETE FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.state_log WHERE app_name = $1 AND scope = 'user' AND user_id = $2",
+                    "UPDATE {schema}.state_log SET session_user_id = NULL, session_id = NULL, seq = NULL
+                     WHERE app_name = $1 AND scope = 'app' AND session_user_id = $2",
+                    "UPDATE {schema}.state_log SET author = ''
+                     WHERE app_name = $1 AND scope = 'app' AND author = $2 AND octet_length(author) <= 512",
+                    "DELETE FROM {schema}.users WHERE app_name = $1 AND user_id = $2",
+                ],
+                &NAMES[..2],
+            ),
+        }
+    }
+}
+
+impl Artifacts {
+    fn new(fill: &Fill<'_>) -> Self {
+        const SAVE: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
+        const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
+        Self {
+            lock: fill.statement("SELECT pg_advisory_xact_lock($1)", &[NUMBER]),
+            save: fill.statement(
+                "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
+                     custom_metadata, create_time, artifact)
+                 VALUES ($1, $2, $3, $4, (
+                     SELECT coalesce(max(version) + 1, 0) FROM {schema}.artifacts
+                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                 ), $5, $6, $7, $8)
+                 RETURNING version",
+                SAVE,
+            ),
+            load: fill.statement(
+                "SELECT version, artifact FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                     AND version = coalesce($5, (
+                         SELECT max(version) FROM {schema}.artifacts
+                         WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                     ))",
+                LOAD,
+            ),
+            names: fill.statement(
+                "SELECT DISTINCT filename FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id IN ($3, '') ORDER BY filename",
+                &NAMES[..3],
+            ),
+            versions: fill.statement(
+                "SELECT version, mime_type, custom_metadata, create_time FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4 ORDER BY version",
+                &NAMES[..4],
+            ),
+            delete: fill.statement(
+                "DELETE FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4",
+                &NAMES[..4],
+            ),
+        }
+    }
+}

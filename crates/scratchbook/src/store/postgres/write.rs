@@ -1,0 +1,166 @@
+//! The other writes. What takes several statements is one transaction.
+
+use std::collections::HashSet;
+
+use futures_util::future::join;
+
+use super::Postgres;
+use super::append::Events;
+use super::changes::{Changes, owner};
+use super::connection::Lease;
+use super::read::column;
+use super::statements::Statement;
+use crate::error::Error;
+use crate::session::{SessionKey, StateOwner, seconds_of_micros};
+use crate::state::Scope;
+use crate::store::database::{Attempt, Done, Failure};
+use crate::store::rows;
+use crate::store::text::{NewEvent, NewSession, TextChange};
+
+/// How many positions one value of the sequence stands for.
+const POSITIONS: usize = 1024;
+
+impl Postgres {
+    pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        let events = distinct(&new.events);
+        let micros = events.last().map_or(new.created, |event| event.prepared.micros);
+        let count = events.len() as i64;
+        let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
+        let lease = self.connections.lease().await?;
+        let address: [&str; 3] = [app, user, session];
+        let (begun, inserted) = join(
+            lease.begin(),
+            lease.query(
+                &self.statements.insert_session,
+                &[&app, &user, &session, &count, &new.created, &micros, &token],
+            ),
+        )
+        .await;
+        begun?;
+        if inserted?.is_empty() {
+            return self.created_before(&lease, address, token).await;
+        }
+        let statement = &self.statements.create;
+        self.fill(&lease, statement, new, &events).await?;
+        lease.commit().await?;
+        Ok(true)
+    }
+
+    /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
+    /// told after a commit of our own, which a synchronous standby has then.
+    async fn created_before(&self, lease: &Lease<'_>, [app, user, session]: [&str; 3], token: &str) -> Attempt<bool> {
+        let rows = lease.query(&self.statements.session_token, &[&app, &user, &session]).await?;
+        lease.commit().await?;
+        let Some(row) = rows.first() else {
+            let message = format!("the session {app}/{user}/{session} was deleted just now; try again");
+            return Err(Failure::new(Done::Undone, Error::new(crate::ErrorKind::Unavailable, message)));
+        };
+        let stored: String = column(row, 0, || format!("the session {app}/{user}/{session}"))?;
+        Ok(stored == token)
+    }
+
+    async fn fill(
+        &self,
+        lease: &Lease<'_>,
+        statement: &Statement,
+        new: &NewSession,
+        events: &[&NewEvent],
+    ) -> Attempt<()> {
+        let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
+        let (mut changes, mut columns) = (Changes::default(), Events::default());
+        changes.add(0, [app, user, session], &new.own);
+        changes.add(0, [app, user, session], &new.shared);
+        for (event, ord) in events.iter().zip(1..) {
+            changes.add(ord, [app, user, session], &event.changes);
+            columns.add(event);
+        }
+        let blocks = i32::try_from(events.len() / POSITIONS + 1).unwrap_or(i32::MAX);
+        let of_events = events.iter().flat_map(|event| &event.changes);
+        let writes_app = new.shared.iter().chain(of_events).any(|change| change.scope == Scope::App);
+        let time = seconds_of_micros(new.created);
+        let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
+        let [ord, scope, slot, key, value] = changes.params();
+        let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
+        lease
+            .query(
+                statement,
+                &[
+                    ord,
+                    scope,
+                    slot,
+                    key,
+                    value,
+                    &app,
+                    &user,
+                    &session,
+                    &time,
+                    ids,
+                    hashes,
+                    invocations,
+                    authors,
+                    timestamps,
+                    texts,
+                    &initial,
+                    &begins,
+                    &blocks,
+                    &writes_app,
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+
+    pub(super) async fn put(&self, of: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
+        let [app, user, _] = owner(of);
+        let statement = match of {
+            StateOwner::User { .. } => &self.statements.put_user_state,
+            StateOwner::App { .. } => &self.statements.put_app_state,
+        };
+        let mut columns = Changes::default();
+        columns.add(0, owner(of), changes);
+        let [ord, scope, slot, key, value] = columns.params();
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
+        let place = || format!("the position of a change just made to the state of {app}/{user}");
+        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
+        Ok(rows::number(column(row, 0, place)?, place)?)
+    }
+
+    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let statements = &self.statements.delete;
+        let lease = self.connections.lease().await?;
+        // Locked first, removed by later statements: an append that we waited for is seen by them.
+        let (begun, locked) =
+            join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
+        begun?;
+        if locked?.is_empty() {
+            return Ok(());
+        }
+        for statement in &statements.of_session {
+            lease.query(statement, &[&app, &user, &session]).await?;
+        }
+        lease.commit().await
+    }
+
+    pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
+        let statements = &self.statements.delete;
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        lease.query(&statements.lock_sessions, &[&app, &user]).await?;
+        lease.query(&statements.lock_user, &[&app, &user]).await?;
+        // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
+        // this is given up and begun again.
+        lease.query(&statements.lock_new_sessions, &[&app, &user]).await?;
+        for statement in &statements.of_user {
+            lease.query(statement, &[&app, &user]).await?;
+        }
+        lease.commit().await
+    }
+}
+
+/// The events without those that repeat an id, which were found to have the same content.
+fn distinct(events: &[NewEvent]) -> Vec<&NewEvent> {
+    let mut seen = HashSet::new();
+    events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())).collect()
+}

@@ -1,0 +1,66 @@
+//! A server that is killed under load.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use scratchbook::{PostgresSessionService, StateDelta};
+use scratchbook_servers::{Postgres, PostgresOptions};
+use serde_json::json;
+
+use super::server::Schema;
+use crate::database::{append, check_whole, create, key, number_from_env};
+
+/// `SCRATCHBOOK_CRASH_ROUNDS` says how often.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_or_stopped_under_load_loses_and_doubles_nothing() {
+    // Without a flush to the disk, what was acknowledged survives the server's death all the same, not the machine's.
+    let server = Arc::new(Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap());
+    let schema = Schema::on(&server.uri());
+    let service = Arc::new(schema.open().await);
+    for session in ["s0", "s1", "s2"] {
+        create(service.as_ref(), session, json!({})).await;
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    let writers = (0..12).map(|writer| tokio::spawn(write(Arc::clone(&service), writer, Arc::clone(&over))));
+    let writers: Vec<_> = writers.collect();
+    for round in 0..number_from_env("SCRATCHBOOK_CRASH_ROUNDS", 3) {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let server = Arc::clone(&server);
+        let crash = tokio::task::spawn_blocking(move || {
+            if round % 2 == 0 {
+                server.kill().unwrap();
+            }
+            server.restart().unwrap();
+        });
+        crash.await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    over.store(true, Ordering::Relaxed);
+    let mut acknowledged = BTreeMap::new();
+    for writer in writers {
+        acknowledged.extend(writer.await.unwrap());
+    }
+    let sessions = check_whole(service.as_ref(), &Default::default()).await;
+    let events = sessions.iter().flat_map(|session| session.events().iter());
+    let stored: BTreeMap<_, _> = events.map(|event| (event.id.clone(), event.seq.unwrap())).collect();
+    assert_eq!(stored, acknowledged);
+    println!("{} appends, each acknowledged and stored once", acknowledged.len());
+    assert!(acknowledged.len() > 100);
+}
+
+async fn write(service: Arc<PostgresSessionService>, writer: usize, over: Arc<AtomicBool>) -> BTreeMap<String, u64> {
+    let mut acknowledged = BTreeMap::new();
+    let key = key(&format!("s{}", writer % 3));
+    for n in 0.. {
+        if over.load(Ordering::Relaxed) {
+            break;
+        }
+        let id = format!("{writer}-{n}");
+        let delta = StateDelta::new().with("n", n).unwrap().with("user:n", n).unwrap().with("app:n", n).unwrap();
+        let seq = append(service.as_ref(), &key, crate::database::event(delta).with_id(&id)).await.unwrap();
+        acknowledged.insert(id, seq);
+    }
+    acknowledged
+}

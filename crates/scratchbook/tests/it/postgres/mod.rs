@@ -1,0 +1,11 @@
+//! What is PostgreSQL's own: connections and their failures, round trips, locks, plans, migrations.
+
+mod crash;
+mod opening;
+mod plans;
+mod processes;
+pub(crate) mod server;
+mod stress;
+mod tables;
+mod tls;
+mod wire;

@@ -1,0 +1,86 @@
+//! Several processes write to one database.
+
+use futures_util::future::join_all;
+use scratchbook::{PostgresSessionService, SessionService, StateOwner};
+use serde_json::json;
+
+use super::server::{Schema, of_parent};
+use crate::database::{APP, USER, append, check_whole, create, get, key, number_from_env, setting};
+
+const PROCESSES: usize = 8;
+const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
+const KEYS: &str = "SCRATCHBOOK_TEST_KEYS";
+
+fn appends() -> u64 {
+    number_from_env("SCRATCHBOOK_PROCESS_APPENDS", 100)
+}
+
+/// `SCRATCHBOOK_PROCESS_APPENDS` says how many appends each process does.
+async fn eight_processes_write(prefix: &str) {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    create(&service, "shared", json!({})).await;
+    let child = |process: usize| {
+        let mut child = schema.child("postgres::processes::a_child_writes_its_keys");
+        child.env(WRITER, process.to_string()).env(KEYS, prefix).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..PROCESSES).map(child).collect();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    let all = PROCESSES as u64 * appends();
+    let session = get(&service, &key("shared")).await.unwrap();
+    assert_eq!((session.seq(), session.events().len() as u64), (all, all));
+    for process in 0..PROCESSES {
+        for n in 0..appends() {
+            assert_eq!(session.state().get(&format!("{prefix}{process}-{n}")), Some(&json!(n)), "{process}-{n}");
+        }
+        assert!(session.state().get(&format!("{prefix}last")).is_some());
+    }
+    check_whole(&service, &Default::default()).await;
+    if prefix.is_empty() {
+        return;
+    }
+    let owner = if prefix == "app:" { StateOwner::app(APP) } else { StateOwner::user(APP, USER) }.unwrap();
+    let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
+    let versions: Vec<_> = log.iter().filter(|change| change.name == "last").map(|change| change.version).collect();
+    assert_eq!(versions, (1..=all).collect::<Vec<_>>(), "of the key that all write");
+}
+
+#[tokio::test]
+async fn eight_processes_write_to_one_session() {
+    eight_processes_write("").await;
+}
+
+#[tokio::test]
+async fn eight_processes_write_to_one_users_keys() {
+    eight_processes_write("user:").await;
+}
+
+#[tokio::test]
+async fn eight_processes_write_to_one_apps_keys() {
+    eight_processes_write("app:").await;
+}
+
+/// Does nothing unless a test above has started it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_writes_its_keys() {
+    let (Some(uri), Ok(process), Ok(prefix)) = (of_parent(), std::env::var(WRITER), std::env::var(KEYS)) else {
+        return;
+    };
+    let service = PostgresSessionService::connect(&format!("{uri}&pool_size=2")).await.unwrap();
+    let key = key("shared");
+    let numbers: Vec<u64> = (0..appends()).collect();
+    for some in numbers.chunks(8) {
+        let appends = some.iter().map(|n| {
+            let event = setting(&format!("{prefix}{process}-{n}"), n);
+            let event = event.with_id(format!("{process}-{n}"));
+            let mut delta = event.actions.state_delta.clone();
+            delta.set(format!("{prefix}last"), n).unwrap();
+            append(&service, &key, event.with_state_delta(delta))
+        });
+        join_all(appends).await.into_iter().for_each(|done| drop(done.unwrap()));
+    }
+    service.close().await.unwrap();
+}

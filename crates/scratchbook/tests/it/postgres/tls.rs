@@ -1,0 +1,77 @@
+//! Encryption: what each mode takes and what it refuses.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use scratchbook::{ErrorKind, PostgresSessionService};
+use scratchbook_servers::{Postgres, PostgresOptions};
+
+use super::server::{Schema, everything};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/postgres/tls").join(name)
+}
+
+/// A server that takes only encrypted connections, with a certificate for `localhost`.
+fn encrypted_server() -> Postgres {
+    let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
+    let data = server.folder().join("data");
+    let owner = std::fs::metadata(&data).unwrap();
+    for (from, to) in [("server.pem", "server.crt"), ("server.key", "server.key")] {
+        let to = data.join(to);
+        std::fs::copy(fixture(from), &to).unwrap();
+        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o600)).unwrap();
+        chown(&to, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    let hba = "hostssl all all 127.0.0.1/32 scram-sha-256\n";
+    std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
+    let conf = data.join("postgresql.conf");
+    let text = std::fs::read_to_string(&conf).unwrap();
+    std::fs::write(&conf, format!("{text}\nssl = on\n")).unwrap();
+    server.restart().unwrap();
+    server
+}
+
+async fn open(uri: &str) -> Result<(), ErrorKind> {
+    match PostgresSessionService::connect(uri).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let password = uri.split([':', '@']).nth(2).unwrap();
+            assert!(!everything(&error).contains(password), "{error:?}");
+            Err(error.kind())
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_mode_checks_what_it_says() {
+    let server = encrypted_server();
+    let by_address = server.uri();
+    let by_name = by_address.replacen("127.0.0.1", "localhost", 1);
+    let (right, wrong) = (fixture("authority.pem"), fixture("other_authority.pem"));
+    let root = |uri: &str, mode: &str, file: &Path| format!("{uri}?sslmode={mode}&sslrootcert={}", file.display());
+    let refused = Err(ErrorKind::FailedPrecondition);
+    assert_eq!(open(&format!("{by_address}?sslmode=disable")).await, refused);
+    for mode in ["prefer", "require"] {
+        assert_eq!(open(&format!("{by_address}?sslmode={mode}")).await, Ok(()), "{mode}");
+    }
+    assert_eq!(open(&by_address).await, Ok(()), "the mode that holds unless another is given");
+    assert_eq!(open(&root(&by_name, "verify-full", &right)).await, Ok(()));
+    assert_eq!(open(&root(&by_address, "verify-full", &right)).await, refused, "not the host's name");
+    assert_eq!(open(&root(&by_address, "verify-ca", &right)).await, Ok(()));
+    for mode in ["verify-full", "verify-ca", "require"] {
+        assert_eq!(open(&root(&by_name, mode, &wrong)).await, refused, "{mode}: not its authority");
+    }
+    assert_eq!(open(&format!("{by_name}?sslmode=verify-full")).await, refused, "no authority of the system's");
+    assert_eq!(open(&root(&by_name, "verify-full", Path::new("/nowhere.pem"))).await, refused);
+}
+
+#[tokio::test]
+async fn a_server_without_encryption_is_refused_where_it_is_required() {
+    let schema = Schema::new();
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let uri = schema.uri(&format!("&sslmode={mode}&sslrootcert={}", fixture("authority.pem").display()));
+        assert_eq!(open(&uri).await, Err(ErrorKind::FailedPrecondition), "{mode}");
+    }
+    assert_eq!(open(&schema.uri("&sslmode=prefer")).await, Ok(()));
+}

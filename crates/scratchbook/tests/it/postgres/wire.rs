@@ -1,0 +1,265 @@
+//! What goes over the wire: how often, and what is lost there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService, SessionService,
+    StateDelta, StateOwner,
+};
+use scratchbook_servers::Proxy;
+use serde_json::json;
+
+use super::server::{Schema, client};
+use crate::database::{append, check_whole, create, get, key, setting};
+
+/// A schema with a proxy before its server.
+struct Wire {
+    schema: Schema,
+    proxy: Proxy,
+}
+
+impl Wire {
+    fn new() -> Self {
+        let schema = Schema::new();
+        let proxy = Proxy::before(schema.server()).unwrap();
+        Self { schema, proxy }
+    }
+
+    async fn open(&self, parameters: &str) -> PostgresSessionService {
+        let server = self.proxy.uri(self.schema.server()).unwrap();
+        PostgresSessionService::connect(&self.schema.uri_by(&server, parameters)).await.unwrap()
+    }
+
+    /// How many turns something takes that was done once before.
+    async fn turns<F: Future>(&self, times: usize, call: impl Fn() -> F) -> f64 {
+        call().await;
+        let before = self.proxy.turns();
+        for _ in 0..times {
+            call().await;
+        }
+        (self.proxy.turns() - before) as f64 / times as f64
+    }
+}
+
+#[tokio::test]
+async fn an_append_and_every_read_are_one_round_trip() {
+    let wire = Wire::new();
+    let service = wire.open("").await;
+    create(&service, "s", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
+    let key = key("s");
+    for name in ["step", "user:theme", "app:count"] {
+        let turns = wire.turns(50, async || append(&service, &key, setting(name, "x")).await.unwrap()).await;
+        assert_eq!(turns, 1.0, "an append that sets {name}");
+    }
+    let all = GetSessionConfig::default;
+    let shapes = [
+        all(),
+        GetSessionConfig::state_only(),
+        all().with_num_recent_events(10),
+        all().with_after_timestamp(1.0),
+        all().with_after_timestamp(1.0).with_num_recent_events(3),
+        all().with_events_after(3, 5),
+        all().with_events_before(9, 5).with_state_keys(["a", "user:b", "app:c"]),
+    ];
+    for shape in shapes {
+        let turns = wire.turns(20, async || service.get_session(&key, &shape).await.unwrap().unwrap()).await;
+        assert_eq!(turns, 1.0, "{shape:?}");
+    }
+    let owner = StateOwner::app("app").unwrap();
+    let delta = || StateDelta::new().with("c", 1).unwrap();
+    assert_eq!(wire.turns(5, async || service.list_sessions("app", &Default::default()).await.unwrap()).await, 1.0);
+    assert_eq!(wire.turns(5, async || service.get_state(&owner).await.unwrap()).await, 1.0);
+    assert_eq!(wire.turns(5, async || service.put_state(&owner, delta(), "me".into()).await.unwrap()).await, 1.0);
+    assert_eq!(wire.turns(5, async || service.list_state_changes(&owner, 0, 9).await.unwrap()).await, 1.0);
+    assert_eq!(wire.proxy.connections(), 1, "calls one after the other need one connection");
+}
+
+#[tokio::test]
+async fn appends_that_wait_share_round_trips() {
+    let wire = Wire::new();
+    let service = wire.open("").await;
+    create(&service, "s", json!({})).await;
+    let key = key("s");
+    append(&service, &key, setting("warm", 1)).await.unwrap();
+    wire.proxy.delay(Duration::from_millis(20));
+    let before = wire.proxy.turns();
+    let numbers = join_all((0..100).map(|n| append(&service, &key, setting("n", n)))).await;
+    assert_eq!(numbers.into_iter().map(Result::unwrap).collect::<Vec<_>>(), (2..=101).collect::<Vec<_>>());
+    assert!(wire.proxy.turns() - before <= 3, "{} turns", wire.proxy.turns() - before);
+}
+
+/// What is acknowledged, by id: its number.
+type Acknowledged = BTreeMap<String, u64>;
+
+/// Lets tasks append for a while; every append succeeds, however often its connection dies.
+async fn load(service: &Arc<PostgresSessionService>, time: Duration) -> Acknowledged {
+    let end = Instant::now() + time;
+    let tasks = (0..12).map(|task| {
+        let service = Arc::clone(service);
+        tokio::spawn(async move {
+            let mut acknowledged = Acknowledged::new();
+            let key = key(&format!("s{}", task % 3));
+            for n in 0.. {
+                if Instant::now() > end {
+                    break;
+                }
+                let id = format!("{task}-{n}");
+                let delta = StateDelta::new().with(format!("k{}", n % 5), n).unwrap().with("app:n", n).unwrap();
+                let delta = delta.with(format!("user:{task}"), n).unwrap();
+                let event = crate::database::event(delta).with_id(&id);
+                acknowledged.insert(id, append(service.as_ref(), &key, event).await.unwrap());
+            }
+            acknowledged
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut acknowledged = Acknowledged::new();
+    for task in tasks {
+        acknowledged.extend(task.await.unwrap());
+    }
+    acknowledged
+}
+
+/// Every acknowledged append is there with its number, and nothing else is.
+async fn check(service: &PostgresSessionService, acknowledged: &Acknowledged) {
+    let sessions = check_whole(service, &Default::default()).await;
+    let events = sessions.iter().flat_map(|session| session.events().iter());
+    let stored: Acknowledged = events.map(|event| (event.id.clone(), event.seq.unwrap())).collect();
+    assert_eq!(&stored, acknowledged);
+    assert_eq!(sessions.iter().map(|session| session.events().len()).sum::<usize>(), acknowledged.len());
+    assert!(acknowledged.len() > 50, "{} appends", acknowledged.len());
+}
+
+async fn sessions(service: &PostgresSessionService) {
+    for session in ["s0", "s1", "s2"] {
+        create(service, session, json!({})).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_cut_under_load_lose_and_double_nothing() {
+    let wire = Wire::new();
+    let service = Arc::new(wire.open("").await);
+    sessions(&service).await;
+    let cutting = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            wire.proxy.cut();
+        }
+    };
+    let (acknowledged, ()) = tokio::join!(load(&service, Duration::from_secs(2)), cutting);
+    check(&service, &acknowledged).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_are_lost_after_the_commit_lose_and_double_nothing() {
+    let wire = Wire::new();
+    let service = Arc::new(wire.open("").await);
+    sessions(&service).await;
+    let swallowing = async {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            wire.proxy.swallow(1);
+        }
+    };
+    let (acknowledged, ()) = tokio::join!(load(&service, Duration::from_secs(2)), swallowing);
+    wire.proxy.swallow(0);
+    assert!(wire.proxy.swallowed() > 5, "{} answers were swallowed", wire.proxy.swallowed());
+    check(&service, &acknowledged).await;
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
+    let wire = Wire::new();
+    let service = wire.open("").await;
+    create(&service, "s", json!({})).await;
+    let key = key("s");
+    append(&service, &key, setting("warm", 1)).await.unwrap();
+
+    wire.proxy.swallow(1);
+    let event = setting("n", 1).with_id("e").with_timestamp(1.0);
+    let committed = service.append(&key, event, AppendOptions::default()).await.unwrap();
+    assert_eq!((committed.outcome, committed.event.seq), (Outcome::Replayed, Some(2)));
+
+    // The statements of a creation: only the last answer says that it was done.
+    for turn in 1..=3 {
+        wire.proxy.swallow(0);
+        let id = format!("made{turn}");
+        for _ in 1..turn {
+            // Warm, so that every turn is a statement's.
+            create(&service, &format!("{id}-warm{}", uuid()), json!({"app:a": 1})).await;
+        }
+        wire.proxy.swallow(turn);
+        let config = CreateSessionConfig::default().with_session_id(&id).with_state(json!({"user:made": turn}));
+        let made = service.create_session("app", "alice", config).await;
+        wire.proxy.swallow(0);
+        assert_eq!(made.unwrap().id(), id);
+        assert!(get(&service, &crate::database::key(&id)).await.is_some());
+    }
+
+    wire.proxy.swallow(1);
+    let owner = StateOwner::user("app", "alice").unwrap();
+    let delta = StateDelta::new().with("put", 1).unwrap();
+    let error = service.put_state(&owner, delta, "me".into()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "it would be done twice, so it is not tried again");
+    let log = service.list_state_changes(&owner, 0, 100).await.unwrap();
+    assert_eq!(log.iter().filter(|change| change.name == "put").count(), 1);
+
+    for turn in 1..=3 {
+        wire.proxy.swallow(turn);
+        service.delete_session(&key).await.unwrap();
+        wire.proxy.swallow(turn);
+        service.delete_user("app", "alice").await.unwrap();
+        wire.proxy.swallow(0);
+    }
+    assert!(get(&service, &key).await.is_none());
+    assert_eq!(wire.schema.number("SELECT count(*) FROM users").await, 0);
+}
+
+fn uuid() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    COUNT.fetch_add(1, Relaxed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_not_let_go_ends_in_time_and_the_append_is_done_once() {
+    let schema = Schema::new();
+    let service = PostgresSessionService::connect(&schema.uri("&statement_timeout_ms=800&retry_timeout_ms=100")).await;
+    let service = service.unwrap();
+    create(&service, "s", json!({})).await;
+    let (key, event) = (key("s"), setting("n", 1).with_id("e").with_timestamp(1.0));
+    let other = client(schema.server()).await;
+    let lock = format!("BEGIN; SELECT 1 FROM {}.sessions FOR UPDATE", schema.name());
+    other.batch_execute(&lock).await.unwrap();
+    let start = Instant::now();
+    let error = service.append(&key, event.clone(), AppendOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("holds a lock"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    other.batch_execute("COMMIT").await.unwrap();
+    let committed = service.append(&key, event, AppendOptions::default()).await.unwrap();
+    assert_eq!(committed.event.seq, Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_falls_silent_ends_in_time_and_the_append_is_done_once() {
+    let wire = Wire::new();
+    let service = wire.open("&statement_timeout_ms=400&retry_timeout_ms=100&connect_timeout=1").await;
+    create(&service, "s", json!({})).await;
+    let (key, event) = (key("s"), setting("n", 1).with_id("e").with_timestamp(1.0));
+    append(&service, &key, setting("warm", 1)).await.unwrap();
+    wire.proxy.delay(Duration::from_secs(2));
+    let start = Instant::now();
+    let error = service.append(&key, event.clone(), AppendOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    wire.proxy.delay(Duration::ZERO);
+    let committed = service.append(&key, event, AppendOptions::default()).await.unwrap();
+    assert_eq!(committed.event.seq, Some(2));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(get(&service, &key).await.unwrap().events().len(), 2);
+}
