@@ -15,14 +15,17 @@ use self::compare::{exactly, same, same_session};
 use self::python::{fill, folder, python};
 use crate::{fails, output, scratchbook, text, uri};
 
-/// A database of ours in a folder, and room for others beside it.
+/// A database of ours, and a folder with room for others.
 struct Target {
     folder: TempDir,
+    uri: String,
 }
 
 impl Target {
     fn new() -> Self {
-        Self { folder: folder() }
+        let folder = folder();
+        let uri = uri(&folder.path().join("ours.db"));
+        Self { folder, uri }
     }
 
     fn path(&self, name: &str) -> String {
@@ -31,7 +34,7 @@ impl Target {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = scratchbook();
-        command.env("SCRATCHBOOK_DATABASE", uri(&self.folder.path().join("ours.db"))).args(args);
+        command.env("SCRATCHBOOK_DATABASE", &self.uri).args(args);
         command
     }
 

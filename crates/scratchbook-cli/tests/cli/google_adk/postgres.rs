@@ -31,6 +31,14 @@ fn database_session_service_is_imported_as_it_reports_itself() {
     follow(&target, "database", &theirs);
 }
 
+/// The same into a database of ours on the server.
+#[test]
+fn sqlite_session_service_is_imported_into_ours() {
+    let (_, uri) = database("adk_into_ours");
+    let target = Target { uri, ..Target::new() };
+    follow(&target, "sqlite", &target.path("theirs.db"));
+}
+
 #[test]
 fn a_server_that_refuses_us_is_told_without_the_password() {
     let target = Target::new();
