@@ -19,6 +19,14 @@ pub fn event(n: usize) -> Event {
     Event::new("agent").with_invocation_id("e-0").with_content(Content::model(text)).with_state_delta(delta)
 }
 
+/// The same, which writes a key of the app as well.
+#[must_use]
+pub fn event_of_three(n: usize) -> Event {
+    let mut event = event(n);
+    event.actions.state_delta.set("app:last_step", n).unwrap();
+    event
+}
+
 /// A session with so many events and so many keys in its state.
 pub async fn session(service: &dyn SessionService, id: &str, events: usize, keys: usize) -> SessionKey {
     let state: serde_json::Map<_, _> =

@@ -4,6 +4,7 @@
 //! are ignored; a word filters by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
+mod mariadb;
 mod memory;
 mod postgres;
 mod side;
@@ -122,7 +123,8 @@ fn main() -> ExitCode {
     println!("{cores} cores, load {}, one flush {} us\n", load(), flush_time().as_micros());
     println!("| a against b | a, per s | b, per s | what | ratio | target | met |");
     println!("|---|---|---|---|---|---|---|");
-    let comparisons = memory::COMPARISONS.iter().chain(sqlite::COMPARISONS).chain(postgres::COMPARISONS);
+    let comparisons =
+        memory::COMPARISONS.iter().chain(sqlite::COMPARISONS).chain(postgres::COMPARISONS).chain(mariadb::COMPARISONS);
     let mut missed = 0;
     for (name, comparison) in comparisons.filter(|(name, _)| name.contains(&filter)) {
         let row = comparison(name);

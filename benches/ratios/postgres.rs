@@ -4,11 +4,8 @@
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use scratchbook::{
-    Content, CreateSessionConfig, DatabaseOptions, Event, GetSessionConfig, PostgresSessionService, SessionKey,
-    SessionService, StateDelta,
-};
-use scratchbook_benches::runtime;
+use scratchbook::{DatabaseOptions, GetSessionConfig, PostgresSessionService};
+use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_servers::{Postgres, PostgresOptions};
 
 use crate::side::Side;
@@ -44,31 +41,6 @@ fn bench(schema: &str) -> Side<()> {
     options.schema = Some(schema.to_owned());
     let store = runtime.block_on(PostgresSessionService::open(&server().uri(), options)).unwrap();
     Side::new(runtime, Arc::new(store), ())
-}
-
-/// An event of about 600 bytes that writes a key of the session, one of the user and one of the app.
-fn event(n: usize) -> Event {
-    let delta = StateDelta::new().with("step", n).unwrap().with("user:last_step", n).unwrap();
-    let text = format!("{n}: {}", "All work and no play makes the agent a dull program. ".repeat(6));
-    let event = Event::new("agent").with_invocation_id("e-0").with_content(Content::model(text));
-    event.with_state_delta(delta.with("app:last_step", n).unwrap())
-}
-
-/// So many writers, each with a session and a user of its own, in an app of its own or all in one.
-fn writers(side: &Side<()>, count: usize, app: impl Fn(usize) -> String) -> Vec<SessionKey> {
-    (0..count)
-        .map(|n| {
-            let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
-            let (app, user) = (app(n), format!("user{n}"));
-            let session = side.run(|store| async move { store.create_session(&app, &user, config).await });
-            session.key().clone()
-        })
-        .collect()
-}
-
-/// Seconds an append when each of these writers appends so often.
-fn append(side: &Side<()>, writers: &[SessionKey], each: usize) -> f64 {
-    side.append_each(writers.iter().map(|key| (key.clone(), (0..each).map(event).collect())).collect())
 }
 
 /// Our append of one event as a script for pgbench: the same statement, with the parameters of one event.
@@ -110,7 +82,7 @@ fn pgbench(schema: &str, clients: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("append.sql");
     std::fs::write(&path, script(schema)).unwrap();
-    let event = serde_json::to_string(&event(0)).unwrap();
+    let event = serde_json::to_string(&event_of_three(0)).unwrap();
     let mut pgbench = Command::new("pgbench");
     pgbench.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-T", &PGBENCH_SECONDS.to_string()]);
     pgbench.args(["-D", &format!("event={event}"), "-f"]).arg(&path).arg(server().uri());
@@ -133,9 +105,9 @@ fn batched(name: &'static str) -> Row {
 fn against_pgbench(name: &'static str, target: Target, count: usize, clients: usize, each: usize) -> Row {
     let schemas = [format!("ours_{count}"), format!("pgbench_{count}")];
     let (ours, theirs) = (bench(&schemas[0]), bench(&schemas[1]));
-    let keys = writers(&ours, count, |n| format!("app{n}"));
-    writers(&theirs, clients, |n| format!("app{n}"));
-    let row = compare(name, target, "appends", || append(&ours, &keys, each), || pgbench(&schemas[1], clients));
+    let keys = ours.writers(count, |n| format!("app{n}"));
+    theirs.writers(clients, |n| format!("app{n}"));
+    let row = compare(name, target, "appends", || ours.append_of_three(&keys, each), || pgbench(&schemas[1], clients));
     ours.close();
     theirs.close();
     row
@@ -143,9 +115,9 @@ fn against_pgbench(name: &'static str, target: Target, count: usize, clients: us
 
 fn hot(name: &'static str) -> Row {
     let (one, own) = (bench("hot"), bench("cold"));
-    let (in_one, in_own) = (writers(&one, 64, |_| "app".to_owned()), writers(&own, 64, |n| format!("app{n}")));
+    let (in_one, in_own) = (one.writers(64, |_| "app".to_owned()), own.writers(64, |n| format!("app{n}")));
     let target = Target::SpeedAtLeast(0.8);
-    compare(name, target, "appends", || append(&one, &in_one, 500), || append(&own, &in_own, 500))
+    compare(name, target, "appends", || one.append_of_three(&in_one, 500), || own.append_of_three(&in_own, 500))
 }
 
 fn get_last(name: &'static str) -> Row {

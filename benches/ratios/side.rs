@@ -1,11 +1,10 @@
 //! One side of a comparison: a store with a runtime to use it on, whatever store it is.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use scratchbook::{AppendOptions, Event, GetSessionConfig, SessionKey, SessionService};
-use scratchbook_benches::{event, session};
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
+use scratchbook_benches::{event, event_of_three, session};
 use tokio::runtime::Runtime;
 
 /// A store, and what it lives in.
@@ -26,14 +25,6 @@ impl<H> Side<H> {
         self.home
     }
 
-    /// Does something with the store.
-    pub(crate) fn run<T, F: Future<Output = scratchbook::Result<T>>>(
-        &self,
-        work: impl FnOnce(Arc<dyn SessionService>) -> F,
-    ) -> T {
-        self.runtime.block_on(work(Arc::clone(&self.store))).unwrap()
-    }
-
     pub(crate) fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {
         self.runtime.block_on(session(self.store.as_ref(), id, events, keys))
     }
@@ -42,6 +33,21 @@ impl<H> Side<H> {
     pub(crate) fn with_sessions(self, count: usize) -> Self {
         (0..count).for_each(|n| drop(self.session(&format!("s{n}"), 0, 10)));
         self
+    }
+
+    /// So many writers, each with a session and a user of its own, in the app that it is given.
+    pub(crate) fn writers(&self, count: usize, app: impl Fn(usize) -> String) -> Vec<SessionKey> {
+        let session = |n| {
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
+            let (app, user) = (app(n), format!("user{n}"));
+            self.runtime.block_on(self.store.create_session(&app, &user, config)).unwrap().key().clone()
+        };
+        (0..count).map(session).collect()
+    }
+
+    /// Seconds an append when each of these writers appends so often, to keys of all three scopes.
+    pub(crate) fn append_of_three(&self, writers: &[SessionKey], each: usize) -> f64 {
+        self.append_each(writers.iter().map(|key| (key.clone(), (0..each).map(event_of_three).collect())).collect())
     }
 
     /// Seconds an append by one writer who waits for each.

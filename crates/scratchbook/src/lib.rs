@@ -38,6 +38,7 @@
 //! # Features
 //!
 //! - `sqlite` (default): a store in one SQLite file, `SqliteSessionService`.
+//! - `mysql`: a store in MySQL or MariaDB, `MySqlSessionService`.
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
@@ -94,6 +95,8 @@ pub use store::conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
+#[cfg(feature = "mysql")]
+pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]

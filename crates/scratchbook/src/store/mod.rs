@@ -13,6 +13,9 @@ mod database;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]
+#[cfg(feature = "mysql")]
+mod mysql;
+#[allow(private_interfaces)]
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod query;
@@ -34,6 +37,8 @@ use crate::session::{SessionKey, SessionService};
 pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 pub use memory::InMemorySessionService;
 pub use migrate::{Migration, MigrationRun};
+#[cfg(feature = "mysql")]
+pub use mysql::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
@@ -64,13 +69,14 @@ impl Store {
     }
 }
 
-/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`), or
-/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`).
+/// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
+/// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
 /// says how long a write waits for other processes. The parameters of a database on a server are with its service,
-/// `PostgresSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
+/// `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
@@ -93,6 +99,10 @@ pub async fn connect(uri: &str) -> Result<Store> {
     #[cfg(feature = "postgres")]
     if is_postgres(uri) {
         return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
+    }
+    #[cfg(feature = "mysql")]
+    if is_mysql(uri) {
+        return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
     }
     Err(unknown_scheme(uri))
 }
@@ -131,6 +141,10 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     if is_postgres(uri) {
         return PostgresSessionService::migrate(uri, run).await;
     }
+    #[cfg(feature = "mysql")]
+    if is_mysql(uri) {
+        return MySqlSessionService::migrate(uri, run).await;
+    }
     Err(unknown_scheme(uri))
 }
 
@@ -144,12 +158,18 @@ fn is_postgres(uri: &str) -> bool {
     matches!(scheme(uri), "postgresql" | "postgres")
 }
 
+#[cfg(feature = "mysql")]
+fn is_mysql(uri: &str) -> bool {
+    matches!(scheme(uri), "mysql" | "mariadb")
+}
+
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
     let known = [
         Some("'memory:'"),
         cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
         cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
+        cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);

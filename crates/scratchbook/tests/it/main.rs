@@ -11,6 +11,8 @@ mod database;
 mod fixtures;
 mod generate;
 mod instructions;
+#[cfg(feature = "mysql")]
+mod mariadb;
 mod model;
 mod overlay;
 #[cfg(feature = "postgres")]

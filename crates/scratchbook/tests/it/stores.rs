@@ -12,6 +12,8 @@ macro_rules! for_each_store {
         $callback!(memory, crate::stores::memory);
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
         $callback!(sqlite, crate::stores::sqlite);
+        #[cfg(feature = "mysql")]
+        $callback!(mariadb, crate::stores::mariadb);
         #[cfg(feature = "postgres")]
         $callback!(postgres, crate::stores::postgres);
     };
@@ -35,6 +37,13 @@ pub(crate) async fn sqlite() -> (Store, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("sqlite://{}", folder.path().join("sessions.db").display());
     (connect(&uri).await.unwrap(), folder)
+}
+
+/// A store in a database of its own on the server that the tests share.
+#[cfg(feature = "mysql")]
+pub(crate) async fn mariadb() -> (Store, crate::mariadb::server::Database) {
+    let database = crate::mariadb::server::Database::emptied().await;
+    (connect(&database.uri()).await.unwrap(), database)
 }
 
 /// A store in a schema of its own, on the server that all tests share.

@@ -179,11 +179,8 @@ impl Lease<'_> {
     /// Runs a statement, which is prepared once a connection.
     pub(super) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
         let client = self.client()?;
-        self.within(async {
-            let prepared = client.prepare_typed_cached(&statement.sql, statement.types).await?;
-            client.query(&prepared, params).await
-        })
-        .await
+        let prepared = self.within(client.prepare_typed_cached(&statement.sql, statement.types)).await;
+        self.within(client.query(&prepared.map_err(not_done)?, params)).await
     }
 
     /// Runs a statement that gives one row, without keeping it.
@@ -216,9 +213,9 @@ impl Lease<'_> {
     }
 
     pub(super) async fn commit(&self) -> Attempt<()> {
-        self.run("COMMIT").await?;
+        // Whatever becomes of it, the transaction is over.
         self.flags.in_transaction.store(false, Ordering::Relaxed);
-        Ok(())
+        self.run("COMMIT").await
     }
 
     fn client(&self) -> Attempt<&Object> {
@@ -239,7 +236,7 @@ impl Lease<'_> {
                     "{}: no answer within {seconds} s; check the server and the network, or raise statement_timeout_ms",
                     self.connections.place
                 );
-                Err(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message)))
+                Err(self.judged(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message))))
             }
         }
     }
@@ -247,7 +244,20 @@ impl Lease<'_> {
     fn failure(&self, error: tokio_postgres::Error) -> Failure {
         let broken = error::ends_connection(&error);
         self.flags.broken.fetch_or(broken, Ordering::Relaxed);
-        error::of_statement(&self.connections.place, &error)
+        self.judged(error::of_statement(&self.connections.place, &error))
+    }
+
+    /// What a transaction has done is nothing as long as nobody has asked to commit it.
+    fn judged(&self, failure: Failure) -> Failure {
+        if self.flags.in_transaction.load(Ordering::Relaxed) { not_done(failure) } else { failure }
+    }
+}
+
+/// The failure of what cannot have been done yet: it is safe to try again.
+fn not_done(failure: Failure) -> Failure {
+    match failure.done {
+        Done::Unknown => Failure::new(Done::Unreached, failure.error),
+        _ => failure,
     }
 }
 

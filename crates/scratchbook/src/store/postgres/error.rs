@@ -28,6 +28,10 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
     let unreached = |kind, what: String| Failure::new(Done::Unreached, Error::new(kind, format!("{place}: {what}")));
     match error {
         PoolError::Backend(error) => match error.as_db_error() {
+            Some(db) if is_bad_option(db) => {
+                let what = format!("{place}: the server does not take an option of the connection; see 'options'");
+                Error::invalid(what).with_source(Told::new(db)).into()
+            }
             // Before the first statement nothing can have been done.
             Some(db) => match of_database(place, db) {
                 Failure { done: Done::Unknown | Done::Undone, error } => Failure::new(Done::Unreached, error),
@@ -158,6 +162,17 @@ fn of_database(place: &str, db: &DbError) -> Failure {
     let told = Told::new(db);
     let said = told.message.as_ref().map_or_else(|| told.to_string(), String::clone);
     Failure::new(done, Error::new(kind, format!("{place}: {what} ({said})")).with_source(told))
+}
+
+/// A setting in the URI that the server does not know, or does not know the value of.
+fn is_bad_option(db: &DbError) -> bool {
+    let codes = [
+        SqlState::INVALID_PARAMETER_VALUE,
+        SqlState::UNDEFINED_OBJECT,
+        SqlState::CANT_CHANGE_RUNTIME_PARAM,
+        SqlState::SYNTAX_ERROR,
+    ];
+    codes.contains(db.code())
 }
 
 fn is_fatal(db: &DbError) -> bool {

@@ -215,3 +215,37 @@ impl Schema {
         hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::PostgresSessionService;
+    use crate::store::database::Dialect;
+    use crate::store::migrate::MigrationRun;
+    use crate::store::postgres::Postgres;
+
+    async fn migrations(uri: &str, run: MigrationRun) -> Vec<(u32, String)> {
+        let (uri, options) = Postgres::read_uri(uri).unwrap();
+        let migrations = Postgres::migrate(uri, &options, run).await.unwrap();
+        migrations.into_iter().map(|migration| (migration.version, migration.sql)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_statements_that_a_dry_run_gives_make_the_tables() {
+        let server = scratchbook_servers::postgres().unwrap();
+        let schema = format!("dry_{}", std::process::id());
+        let uri = format!("{server}?schema={schema}");
+        let missing = migrations(&uri, MigrationRun::Dry).await;
+        assert_eq!(missing.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1]);
+        assert_eq!(migrations(&uri, MigrationRun::Dry).await, missing, "nothing was done");
+        let (client, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        // By hand, in one transaction.
+        let sql = format!("BEGIN; CREATE SCHEMA {schema}; {} COMMIT", missing[0].1);
+        client.batch_execute(&sql).await.unwrap();
+        assert!(migrations(&uri, MigrationRun::Real).await.is_empty());
+        PostgresSessionService::connect(&format!("{uri}&migrate=check")).await.unwrap();
+        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+        assert_eq!(migrations(&uri, MigrationRun::Real).await, missing, "what was carried out");
+        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+    }
+}

@@ -222,8 +222,11 @@ impl Deletes {
                 "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 ORDER BY id FOR UPDATE",
                 &NAMES[..2],
             ),
-            lock_user: fill
-                .statement("SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2 FOR UPDATE", &NAMES[..2]),
+            lock_user: fill.statement(
+                "INSERT INTO {schema}.users (app_name, user_id) VALUES ($1, $2)
+                 ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false",
+                &NAMES[..2],
+            ),
             lock_new_sessions: fill.statement(
                 "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 FOR UPDATE NOWAIT",
                 &NAMES[..2],

@@ -148,6 +148,7 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         lease.begin().await?;
         lease.query(&statements.lock_sessions, &[&app, &user]).await?;
+        // Made where it is missing: a user who is made meanwhile would be removed without a lock.
         lease.query(&statements.lock_user, &[&app, &user]).await?;
         // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
         // this is given up and begun again.

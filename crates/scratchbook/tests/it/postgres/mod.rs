@@ -3,9 +3,11 @@
 mod crash;
 mod opening;
 mod plans;
+mod pooler;
 mod processes;
 pub(crate) mod server;
 mod stress;
 mod tables;
 mod tls;
+mod upgrade;
 mod wire;

@@ -75,9 +75,16 @@ async fn parameters_and_drivers_are_read() {
     let applications = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'a test'";
     assert_eq!(schema.number(applications).await, 1);
     store.sessions.close().await.unwrap();
-    for bad in
-        ["&pool_size=0", "&poolsize=1", "&sslmode=maybe", "&schema=a-b", "&migrate=yes", "&statement_timeout_ms=x"]
-    {
+    for bad in [
+        "&options=-c%20work_mem%3Dmuch",
+        "&options=-c%20no_such_setting%3D1",
+        "&pool_size=0",
+        "&poolsize=1",
+        "&sslmode=maybe",
+        "&schema=a-b",
+        "&migrate=yes",
+        "&statement_timeout_ms=x",
+    ] {
         let error = connect(&schema.uri(bad)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{bad}: {error}");
     }

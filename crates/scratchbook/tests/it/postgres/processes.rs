@@ -80,7 +80,7 @@ async fn a_child_writes_its_keys() {
             delta.set(format!("{prefix}last"), n).unwrap();
             append(&service, &key, event.with_state_delta(delta))
         });
-        join_all(appends).await.into_iter().for_each(|done| drop(done.unwrap()));
+        join_all(appends).await.into_iter().for_each(|done| assert!(done.is_ok(), "{done:?}"));
     }
     service.close().await.unwrap();
 }

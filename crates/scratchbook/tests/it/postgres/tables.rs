@@ -1,7 +1,7 @@
 //! Migrations, rights, and tables that are not as they should be.
 
 use futures_util::future::join_all;
-use scratchbook::{ErrorKind, PostgresSessionService, SessionService, StateDelta, StateOwner};
+use scratchbook::{ErrorKind, Event, PostgresSessionService, SessionService, StateDelta, StateOwner};
 use serde_json::json;
 
 use super::server::{Schema, of_parent};
@@ -163,4 +163,27 @@ async fn a_stricter_isolation_costs_retries_and_loses_nothing() {
     let mut numbers: Vec<_> = join_all(appends).await.into_iter().map(Result::unwrap).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=40).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_a_column_cannot_hold_is_refused_alone_and_the_rest_is_kept() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    create(&service, "s", json!({})).await;
+    let key = key("s");
+    let by = |author: &str| Event::new(author).with_state_delta(StateDelta::new().with("app:a", 1).unwrap());
+    let long = "x".repeat(1 << 20);
+    // Together, so that they are in one batch.
+    let done =
+        join_all(["before", "\0", long.as_str(), "after"].map(|author| append(&service, &key, by(author)))).await;
+    let error = done[1].as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("U+0000"), "{error}");
+    let mut numbers: Vec<_> = done.iter().filter_map(|done| done.as_ref().ok().copied()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3]);
+    let log = service.list_state_changes(&StateOwner::app("app").unwrap(), 0, 9).await.unwrap();
+    let mut authors: Vec<_> = log.iter().map(|change| change.author.as_str()).collect();
+    authors.sort_unstable();
+    assert_eq!(authors, ["after", "before", &long]);
 }

@@ -200,8 +200,10 @@ async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
         assert!(get(&service, &crate::database::key(&id)).await.is_some());
     }
 
-    wire.proxy.swallow(1);
     let owner = StateOwner::user("app", "alice").unwrap();
+    // On a connection that knows the statement, so that what is lost is the answer to it.
+    service.put_state(&owner, StateDelta::new().with("warm", 1).unwrap(), "me".into()).await.unwrap();
+    wire.proxy.swallow(1);
     let delta = StateDelta::new().with("put", 1).unwrap();
     let error = service.put_state(&owner, delta, "me".into()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "it would be done twice, so it is not tried again");

@@ -10,9 +10,10 @@ app_row AS (
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
--- Only who writes an app's keys locks the app.
+-- Only who writes an app's keys locks the app. A condition that is false anyway is not looked at to its end, so this
+-- and the feed name all that has to come before them.
 app_lock AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM app_row) >= 0
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM user_row) >= 0
     ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
     RETURNING 1
 ),
@@ -20,7 +21,7 @@ app_lock AS (
 feed AS MATERIALIZED (
     SELECT array_agg(block.first) AS firsts
     FROM (SELECT nextval('{schema}.positions') AS first FROM generate_series(1, $18)) AS block
-    WHERE (SELECT count(*) FROM app_lock) >= 0
+    WHERE (SELECT count(*) FROM user_row) + (SELECT count(*) FROM app_row) + (SELECT count(*) FROM app_lock) >= 0
 ),
 written AS MATERIALIZED (
     SELECT

@@ -1,0 +1,98 @@
+//! Artifacts, in the same database.
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::connection::Care;
+use super::row::Cells;
+use crate::artifact::ArtifactVersion;
+use crate::content::Part;
+use crate::error::Result;
+use crate::session::SessionKey;
+use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::database::Attempt;
+use crate::store::rows;
+
+/// The versions of one artifact.
+const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
+
+/// What a write takes beside its texts.
+const OVERHEAD: usize = 4096;
+
+impl MySql {
+    /// Writes an artifact and gives its version. Of two at once one finds its version taken, and is tried again.
+    pub(super) async fn write_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
+        self.check_size(OVERHEAD + new.text.len() + new.metadata.len())?;
+        let sql = self.sql(&format!(
+            "INSERT INTO `{{prefix}}artifacts` (app_name, user_id, session_id, filename, version, mime_type,
+                 custom_metadata, create_time, artifact)
+             SELECT ?, ?, ?, ?, LAST_INSERT_ID(COALESCE(MAX(version) + 1, 0)), ?, ?, ?, ?
+             FROM `{{prefix}}artifacts` WHERE {OF_NAME}"
+        ));
+        let address = new.address.columns().map(Value::from);
+        let row = [Value::from(&new.mime_type), (&new.metadata).into(), new.created.into(), (&new.text).into()];
+        let mut lease = self.connections.lease(Care::Once).await?;
+        lease.rows(&sql, [&address[..], &row, &address].concat()).await?;
+        Ok(lease.last_insert_id())
+    }
+
+    /// Reads a version of an artifact, or the newest.
+    pub(super) async fn read_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+        let which = if version.is_some() { "AND version = ?" } else { "ORDER BY version DESC LIMIT 1" };
+        let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} {which}");
+        let mut values = address.columns().map(Value::from).to_vec();
+        values.extend(version.map(super::events::number));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(&sql), values).await?;
+        drop(lease);
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut cells = Cells::from(row);
+        let version = cells.integer(0, || address.place("?"))?;
+        let text = cells.text(1, || address.place(version))?;
+        Ok(Some(rows::json(&text, || address.place(version))?))
+    }
+
+    /// The names that a session sees, in byte order.
+    pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+        let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
+            WHERE app_name = ? AND user_id = ? AND session_id IN (?, '') ORDER BY filename";
+        let values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(sql), values.to_vec()).await?;
+        drop(lease);
+        let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
+        Ok(names.collect::<Result<_>>()?)
+    }
+
+    /// The versions of a name, oldest first.
+    pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+        let sql = format!(
+            "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
+             WHERE {OF_NAME} ORDER BY version"
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(&sql), address.columns().map(Value::from).to_vec()).await?;
+        drop(lease);
+        let version = |row| {
+            let mut cells = Cells::from(row);
+            let version = cells.integer(0, || address.place("?"))?;
+            let place = || address.place(version);
+            Ok(ArtifactVersion {
+                version: rows::number(version, place)?,
+                mime_type: cells.optional_text(1, place)?,
+                custom_metadata: rows::json(&cells.text(2, place)?, place)?,
+                create_time: cells.double(3, place)?,
+            })
+        };
+        Ok(rows.into_iter().map(version).collect::<Result<_>>()?)
+    }
+
+    /// Removes all versions of a name.
+    pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        let sql = self.sql(&format!("DELETE FROM `{{prefix}}artifacts` WHERE {OF_NAME}"));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.rows(&sql, address.columns().map(Value::from).to_vec()).await.map(drop)
+    }
+}

@@ -1,0 +1,276 @@
+//! What the procedure `scratchbook_write_1` is given: everything that one commit writes, as arrays in JSON.
+//!
+//! The numbers of events, versions and positions are known only under the locks. So each is counted from the end of
+//! what this commit adds, and the procedure takes it from where the row then stands.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::session::{SessionKey, StateOwner, seconds_of_micros};
+use crate::state::Scope;
+use crate::store::database::NewAppend;
+use crate::store::text::{NewEvent, NewSession, TextChange};
+
+/// The arguments of the procedure, in its order.
+pub(super) type Arguments = [Option<String>; 8];
+
+/// An event's place: its session's place in the answer, and how far from the session's last number it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) session: usize,
+    pub(super) back: i64,
+}
+
+/// A commit that is being put together.
+#[derive(Debug, Default)]
+struct Batch<'a> {
+    /// How many events each session gets, and when it was last updated.
+    sessions: BTreeMap<&'a SessionKey, (i64, i64)>,
+    /// How many times each owner's keys are changed.
+    users: BTreeMap<(&'a str, &'a str), i64>,
+    apps: BTreeMap<&'a str, i64>,
+    /// The last write to each key of a session.
+    own: BTreeMap<(&'a SessionKey, &'a str), (Option<&'a str>, i64)>,
+    events: Vec<EventEntry<'a>>,
+    changes: Vec<ChangeEntry<'a>>,
+    /// How many times each key of an owner is written.
+    writes: HashMap<OwnedKey<'a>, i64>,
+}
+
+/// App, user where it is one's, name.
+type OwnedKey<'a> = (&'a str, Option<&'a str>, &'a str);
+
+/// An event, and what was counted when it was added.
+#[derive(Debug)]
+struct EventEntry<'a> {
+    key: &'a SessionKey,
+    event: &'a NewEvent,
+    nth: i64,
+    user_nth: i64,
+    app_nth: i64,
+}
+
+/// A change to a key of a user or an app, and what was counted when it was added.
+#[derive(Debug)]
+struct ChangeEntry<'a> {
+    app: &'a str,
+    /// Whose key it is, or whose session wrote it.
+    user: Option<&'a str>,
+    change: &'a TextChange,
+    /// In the owner's log.
+    nth: i64,
+    /// Among the writes to this key.
+    write: i64,
+    origin: Origin<'a>,
+}
+
+/// Who changes a key.
+#[derive(Clone, Copy, Debug)]
+struct Origin<'a> {
+    /// And which of its events, 0 for its creation.
+    session: Option<(&'a SessionKey, i64)>,
+    event_id: &'a str,
+    author: &'a str,
+    time: f64,
+}
+
+/// The arguments that append events, and the place of each.
+pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)> {
+    let mut batch = Batch::default();
+    for append in appends {
+        batch.event(&append.key, &append.event);
+    }
+    let places: HashMap<_, _> = batch.sessions.keys().enumerate().map(|(place, key)| (*key, place)).collect();
+    let place = |entry: &EventEntry<'_>| Place {
+        session: places.get(entry.key).copied().unwrap_or_default(),
+        back: batch.sessions.get(entry.key).map_or(0, |(events, _)| events - entry.nth),
+    };
+    let places = batch.events.iter().map(place).collect();
+    Ok((batch.arguments()?, places))
+}
+
+/// The arguments that make a session with all it begins with.
+pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
+    let (mut batch, key) = (Batch::default(), &new.key);
+    batch.users.insert((key.app_name(), key.user_id()), 0);
+    batch.apps.insert(key.app_name(), 0);
+    let time = seconds_of_micros(new.created);
+    let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };
+    batch.sessions.insert(key, (0, new.created));
+    for change in &new.own {
+        batch.own.insert((key, &change.name), (change.value.as_deref(), 0));
+    }
+    batch.changes(key.app_name(), Some(key.user_id()), &new.shared, origin);
+    let mut seen = HashSet::new();
+    // An id that is there twice has the same content twice: a retry.
+    for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
+        batch.event(key, event);
+    }
+    let (events, updated) = batch.sessions.get(key).copied().unwrap_or_default();
+    let made = (key.app_name(), key.user_id(), key.session_id(), events, new.created, updated, token, &new.initial);
+    let mut arguments = batch.arguments()?;
+    arguments[1] = None;
+    arguments[0] = json(&[made])?;
+    Ok(arguments)
+}
+
+/// The arguments that change keys of a user or an app outside of any session.
+pub(super) fn state(owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Result<Arguments> {
+    let mut batch = Batch::default();
+    let origin = Origin { session: None, event_id: "", author, time };
+    // Also where nothing changes: the call has a position.
+    match owner.user_id() {
+        Some(user) => batch.users.insert((owner.app_name(), user), i64::from(changes.is_empty())),
+        None => batch.apps.insert(owner.app_name(), i64::from(changes.is_empty())),
+    };
+    batch.changes(owner.app_name(), owner.user_id(), changes, origin);
+    batch.arguments()
+}
+
+impl<'a> Batch<'a> {
+    fn event(&mut self, key: &'a SessionKey, new: &'a NewEvent) {
+        let event = &new.prepared.event;
+        let session = self.sessions.entry(key).or_default();
+        *session = (session.0 + 1, new.prepared.micros);
+        let nth = session.0;
+        let time = event.timestamp.unwrap_or_default();
+        let origin = Origin { session: Some((key, nth)), event_id: &event.id, author: &event.author, time };
+        for change in new.changes.iter().filter(|change| change.scope == Scope::Session) {
+            self.own.insert((key, &change.name), (change.value.as_deref(), nth));
+        }
+        self.changes(key.app_name(), Some(key.user_id()), &new.changes, origin);
+        let user_nth = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
+        let app_nth = self.apps.get(key.app_name()).copied().unwrap_or_default();
+        self.events.push(EventEntry { key, event: new, nth, user_nth, app_nth });
+    }
+
+    /// Adds the changes to keys of the user and the app as one commit in the log of each.
+    fn changes(&mut self, app: &'a str, user: Option<&'a str>, changes: &'a [TextChange], origin: Origin<'a>) {
+        let (mut user_nth, mut app_nth) = (None, None);
+        for change in changes {
+            let nth = match (change.scope, user) {
+                (Scope::User, Some(user)) => {
+                    *user_nth.get_or_insert_with(|| next(self.users.entry((app, user)).or_default()))
+                }
+                (Scope::App, _) => *app_nth.get_or_insert_with(|| next(self.apps.entry(app).or_default())),
+                _ => continue,
+            };
+            let mut entry = ChangeEntry { app, user, change, nth, write: 0, origin };
+            entry.write = next(self.writes.entry(entry.owner()).or_default());
+            self.changes.push(entry);
+        }
+    }
+
+    fn arguments(&self) -> Result<Arguments> {
+        let sessions = self.sessions.iter().map(|(key, (events, updated))| {
+            let (app, user, id) = address(key);
+            (app, user, id, *events, *updated)
+        });
+        let users = self.users.iter().map(|((app, user), commits)| (*app, *user, *commits));
+        let apps = self.apps.iter().map(|(app, commits)| (*app, *commits));
+        let own = self.own.iter().map(|((key, name), (value, nth))| {
+            let (app, user, session) = address(key);
+            (app, user, session, *name, *value, self.back(key, *nth))
+        });
+        let of = |scope| self.changes.iter().filter(move |entry| entry.change.scope == scope);
+        Ok([
+            None,
+            json(&sessions.collect::<Vec<_>>())?,
+            json(&users.collect::<Vec<_>>())?,
+            json(&apps.collect::<Vec<_>>())?,
+            json(&self.events.iter().map(|entry| self.event_row(entry)).collect::<Vec<_>>())?,
+            json(&own.collect::<Vec<_>>())?,
+            json(&of(Scope::User).map(|entry| self.change_row(entry)).collect::<Vec<_>>())?,
+            json(&of(Scope::App).map(|entry| self.change_row(entry)).collect::<Vec<_>>())?,
+        ])
+    }
+
+    /// How far before a session's last number an event is.
+    fn back(&self, key: &SessionKey, nth: i64) -> i64 {
+        self.sessions.get(key).map_or(0, |(events, _)| events - nth)
+    }
+
+    fn user_back(&self, app: &str, user: &str, nth: i64) -> i64 {
+        self.users.get(&(app, user)).map_or(0, |commits| commits - nth)
+    }
+
+    fn app_back(&self, app: &str, nth: i64) -> i64 {
+        self.apps.get(app).map_or(0, |commits| commits - nth)
+    }
+
+    fn event_row(&self, entry: &EventEntry<'a>) -> impl Serialize + use<'a> {
+        let EventEntry { key, event: new, nth, user_nth, app_nth } = *entry;
+        let ((app, user, session), event) = (address(key), &new.prepared.event);
+        (
+            app,
+            user,
+            session,
+            self.back(key, nth),
+            event.id.as_str(),
+            hex(&new.prepared.hash),
+            event.invocation_id.as_str(),
+            event.author.as_str(),
+            event.timestamp.unwrap_or_default(),
+            new.prepared.text.as_str(),
+            self.user_back(app, user, user_nth),
+            self.app_back(app, app_nth),
+        )
+    }
+
+    fn change_row(&self, entry: &ChangeEntry<'a>) -> impl Serialize + use<'a> {
+        let ChangeEntry { app, user, change, nth, write, origin } = *entry;
+        let back = match (change.scope, user) {
+            (Scope::User, Some(user)) => self.user_back(app, user, nth),
+            _ => self.app_back(app, nth),
+        };
+        let writes = self.writes.get(&entry.owner()).copied().unwrap_or(write);
+        (
+            app,
+            user,
+            change.name.as_str(),
+            change.value.as_deref(),
+            writes,
+            writes - write,
+            back,
+            origin.session.map(|(key, _)| key.session_id()),
+            origin.session.map(|(key, nth)| self.back(key, nth)),
+            origin.event_id,
+            origin.author,
+            origin.time,
+        )
+    }
+}
+
+impl<'a> ChangeEntry<'a> {
+    fn owner(&self) -> OwnedKey<'a> {
+        (self.app, self.user.filter(|_| self.change.scope == Scope::User), &self.change.name)
+    }
+}
+
+fn address(key: &SessionKey) -> (&str, &str, &str) {
+    (key.app_name(), key.user_id(), key.session_id())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn next(count: &mut i64) -> i64 {
+    *count += 1;
+    *count
+}
+
+fn json(rows: &[impl Serialize]) -> Result<Option<String>> {
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let text = serde_json::to_string(rows);
+    text.map(Some).map_err(|e| Error::internal("what is to be written cannot be put into JSON").with_source(e))
+}

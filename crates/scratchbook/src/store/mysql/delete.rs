@@ -1,0 +1,97 @@
+//! Removing sessions and users: locks first, in the order of everybody else, then what is theirs.
+
+use std::collections::BTreeSet;
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::connection::{Care, Lease};
+use super::row::Cells;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::SessionKey;
+use crate::store::database::{Attempt, Done, Failure};
+
+/// How many sessions are removed by one statement.
+const SESSIONS_AT_ONCE: usize = 1000;
+
+impl MySql {
+    /// Removes a session and what is its own.
+    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let lock = "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
+        if !lease.rows(&self.sql(lock), address.to_vec()).await?.is_empty() {
+            for table in ["session_states", "initial_states", "events", "artifacts"] {
+                let delete = "WHERE app_name = ? AND user_id = ? AND session_id = ?";
+                self.delete(&mut lease, table, delete, &address).await?;
+            }
+            self.delete(&mut lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
+        }
+        lease.commit().await
+    }
+
+    /// Removes a user from an app, and the user's name from the app's log.
+    pub(super) async fn remove_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
+        let address = [app_name, user_id].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
+        let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
+        // Made where it is missing, so that it can be locked: nobody else makes a session of this user's any more.
+        let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
+            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
+        lease.rows(&self.sql(lock), address.to_vec()).await?;
+        let all = self.ids(&mut lease, sessions, &address).await?;
+        if all.iter().any(|id| !locked.contains(id)) {
+            // Locking it now would be against the order, so all begins anew.
+            let what = format!("{}: a session of the user was made meanwhile", self.connections.place());
+            return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+        }
+        let of_user = "WHERE app_name = ? AND user_id = ?";
+        for table in ["session_states", "user_states", "initial_states", "events", "artifacts"] {
+            self.delete(&mut lease, table, of_user, &address).await?;
+        }
+        self.delete(&mut lease, "state_log", "WHERE app_name = ? AND scope = 'user' AND user_id = ?", &address).await?;
+        self.forget_name(&mut lease, &address).await?;
+        // One by one: another that is being made just now waits for the user's row, and a range would wait for it.
+        for ids in all.iter().collect::<Vec<_>>().chunks(SESSIONS_AT_ONCE) {
+            let sql = self.sql(
+                "DELETE s FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                     id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
+                 )) AS j
+                 STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                     ON s.app_name = ? AND s.user_id = ? AND s.id = j.id",
+            );
+            let ids = Value::from(serde_json::json!(ids).to_string());
+            lease.rows(&sql, [&[ids], &address[..]].concat()).await?;
+        }
+        self.delete(&mut lease, "users", of_user, &address).await?;
+        lease.commit().await
+    }
+
+    async fn ids(&self, lease: &mut Lease<'_>, sql: &str, address: &[Value]) -> Attempt<BTreeSet<String>> {
+        let rows = lease.rows(&self.sql(sql), address.to_vec()).await?;
+        let ids = rows.into_iter().map(|row| Cells::from(row).text(0, || "the id of a session".to_owned()));
+        Ok(ids.collect::<Result<_>>()?)
+    }
+
+    /// Takes a user's name out of the log of the app's keys.
+    async fn forget_name(&self, lease: &mut Lease<'_>, address: &[Value; 2]) -> Attempt<()> {
+        for sql in [
+            "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_session_user)
+             SET session_user = NULL, session_id = NULL, seq = NULL
+             WHERE app_name = ? AND scope = 'app' AND session_user = ?",
+            "UPDATE `{prefix}state_log` FORCE INDEX (PRIMARY) SET author = ''
+             WHERE app_name = ? AND scope = 'app' AND CAST(author AS BINARY) = ?",
+        ] {
+            lease.rows(&self.sql(sql), address.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, lease: &mut Lease<'_>, table: &str, which: &str, values: &[Value]) -> Attempt<()> {
+        let sql = self.sql(&format!("DELETE FROM `{{prefix}}{table}` {which}"));
+        lease.rows(&sql, values.to_vec()).await.map(drop)
+    }
+}

@@ -1,0 +1,131 @@
+//! A page of sessions with their merged state, in one statement and so on one snapshot.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use mysql_async::{Row, Value};
+
+use super::MySql;
+use super::connection::Care;
+use super::events::sql_limit;
+use super::read;
+use super::row::Cells;
+use crate::error::Result;
+use crate::session::ListSessionsResponse;
+use crate::state::{Scope, ScopeMap, StateMap};
+use crate::store::database::Attempt;
+use crate::store::query::{ListPosition, ListQuery};
+use crate::store::rows::{described, number, stored_key};
+
+/// What a row is of: the first column. The others are a key's name, a text, a user, a session, a number and a time.
+const SESSION: i64 = 0;
+const OWN: i64 = 1;
+const USERS: i64 = 2;
+
+impl MySql {
+    /// Reads a page of sessions with their merged state.
+    pub(super) async fn read_list(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
+        let (page, here) = page(app_name, query);
+        let sql = self.sql(&format!(
+            "SELECT {SESSION} AS part, NULL AS name, NULL AS text, p.user_id, p.id, p.seq AS number,
+                 p.update_time AS micros
+             FROM ({page}) AS p
+             UNION ALL SELECT {OWN}, k.`key`, k.value, p.user_id, p.id, 0, 0
+             FROM ({page}) AS p STRAIGHT_JOIN `{{prefix}}session_states` AS k FORCE INDEX (PRIMARY)
+                 ON k.app_name = ? AND k.user_id = p.user_id AND k.session_id = p.id
+             WHERE k.value IS NOT NULL
+             UNION ALL SELECT {USERS}, k.`key`, k.value, p.user_id, '', 0, 0
+             FROM (SELECT DISTINCT user_id FROM ({page}) AS q) AS p
+             STRAIGHT_JOIN `{{prefix}}user_states` AS k FORCE INDEX (PRIMARY)
+                 ON k.app_name = ? AND k.user_id = p.user_id
+             WHERE k.value IS NOT NULL
+             UNION ALL SELECT 3, k.`key`, k.value, '', '', 0, 0 FROM `{{prefix}}app_states` AS k
+             WHERE k.app_name = ? AND k.value IS NOT NULL"
+        ));
+        let app = [Value::from(app_name)];
+        let values = [&here[..], &here, &app, &here, &app, &app].concat();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values).await?;
+        drop(lease);
+        Ok(response(app_name, query, rows)?)
+    }
+}
+
+/// The part that picks the sessions of a page, with the values of its parameters. It picks one more than the page has,
+/// which tells whether there is another.
+fn page(app_name: &str, query: &ListQuery) -> (String, Vec<Value>) {
+    let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
+    let after = query.after.as_ref().unwrap_or(&start);
+    let limit = sql_limit(query.limit + 1);
+    let select = "SELECT user_id, id, seq, update_time FROM `{prefix}sessions` FORCE INDEX";
+    let (app, micros) = (Value::from(app_name), Value::from(after.micros));
+    // Spelled out: the optimizer makes ranges of an index of this, but not of (a, b) > (?, ?).
+    match &query.user_id {
+        None => {
+            let sql = format!(
+                "{select} (sessions_of_app)
+                 WHERE app_name = ? AND (
+                     update_time > ? OR (update_time = ? AND user_id > ?)
+                     OR (update_time = ? AND user_id = ? AND id > ?)
+                 )
+                 ORDER BY update_time, user_id, id LIMIT ?"
+            );
+            let (user, id) = (Value::from(&after.user_id), Value::from(&after.session_id));
+            (sql, vec![app, micros.clone(), micros.clone(), user.clone(), micros, user, id, limit])
+        }
+        Some(user) => {
+            // A page token of another user's stands before or after all of this user's with its time.
+            let (micros, id) = match after.user_id.as_str().cmp(user) {
+                Ordering::Less => (micros, ""),
+                Ordering::Equal => (micros, after.session_id.as_str()),
+                Ordering::Greater => (after.micros.saturating_add(1).into(), ""),
+            };
+            let sql = format!(
+                "{select} (sessions_of_user)
+                 WHERE app_name = ? AND user_id = ? AND (update_time > ? OR (update_time = ? AND id > ?))
+                 ORDER BY update_time, id LIMIT ?"
+            );
+            (sql, vec![app, user.into(), micros.clone(), micros, id.into(), limit])
+        }
+    }
+}
+
+fn response(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<ListSessionsResponse> {
+    let mut app = ScopeMap::new();
+    let mut users = HashMap::<String, ScopeMap>::new();
+    let mut own = HashMap::<(String, String), ScopeMap>::new();
+    let mut places = Vec::new();
+    let place = || format!("a session of {app_name:?}");
+    for row in rows {
+        let mut cells = Cells::from(row);
+        let part = cells.integer(0, place)?;
+        let (user, session) = (cells.text(3, place)?, cells.text(4, place)?);
+        match part {
+            SESSION => {
+                let whole = || format!("the session {app_name}/{user}/{session}");
+                let (seq, micros) = (number(cells.integer(5, whole)?, whole)?, cells.integer(6, whole)?);
+                places.push((ListPosition { micros, user_id: user, session_id: session }, seq));
+            }
+            OWN => {
+                let values = own.entry((user.clone(), session.clone())).or_default();
+                read::insert(values, Scope::Session, &[app_name, &user, &session], cells)?;
+            }
+            USERS => {
+                let values = users.entry(user.clone()).or_default();
+                read::insert(values, Scope::User, &[app_name, &user], cells)?;
+            }
+            _ => read::insert(&mut app, Scope::App, &[app_name], cells)?,
+        }
+    }
+    places.sort();
+    let more = places.len() > query.limit;
+    places.truncate(query.limit);
+    let token = places.last().filter(|_| more).map(|(last, _)| last.to_token());
+    let sessions = places.into_iter().map(|(ListPosition { micros, user_id, session_id }, seq)| {
+        let key = stored_key(app_name, &user_id, &session_id)?;
+        let user = users.get(&user_id).cloned().unwrap_or_default();
+        let own = own.remove(&(user_id, session_id)).unwrap_or_default();
+        Ok(described(key, StateMap::new(own, user, app.clone()), micros, seq))
+    });
+    Ok(ListSessionsResponse::new(sessions.collect::<Result<_>>()?, token))
+}

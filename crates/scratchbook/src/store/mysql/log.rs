@@ -1,0 +1,74 @@
+//! The log of a user's or an app's state, page by page.
+
+use mysql_async::{Row, Value};
+
+use super::MySql;
+use super::connection::Care;
+use super::events::{number, sql_limit};
+use super::row::Cells;
+use crate::error::Result;
+use crate::session::{StateChange, StateOwner};
+use crate::state::Scope;
+use crate::store::database::Attempt;
+use crate::store::rows::{self, stored_key};
+
+/// The rows of one owner.
+const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
+
+const COLUMNS: &str =
+    "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
+
+impl MySql {
+    /// Reads the log above a position, at least `limit` changes of it and up to the end of a commit.
+    pub(super) async fn read_log(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
+        let Some(before_last) = limit.checked_sub(1) else {
+            return Ok(Vec::new());
+        };
+        let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+        let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
+        let sql = self.sql(&format!(
+            "(SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
+              WHERE {OF_OWNER} AND position > ? ORDER BY position, `key` LIMIT ?)
+             UNION ALL SELECT {COLUMNS} FROM (
+                 SELECT position, `key` FROM `{{prefix}}state_log` FORCE INDEX (PRIMARY)
+                 WHERE {OF_OWNER} AND position > ? ORDER BY position, `key` LIMIT ?, 1
+             ) AS last
+             STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
+                 ON l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position = last.position
+                     AND l.`key` > last.`key`"
+        ));
+        let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
+        let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, [&first[..], &last, &here].concat()).await?;
+        drop(lease);
+        let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
+        changes.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
+        Ok(changes)
+    }
+}
+
+fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
+    let mut cells = Cells::from(row);
+    let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+    let log = || format!("the log of {app}/{user}");
+    let (position, name) = (rows::number(cells.integer(0, log)?, log)?, cells.text(1, log)?);
+    let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
+    let value = cells.optional_text(3, place)?.map(|text| rows::json(&text, place)).transpose()?;
+    let origin = match (cells.optional_text(4, place)?, cells.optional_text(5, place)?) {
+        (Some(user), Some(session)) => {
+            Some((stored_key(app, &user, &session)?, rows::number(cells.integer(6, place)?, place)?))
+        }
+        _ => None,
+    };
+    Ok(StateChange {
+        position,
+        version: rows::number(cells.integer(2, place)?, place)?,
+        value,
+        origin,
+        event_id: cells.text(7, place)?,
+        author: cells.text(8, place)?,
+        time: cells.double(9, place)?,
+        name,
+    })
+}

@@ -1,0 +1,461 @@
+-- scratchbook's tables. Values, events and artifacts are JSON text; the text is the truth, never a float or a column
+-- beside it. Ids and keys are VARBINARY: compared byte by byte, without folding of case or trailing spaces.
+--
+-- `{prefix}` is replaced by the prefix of the tables. No statement here is undone by a crash, so each may run again.
+
+CREATE TABLE IF NOT EXISTS `{prefix}sessions` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    id VARBINARY(512) NOT NULL,
+    seq BIGINT NOT NULL,             -- the number of the last event, 0 where there is none
+    create_time BIGINT NOT NULL,     -- microseconds since 1970
+    update_time BIGINT NOT NULL,     -- microseconds since 1970: the last event's timestamp
+    expire_time BIGINT,
+    title LONGTEXT,
+    labels LONGTEXT,
+    token VARBINARY(64) NOT NULL,    -- of its creation: by it a repeated try knows its own work
+    PRIMARY KEY (app_name, user_id, id),
+    KEY sessions_of_app (app_name, update_time, user_id, id),
+    KEY sessions_of_user (app_name, user_id, update_time, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Apart from sessions, because an UPDATE rewrites the row and an append must not cost this state's size.
+CREATE TABLE IF NOT EXISTS `{prefix}initial_states` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    session_id VARBINARY(512) NOT NULL,
+    state LONGTEXT NOT NULL,         -- one JSON object
+    PRIMARY KEY (app_name, user_id, session_id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS `{prefix}events` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    session_id VARBINARY(512) NOT NULL,
+    seq BIGINT NOT NULL,             -- from 1, without gaps
+    id VARBINARY(512) NOT NULL,
+    hash VARBINARY(32) NOT NULL,     -- of the event as it was sent: tells a retry from another event
+    invocation_id VARBINARY(512) NOT NULL,
+    author LONGTEXT NOT NULL,
+    timestamp DOUBLE NOT NULL,       -- seconds since 1970
+    event LONGTEXT NOT NULL,
+    user_position BIGINT NOT NULL,   -- how far the user's log was at this commit
+    app_position BIGINT NOT NULL,    -- how far the app's log was at this commit
+    feed_position BIGINT,            -- for who reads a feed of all commits
+    PRIMARY KEY (app_name, user_id, session_id, seq),
+    UNIQUE KEY events_by_id (app_name, user_id, session_id, id),
+    KEY events_by_time (app_name, user_id, session_id, timestamp, seq)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- One row an owner of shared state, made by the first write. Every write to its keys locks it first, so that its
+-- position orders the commits.
+CREATE TABLE IF NOT EXISTS `{prefix}users` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    position BIGINT NOT NULL,        -- of the last commit in the user's log
+    PRIMARY KEY (app_name, user_id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS `{prefix}apps` (
+    app_name VARBINARY(512) NOT NULL,
+    position BIGINT NOT NULL,        -- of the last commit in the app's log
+    PRIMARY KEY (app_name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- A removed key keeps its row with the value NULL; the value null is the text 'null'.
+CREATE TABLE IF NOT EXISTS `{prefix}session_states` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    session_id VARBINARY(512) NOT NULL,
+    `key` VARBINARY(1024) NOT NULL,
+    value LONGTEXT,
+    seq BIGINT NOT NULL,             -- the event that wrote it, 0 for the session's creation
+    PRIMARY KEY (app_name, user_id, session_id, `key`)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS `{prefix}user_states` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    `key` VARBINARY(1024) NOT NULL,
+    value LONGTEXT,
+    version BIGINT NOT NULL,         -- names the row in state_log
+    PRIMARY KEY (app_name, user_id, `key`)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS `{prefix}app_states` (
+    app_name VARBINARY(512) NOT NULL,
+    `key` VARBINARY(1024) NOT NULL,
+    value LONGTEXT,
+    version BIGINT NOT NULL,         -- names the row in state_log
+    PRIMARY KEY (app_name, `key`)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- One row for each write to a user's or an app's key. It survives the session.
+CREATE TABLE IF NOT EXISTS `{prefix}state_log` (
+    app_name VARBINARY(512) NOT NULL,
+    scope VARBINARY(4) NOT NULL,     -- 'user' or 'app'
+    user_id VARBINARY(512) NOT NULL, -- whose key it is; '' for the app's
+    position BIGINT NOT NULL,        -- of the commit in its owner's log: from 1, by 1
+    `key` VARBINARY(1024) NOT NULL,
+    version BIGINT NOT NULL,
+    value LONGTEXT,                  -- NULL for a removal
+    session_user VARBINARY(512),     -- with session_id: which session wrote it; NULL for none
+    session_id VARBINARY(512),
+    seq BIGINT,
+    event_id VARBINARY(512) NOT NULL,
+    author LONGTEXT NOT NULL,
+    time DOUBLE NOT NULL,
+    feed_position BIGINT,            -- for who reads a feed of all commits
+    PRIMARY KEY (app_name, scope, user_id, position, `key`),
+    -- Finds a user's name in the app's log, so that it can be erased.
+    KEY state_log_by_session_user (app_name, scope, session_user)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
+    app_name VARBINARY(512) NOT NULL,
+    user_id VARBINARY(512) NOT NULL,
+    session_id VARBINARY(512) NOT NULL, -- '' for the user's own
+    filename VARBINARY(512) NOT NULL,
+    version BIGINT NOT NULL,         -- from 0
+    mime_type LONGTEXT,
+    custom_metadata LONGTEXT NOT NULL,
+    create_time DOUBLE NOT NULL,
+    artifact LONGTEXT NOT NULL,
+    PRIMARY KEY (app_name, user_id, session_id, filename, version)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- For people at a SQL prompt: each session with its merged state as one JSON object.
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW `{prefix}session_overview` AS
+SELECT
+    s.app_name,
+    s.user_id,
+    s.id AS session_id,
+    s.seq,
+    CONCAT(
+        LEFT(DATE_FORMAT(TIMESTAMPADD(MICROSECOND, s.update_time, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%f'), 23),
+        'Z'
+    ) AS update_time,
+    JSON_MERGE_PRESERVE(
+        COALESCE((
+            SELECT JSON_OBJECTAGG(CONVERT(own.`key` USING utf8mb4), JSON_EXTRACT(own.value, '$'))
+            FROM `{prefix}session_states` AS own
+            WHERE own.app_name = s.app_name AND own.user_id = s.user_id AND own.session_id = s.id
+                AND own.value IS NOT NULL
+        ), '{}'),
+        COALESCE((
+            SELECT JSON_OBJECTAGG(CONCAT('user:', CONVERT(theirs.`key` USING utf8mb4)), JSON_EXTRACT(theirs.value, '$'))
+            FROM `{prefix}user_states` AS theirs
+            WHERE theirs.app_name = s.app_name AND theirs.user_id = s.user_id AND theirs.value IS NOT NULL
+        ), '{}'),
+        COALESCE((
+            SELECT JSON_OBJECTAGG(CONCAT('app:', CONVERT(shared.`key` USING utf8mb4)), JSON_EXTRACT(shared.value, '$'))
+            FROM `{prefix}app_states` AS shared
+            WHERE shared.app_name = s.app_name AND shared.value IS NOT NULL
+        ), '{}')
+    ) AS state
+FROM `{prefix}sessions` AS s;
+
+-- Everything that is written to sessions and state, in one call and one commit. What is to be written comes as arrays
+-- of arrays in JSON, NULL where there is nothing. Numbers of this batch are counted from its end ("back"): what they
+-- count from is known only under the locks.
+--
+--   made      the session to make: app, user, id, events, created, updated, token, initial state or null
+--   sessions  to append to, by address: app, user, id, events, updated
+--   owners    users, by address: app, user, commits that change their keys
+--   apps      by name: app, commits that change its keys
+--   events    app, user, session, back, id, hash, invocation, author, time, event, back in the user's and the app's log
+--   own       keys of sessions, each once: app, user, session, key, value or null, back
+--   theirs    changes to keys of users: app, user, key, value or null, writes to it, back among them, back in the
+--             log, session or null, its back, event, author, time
+--   shared    changes to keys of apps: the same, with the user of the session or null
+--
+-- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
+-- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
+-- the sessions ("place number,...") or else the position in the log, 'made', or why nothing was written: 'taken',
+-- 'missing', 'known'.
+DROP PROCEDURE IF EXISTS `{prefix}scratchbook_write_1`;
+
+DELIMITER //
+CREATE PROCEDURE `{prefix}scratchbook_write_1` (
+    IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN sessions LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN owners LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN apps LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN events LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN own LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+)
+MODIFIES SQL DATA
+SQL SECURITY INVOKER
+BEGIN
+    DECLARE found BIGINT;
+    DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK;
+        RESIGNAL;
+    END;
+
+    START TRANSACTION;
+    work: BEGIN
+        -- An id in use: of the session to make, or of events. Who has it cannot change under the locks.
+        DECLARE EXIT HANDLER FOR 1062
+        BEGIN
+            IF made IS NOT NULL THEN
+                SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
+                    NULL AS hash
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                )) AS m
+                STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                    ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+            ELSE
+                SELECT 'known' AS what, j.place, e.seq AS number, e.event AS text, e.hash
+                FROM JSON_TABLE(events, '$[*]' COLUMNS (
+                    place FOR ORDINALITY,
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]' ERROR ON ERROR
+                )) AS j
+                STRAIGHT_JOIN `{prefix}events` AS e FORCE INDEX (events_by_id)
+                    ON e.app_name = j.app_name AND e.user_id = j.user_id AND e.session_id = j.session_id
+                    AND e.id = j.id;
+            END IF;
+            ROLLBACK;
+        END;
+
+        IF made IS NOT NULL THEN
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+            SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token
+            FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                seq BIGINT PATH '$[3]' ERROR ON ERROR,
+                create_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                update_time BIGINT PATH '$[5]' ERROR ON ERROR,
+                token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+            )) AS m;
+        END IF;
+
+        IF sessions IS NOT NULL THEN
+            SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events) INTO found, numbers
+            FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
+                place FOR ORDINALITY,
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                events BIGINT PATH '$[3]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
+            FOR UPDATE;
+            IF found < JSON_LENGTH(sessions) THEN
+                SELECT 'missing' AS what, j.place, 0 AS number, NULL AS text, NULL AS hash
+                FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
+                    place FOR ORDINALITY,
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+                )) AS j
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                    WHERE s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
+                );
+                ROLLBACK;
+                LEAVE work;
+            END IF;
+            -- All of them are there and locked, so each is a duplicate: an UPDATE of a join is ten times slower.
+            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+            SELECT j.app_name, j.user_id, j.id, j.events, j.update_time, j.update_time, ''
+            FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                events BIGINT PATH '$[3]' ERROR ON ERROR,
+                update_time BIGINT PATH '$[4]' ERROR ON ERROR
+            )) AS j
+            ON DUPLICATE KEY UPDATE seq = `{prefix}sessions`.seq + j.events, update_time = j.update_time;
+        END IF;
+
+        IF owners IS NOT NULL THEN
+            INSERT INTO `{prefix}users` (app_name, user_id, position)
+            SELECT j.app_name, j.user_id, j.commits
+            FROM JSON_TABLE(owners, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                commits BIGINT PATH '$[2]' ERROR ON ERROR
+            )) AS j
+            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position + j.commits;
+        END IF;
+        IF apps IS NOT NULL THEN
+            INSERT INTO `{prefix}apps` (app_name, position)
+            SELECT j.app_name, j.commits
+            FROM JSON_TABLE(apps, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                commits BIGINT PATH '$[1]' ERROR ON ERROR
+            )) AS j
+            ON DUPLICATE KEY UPDATE position = `{prefix}apps`.position + j.commits;
+        END IF;
+
+        -- Nothing beside the session's own row is written before the user's is locked: by that lock who erases the user
+        -- keeps new sessions away.
+        IF made IS NOT NULL THEN
+            INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state)
+            SELECT m.app_name, m.user_id, m.id, m.state
+            FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                state LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR
+            )) AS m
+            WHERE m.state IS NOT NULL;
+        END IF;
+
+        IF events IS NOT NULL THEN
+            INSERT INTO `{prefix}events` (app_name, user_id, session_id, seq, id, hash, invocation_id, author,
+                timestamp, event, user_position, app_position)
+            SELECT j.app_name, j.user_id, j.session_id, s.seq - j.back, j.id, UNHEX(j.hash), j.invocation_id, j.author,
+                j.timestamp, j.event, COALESCE(u.position, 0) - j.user_back, COALESCE(a.position, 0) - j.app_back
+            FROM JSON_TABLE(events, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                back BIGINT PATH '$[3]' ERROR ON ERROR,
+                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[4]' ERROR ON ERROR,
+                hash VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
+                invocation_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
+                timestamp DOUBLE PATH '$[8]' ERROR ON ERROR,
+                event LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+                user_back BIGINT PATH '$[10]' ERROR ON ERROR,
+                app_back BIGINT PATH '$[11]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
+            LEFT JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                ON u.app_name = j.app_name AND u.user_id = j.user_id
+            LEFT JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                ON a.app_name = j.app_name;
+        END IF;
+
+        IF own IS NOT NULL THEN
+            INSERT INTO `{prefix}session_states` (app_name, user_id, session_id, `key`, value, seq)
+            SELECT j.app_name, j.user_id, j.session_id, j.name, j.value, s.seq - j.back
+            FROM JSON_TABLE(own, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]' ERROR ON ERROR,
+                back BIGINT PATH '$[5]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
+            ON DUPLICATE KEY UPDATE value = j.value, seq = s.seq - j.back;
+        END IF;
+
+        IF theirs IS NOT NULL THEN
+            INSERT INTO `{prefix}user_states` (app_name, user_id, `key`, value, version)
+            SELECT j.app_name, j.user_id, j.name, j.value, j.writes
+            FROM JSON_TABLE(theirs, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
+                writes BIGINT PATH '$[4]' ERROR ON ERROR,
+                back BIGINT PATH '$[5]' ERROR ON ERROR
+            )) AS j
+            WHERE j.back = 0
+            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}user_states`.version + j.writes;
+            INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
+                session_id, seq, event_id, author, time)
+            SELECT j.app_name, 'user', j.user_id, u.position - j.log_back, j.name, k.version - j.back, j.value,
+                IF(j.session_id IS NULL, NULL, j.user_id), j.session_id, s.seq - j.seq_back, j.event_id, j.author,
+                j.time
+            FROM JSON_TABLE(theirs, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
+                back BIGINT PATH '$[5]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[6]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
+                seq_back BIGINT PATH '$[8]' ERROR ON ERROR,
+                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR,
+                time DOUBLE PATH '$[11]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                ON u.app_name = j.app_name AND u.user_id = j.user_id
+            STRAIGHT_JOIN `{prefix}user_states` AS k FORCE INDEX (PRIMARY)
+                ON k.app_name = j.app_name AND k.user_id = j.user_id AND k.`key` = j.name
+            LEFT JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id;
+        END IF;
+
+        IF shared IS NOT NULL THEN
+            INSERT INTO `{prefix}app_states` (app_name, `key`, value, version)
+            SELECT j.app_name, j.name, j.value, j.writes
+            FROM JSON_TABLE(shared, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
+                writes BIGINT PATH '$[4]' ERROR ON ERROR,
+                back BIGINT PATH '$[5]' ERROR ON ERROR
+            )) AS j
+            WHERE j.back = 0
+            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}app_states`.version + j.writes;
+            INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
+                session_id, seq, event_id, author, time)
+            SELECT j.app_name, 'app', '', a.position - j.log_back, j.name, k.version - j.back, j.value, j.user_id,
+                j.session_id, s.seq - j.seq_back, j.event_id, j.author, j.time
+            FROM JSON_TABLE(shared, '$[*]' COLUMNS (
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
+                back BIGINT PATH '$[5]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[6]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
+                seq_back BIGINT PATH '$[8]' ERROR ON ERROR,
+                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR,
+                time DOUBLE PATH '$[11]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                ON a.app_name = j.app_name
+            STRAIGHT_JOIN `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
+                ON k.app_name = j.app_name AND k.`key` = j.name
+            LEFT JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id;
+        END IF;
+
+        IF sessions IS NULL AND made IS NULL THEN
+            IF owners IS NOT NULL THEN
+                SELECT GROUP_CONCAT(u.position) INTO numbers
+                FROM JSON_TABLE(owners, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
+                )) AS j
+                STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                    ON u.app_name = j.app_name AND u.user_id = j.user_id;
+            ELSE
+                SELECT GROUP_CONCAT(a.position) INTO numbers
+                FROM JSON_TABLE(apps, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR
+                )) AS j
+                STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                    ON a.app_name = j.app_name;
+            END IF;
+        END IF;
+        COMMIT;
+        SELECT IF(made IS NULL, 'done', 'made') AS what, 0 AS place, 0 AS number, numbers AS text, NULL AS hash;
+    END work;
+END //
+DELIMITER ;

@@ -1,0 +1,181 @@
+//! Sessions in MySQL or MariaDB.
+//!
+//! # Layout
+//!
+//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: connections and the pool of them.
+//! - `schema.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in one call.
+//! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
+//! - `delete.rs`: removing sessions and users.
+//! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
+//! - `artifact.rs`: artifacts. `error.rs`: what MySQL's errors mean.
+
+mod artifact;
+mod batch;
+mod connection;
+mod delete;
+mod error;
+mod events;
+mod list;
+mod log;
+mod options;
+mod owners;
+mod read;
+mod row;
+mod schema;
+mod script;
+mod tls;
+mod write;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::artifact::{ArtifactAddress, NewArtifact};
+use super::database::{
+    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+};
+use super::migrate::{Migration, MigrationRun};
+use super::query::{EventQuery, ListQuery, StateQuery};
+use super::text::{NewSession, TextChange};
+use crate::artifact::ArtifactVersion;
+use crate::content::Part;
+use crate::error::Result;
+use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+
+use connection::Connections;
+use options::Target;
+
+/// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
+///
+/// The URI is `mysql://USER:PASSWORD@HOST:PORT/DATABASE` or `mariadb://...`; the database must be there, the tables
+/// are made in it. A `+driver` after the scheme is ignored, as is `charset=utf8mb4`. Parameters are those of
+/// [`DatabaseOptions`]: `pool_size`, `connect_timeout` (seconds), `statement_timeout_ms`, `retry_timeout_ms`,
+/// `sslmode`, `sslrootcert`, `migrate`, and `table_prefix`.
+///
+/// ```no_run
+/// use scratchbook::{CreateSessionConfig, MySqlSessionService, SessionService};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let uri = "mysql://agents:secret@db.example.com/agents?sslmode=verify-full";
+/// let sessions = MySqlSessionService::connect(uri).await?;
+/// let session = sessions.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+/// # Ok(()) }
+/// ```
+pub type MySqlSessionService = DatabaseSessionService<MySql>;
+
+/// What [`MySqlSessionService`] says to its database, and what it understands of the answers.
+pub struct MySql {
+    connections: Connections,
+    prefix: String,
+    /// How large a command the server takes, in bytes.
+    max_packet: usize,
+}
+
+impl fmt::Debug for MySql {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MySql").field("at", &self.connections.place()).field("prefix", &self.prefix).finish()
+    }
+}
+
+impl MySql {
+    /// A statement with the names of our tables in it.
+    fn sql(&self, template: &str) -> String {
+        script::with_prefix(template, &self.prefix)
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Dialect for MySql {
+    fn read_uri(uri: &str) -> Result<(DatabaseUri, DatabaseOptions)> {
+        options::read_uri(uri)
+    }
+
+    async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
+        let target = Target::new(uri, options)?;
+        let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
+        let (server, connections) = connection::open(target, options).await?;
+        if options.migrate != Migrate::Off {
+            schema::prepare(&connections, &prefix, options.migrate, connect).await?;
+        }
+        Ok(Self { connections, prefix, max_packet: server.max_packet })
+    }
+
+    async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
+        let target = Target::new(uri, options)?;
+        let prefix = target.prefix.clone();
+        let (_, connections) = connection::open(target, options).await?;
+        let migrations = schema::migrate(&connections, &prefix, run).await;
+        connections.close().await;
+        migrations
+    }
+
+    async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        self.write_appends(batch).await
+    }
+
+    async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        self.write_session(new, token).await
+    }
+
+    async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>> {
+        self.read_session(key, events, state).await
+    }
+
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        self.read_initial_state(key).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
+        self.read_list(app_name, query).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {
+        self.remove_session(key).await
+    }
+
+    async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
+        self.read_state(owner).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
+        self.write_state(owner, changes, author, time).await
+    }
+
+    async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
+        self.read_log(owner, after, limit).await
+    }
+
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        self.read_owners(after, limit).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
+        self.remove_user(app_name, user_id).await
+    }
+
+    async fn save_artifact(&self, new: &NewArtifact) -> Attempt<u64> {
+        self.write_artifact(new).await
+    }
+
+    async fn load_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+        self.read_artifact(address, version).await
+    }
+
+    async fn list_artifacts(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+        self.artifact_names(key).await
+    }
+
+    async fn list_artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+        self.artifact_versions(address).await
+    }
+
+    async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        self.remove_artifact(address).await
+    }
+
+    async fn close(&self) {
+        self.connections.close().await;
+    }
+}

@@ -1,0 +1,152 @@
+//! A session, or the part of it that was asked for, in one statement and so on one snapshot.
+
+use std::sync::Arc;
+
+use mysql_async::{Row, Value};
+use serde_json::Map;
+
+use super::MySql;
+use super::connection::Care;
+use super::events::{self, Picked};
+use super::row::Cells;
+use crate::error::Result;
+use crate::session::{Session, SessionKey, StateOwner};
+use crate::state::{Scope, ScopeMap, StateMap};
+use crate::store::database::Attempt;
+use crate::store::query::{EventQuery, StateQuery};
+use crate::store::rows::{self, described};
+
+/// What a row is of: the first column. The others are a name, a text, a number and a time.
+const SESSION: i64 = 0;
+const OWN: i64 = 1;
+const USERS: i64 = 2;
+const APPS: i64 = 3;
+pub(super) const EVENT: i64 = 4;
+
+/// The names that are wanted of a scope.
+const WANTED: &str =
+    "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
+
+impl MySql {
+    /// Reads a session or a part of it.
+    pub(super) async fn read_session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+    ) -> Attempt<Option<Session>> {
+        let address = [key.app_name(), key.user_id(), key.session_id()];
+        let mut sql = String::from(
+            "SELECT 0 AS part, NULL AS name, NULL AS text, seq AS number, update_time AS micros
+             FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?",
+        );
+        let mut values = address.map(Value::from).to_vec();
+        for scope in [Scope::Session, Scope::User, Scope::App] {
+            add_state(&mut sql, &mut values, &address, scope, state);
+        }
+        let Picked { sql: events, values: more } = events::pick(&address, events);
+        sql += &events;
+        values.extend(more);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(&sql), values).await?;
+        drop(lease);
+        Ok(session(key, rows)?)
+    }
+
+    /// Reads the state that a session was made with. It has no row where that was empty.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, serde_json::Value>>> {
+        let sql = "SELECT i.state FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?";
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(sql), address).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let text = Cells::from(row).optional_text(0, place)?;
+        Ok(Some(text.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?))
+    }
+
+    /// Reads the state of a user or an app.
+    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
+        let (scope, address) = match owner.user_id() {
+            Some(user) => (Scope::User, vec![owner.app_name(), user]),
+            None => (Scope::App, vec![owner.app_name()]),
+        };
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
+        let sql = self.sql(sql.trim_start_matches(UNION));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values).await?;
+        drop(lease);
+        let mut state = ScopeMap::new();
+        for row in rows {
+            insert(&mut state, scope, &address, Cells::from(row))?;
+        }
+        Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+    }
+}
+
+const UNION: &str = " UNION ALL ";
+
+/// Adds the values of one scope; `address` is app, user and session, as far as the scope has them, or more.
+fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
+    let (part, table, owner) = match scope {
+        Scope::Session => (OWN, "session_states", "k.app_name = ? AND k.user_id = ? AND k.session_id = ?"),
+        Scope::User => (USERS, "user_states", "k.app_name = ? AND k.user_id = ?"),
+        _ => (APPS, "app_states", "k.app_name = ?"),
+    };
+    let address = address.iter().take(owner.matches('?').count()).map(|id| Value::from(*id));
+    let select = format!("{UNION}SELECT {part}, k.`key`, k.value, 0, 0 FROM");
+    match query.names(scope) {
+        None => {
+            *sql += &format!("{select} `{{prefix}}{table}` AS k WHERE {owner} AND k.value IS NOT NULL");
+        }
+        Some(names) if names.is_empty() => return,
+        Some(names) => {
+            values.push(serde_json::json!(names).to_string().into());
+            *sql += &format!(
+                "{select} {WANTED} STRAIGHT_JOIN `{{prefix}}{table}` AS k FORCE INDEX (PRIMARY)
+                 ON {owner} AND k.`key` = wanted.name WHERE k.value IS NOT NULL"
+            );
+        }
+    }
+    values.extend(address);
+}
+
+fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    let whole = || format!("the session {key}");
+    let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
+    let (mut head, mut events) = (None, Vec::new());
+    for row in rows {
+        let mut cells = Cells::from(row);
+        match cells.integer(0, whole)? {
+            SESSION => head = Some((rows::number(cells.integer(3, whole)?, whole)?, cells.integer(4, whole)?)),
+            OWN => insert(&mut own, Scope::Session, &address, cells)?,
+            USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
+            APPS => insert(&mut apps, Scope::App, &address[..1], cells)?,
+            _ => {
+                let seq = cells.integer(3, whole)?;
+                let text = cells.text(2, || format!("the event {seq} of {key}"))?;
+                events.push(Arc::new(rows::event(seq, &text, key)?));
+            }
+        }
+    }
+    let Some((seq, micros)) = head else {
+        return Ok(None);
+    };
+    events.sort_unstable_by_key(|event| event.seq);
+    let state = StateMap::new(own, users, apps);
+    Ok(Some(described(key.clone(), state, micros, seq).with_events(events.into_iter().collect())))
+}
+
+/// Puts a row of state where it belongs.
+pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: Cells) -> Result<()> {
+    let name = cells.text(1, || format!("a key of {}", owner.join("/")))?;
+    let text = cells.text(2, || format!("the value of key '{}' of {}", scope.key(&name), owner.join("/")))?;
+    rows::insert(values, scope, owner, &name, &text)
+}

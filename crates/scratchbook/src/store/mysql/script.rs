@@ -1,0 +1,47 @@
+//! SQL files as people run them: with a prefix to fill in, and `DELIMITER` lines around what holds semicolons.
+
+/// Puts the prefix of the tables into a statement or a file.
+pub(super) fn with_prefix(sql: &str, prefix: &str) -> String {
+    sql.replace("{prefix}", prefix)
+}
+
+/// The statements of a file. A statement ends where a line ends with the delimiter.
+pub(super) fn statements(file: &str) -> Vec<String> {
+    let (mut statements, mut delimiter, mut statement) = (Vec::new(), ";", String::new());
+    for line in file.lines() {
+        if let Some(new) = line.strip_prefix("DELIMITER ") {
+            delimiter = new.trim();
+            continue;
+        }
+        let is_remark = line.trim_start().starts_with("--");
+        if statement.is_empty() && (is_remark || line.trim().is_empty()) {
+            continue;
+        }
+        let end = (!is_remark).then(|| line.trim_end().strip_suffix(delimiter)).flatten();
+        statement.push_str(end.unwrap_or(line));
+        if end.is_some() {
+            statements.push(std::mem::take(&mut statement));
+        } else {
+            statement.push('\n');
+        }
+    }
+    if !statement.trim().is_empty() {
+        statements.push(statement);
+    }
+    statements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::statements;
+
+    #[test]
+    fn a_script_is_cut_into_its_statements() {
+        let file = "-- a remark;\n\nCREATE TABLE a (\n  b INT -- why\n);\nDELIMITER //\nCREATE PROCEDURE p()\nBEGIN\n  \
+            SELECT 1;\nEND //\nDELIMITER ;\nSELECT 2;\nSELECT 3";
+        let all = statements(file);
+        assert_eq!(all[0], "CREATE TABLE a (\n  b INT -- why\n)");
+        assert_eq!(all[1], "CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND ");
+        assert_eq!(all[2..], ["SELECT 2", "SELECT 3\n"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! Tables: made, found, repaired, and refused where they are not ours or newer.
+
+use mysql_async::prelude::Queryable;
+use scratchbook::{
+    CreateSessionConfig, DatabaseOptions, ErrorKind, Migrate, MigrationRun, MySqlSessionService, SessionKey,
+    SessionService, connect, migrate,
+};
+use serde_json::json;
+
+use super::server::{Database, connection};
+use crate::fixtures;
+
+async fn open(uri: &str, mode: Migrate) -> scratchbook::Result<MySqlSessionService> {
+    let mut options = DatabaseOptions::default();
+    options.migrate = mode;
+    MySqlSessionService::open(uri, options).await
+}
+
+async fn works(service: &MySqlSessionService) {
+    let config = || CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 2, "app:c": 3}));
+    let session = service.create_session("app", "alice", config()).await.unwrap();
+    let key = SessionKey::new("app", "alice", session.id()).unwrap();
+    service.append(&key, scratchbook::Event::new("agent"), Default::default()).await.unwrap();
+    service.delete_user("app", "alice").await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_is_made_unless_it_may_be() {
+    let database = Database::new().await;
+    let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("scratchbook migrate"), "{error}");
+    // Nothing is looked at, so the first call finds out.
+    let service = open(&database.uri(), Migrate::Off).await.unwrap();
+    let error = service.create_session("app", "alice", Default::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+    works(&open(&database.uri(), Migrate::Check).await.unwrap()).await;
+    works(&service).await;
+}
+
+#[tokio::test]
+async fn migrations_can_be_looked_at_and_carried_out_apart() {
+    let database = Database::new().await;
+    let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
+    assert_eq!(dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(), [(1, "init")]);
+    assert!(open(&database.uri(), Migrate::Check).await.is_err());
+    assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), dry);
+    works(&open(&database.uri(), Migrate::Check).await.unwrap()).await;
+    assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), []);
+}
+
+/// What `migrate --dry-run` prints can be run by hand, by the database's own client.
+#[tokio::test]
+async fn printed_migrations_can_be_run_by_hand() {
+    let database = Database::new().await;
+    let uri = format!("{}?table_prefix=by_hand_", database.uri());
+    for migration in migrate(&uri, MigrationRun::Dry).await.unwrap() {
+        database.client(&migration.sql);
+    }
+    works(&MySqlSessionService::connect(&format!("{uri}&migrate=check")).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_database_may_be_opened_by_many_at_once() {
+    let database = Database::new().await;
+    let open = (0..16).map(|_| {
+        let uri = database.uri();
+        tokio::spawn(async move { connect(&uri).await.unwrap() })
+    });
+    for store in open.collect::<Vec<_>>() {
+        let session = store.await.unwrap().sessions.create_session("app", "alice", Default::default()).await.unwrap();
+        assert_eq!(session.seq(), 0);
+    }
+}
+
+#[tokio::test]
+async fn newer_tables_are_refused() {
+    let database = Database::new().await;
+    connect(&database.uri()).await.unwrap();
+    database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')").await;
+    for mode in [Migrate::Auto, Migrate::Check] {
+        let error = open(&database.uri(), mode).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("version 99"), "{error}");
+    }
+    assert!(migrate(&database.uri(), MigrationRun::Dry).await.is_err());
+}
+
+#[tokio::test]
+async fn tables_of_others_are_refused() {
+    let database = Database::new().await;
+    database.sql("CREATE TABLE events (id INT PRIMARY KEY)").await;
+    let error = connect(&database.uri()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("'events'") && error.to_string().contains("table_prefix"), "{error}");
+    connect(&format!("{}?table_prefix=sb_", database.uri())).await.unwrap();
+}
+
+#[tokio::test]
+async fn prefixes_keep_tables_apart() {
+    let database = Database::new().await;
+    let (a, b) = (format!("{}?table_prefix=a_", database.uri()), format!("{}?table_prefix=b_", database.uri()));
+    let (a, b) = (connect(&a).await.unwrap(), connect(&b).await.unwrap());
+    let config = CreateSessionConfig::default().with_session_id("s");
+    a.sessions.create_session("app", "alice", config.clone()).await.unwrap();
+    let key = SessionKey::new("app", "alice", "s").unwrap();
+    assert!(b.sessions.get_session(&key, &Default::default()).await.unwrap().is_none());
+    b.sessions.create_session("app", "alice", config).await.unwrap();
+}
+
+/// A crash leaves some of the statements done and the version not written.
+#[tokio::test]
+async fn a_migration_that_was_cut_off_is_run_again() {
+    let database = Database::new().await;
+    connect(&database.uri()).await.unwrap();
+    database.sql("DELETE FROM scratchbook_migrations; DROP TABLE artifacts; DROP VIEW session_overview").await;
+    works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+    database.sql("SELECT * FROM artifacts; SELECT * FROM session_overview").await;
+}
+
+/// A copy by mysqldump lacks its procedures unless they are asked for.
+#[tokio::test]
+async fn a_procedure_that_is_missing_is_made_again_or_named() {
+    let database = Database::new().await;
+    connect(&database.uri()).await.unwrap();
+    database.sql("DROP PROCEDURE scratchbook_write_1").await;
+    let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
+    assert!(error.to_string().contains("scratchbook_write_1"), "{error}");
+    works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_role_that_may_not_change_tables_is_enough_to_run() {
+    let database = Database::new().await;
+    let name = database.name();
+    database.sql(&format!("CREATE USER {name}_run IDENTIFIED BY 'run'")).await;
+    let uri = format!("mysql://{name}_run:run@{}", database.uri().split_once('@').unwrap().1);
+    database.sql(&format!("GRANT SELECT, INSERT, UPDATE, DELETE, EXECUTE ON {name}.* TO {name}_run")).await;
+    let error = open(&uri, Migrate::Auto).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    migrate(&database.uri(), MigrationRun::Real).await.unwrap();
+    for mode in [Migrate::Check, Migrate::Auto] {
+        works(&open(&uri, mode).await.unwrap()).await;
+    }
+    database.sql(&format!("REVOKE EXECUTE ON {name}.* FROM {name}_run")).await;
+    let error = open(&uri, Migrate::Check).await.unwrap_err();
+    assert!(error.to_string().contains("EXECUTE"), "{error}");
+}
+
+#[tokio::test]
+async fn people_see_each_session_with_its_merged_state() {
+    let database = Database::new().await;
+    let store = connect(&database.uri()).await.unwrap();
+    let state = json!({"a": [1, {"b": null}], "text": "\u{1f600}\u{0}", "user:n": 1.5, "app:x": "y"});
+    let config = CreateSessionConfig::default().with_session_id("s").with_state(state.clone());
+    store.sessions.create_session("app", "alice", config).await.unwrap();
+    let mut own = connection(&database.uri()).await;
+    let sql = "SELECT update_time, state FROM session_overview WHERE app_name = 'app' AND user_id = 'alice'";
+    let (time, seen): (String, String) = own.query_first(sql).await.unwrap().unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&seen).unwrap(), state);
+    assert!(time.ends_with('Z') && time.len() == 24, "{time}");
+}
+
+#[tokio::test]
+async fn a_database_of_version_1_is_read_and_written() {
+    let database = Database::new().await;
+    database.client(&fixtures::fixture("mysql/v1.sql"));
+    fixtures::check(&connect(&database.uri()).await.unwrap()).await;
+}
+
+/// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make: a dump, the next fixture.
+#[tokio::test]
+async fn a_dump_is_made_for_the_next_fixture() {
+    let Some(path) = std::env::var_os("SCRATCHBOOK_NEW_FIXTURE") else {
+        return;
+    };
+    let database = Database::new().await;
+    let store = connect(&database.uri()).await.unwrap();
+    fixtures::fill(&store).await;
+    store.sessions.close().await.unwrap();
+    std::fs::write(path, database.dump()).unwrap();
+}

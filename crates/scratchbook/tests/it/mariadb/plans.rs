@@ -1,0 +1,116 @@
+//! Every read costs what it returns: counted in rows that the server looks at, on tables without fresh statistics.
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+use scratchbook::{GetSessionConfig, ListSessionsConfig, MySqlSessionService, SessionKey, SessionService, StateOwner};
+use scratchbook_servers::{MariaDb, MariaDbOptions};
+
+use super::server::connection;
+
+/// How many rows were looked at on the whole server since the last time.
+struct Counter {
+    connection: Conn,
+    last: u64,
+}
+
+impl Counter {
+    async fn rows(&mut self) -> u64 {
+        let sql = "SELECT CAST(SUM(VARIABLE_VALUE) AS UNSIGNED) FROM information_schema.GLOBAL_STATUS
+            WHERE VARIABLE_NAME IN ('HANDLER_READ_NEXT', 'HANDLER_READ_PREV', 'HANDLER_READ_KEY', 'HANDLER_READ_FIRST',
+                'HANDLER_READ_LAST', 'HANDLER_READ_RND', 'HANDLER_READ_RND_NEXT', 'HANDLER_TMP_WRITE')";
+        let now: u64 = self.connection.query_first(sql).await.unwrap().unwrap();
+        let since = now.saturating_sub(self.last);
+        // What the counting itself costs is counted the next time.
+        self.last = self.connection.query_first::<u64, _>(sql).await.unwrap().unwrap();
+        since
+    }
+}
+
+/// Makes many rows at once, with the server's own tables of numbers.
+async fn fill(connection: &mut Conn, events: u64) {
+    connection
+        .query_drop(format!(
+            "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token)
+             VALUES ('app', 'u', 'long', {events}, 0, {events}000000, '');
+             INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token)
+             SELECT 'app', CONCAT('user', seq % 100), CONCAT('s', seq), 0, 0, seq, '' FROM seq_1_to_20000;
+             INSERT INTO users (app_name, user_id, position) VALUES ('app', 'u', {events});
+             INSERT INTO apps (app_name, position) VALUES ('app', 0);
+             INSERT INTO session_states (app_name, user_id, session_id, `key`, value, seq)
+             SELECT 'app', 'u', 'long', CONCAT('k', seq), '1', 0 FROM seq_1_to_1000;
+             INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event,
+                 user_position, app_position)
+             SELECT 'app', 'u', 'long', seq, CONCAT('e', seq), REPEAT('h', 32), '', 'a', seq,
+                 CONCAT('{{\"author\":\"a\",\"id\":\"e', seq, '\",\"invocationId\":\"\",\"timestamp\":', seq,
+                     ',\"actions\":{{\"stateDelta\":{{}},\"artifactDelta\":{{}},\"requestedAuthConfigs\":{{}}}}}}'), 0, 0
+             FROM seq_1_to_{events};
+             INSERT INTO state_log (app_name, scope, user_id, position, `key`, version, value, event_id, author, time)
+             SELECT 'app', 'user', 'u', seq, 'k', seq, '1', '', 'a', 1 FROM seq_1_to_{events};
+             INSERT INTO user_states (app_name, user_id, `key`, value, version) VALUES ('app', 'u', 'k', '1', {events})"
+        ))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_costs_what_it_returns() {
+    const EVENTS: u64 = 100_000;
+    // Statistics are never taken, as right after a large import.
+    let options = MariaDbOptions::default().with_fast_disk().with_line("innodb_stats_auto_recalc = 0");
+    let server = MariaDb::start(&options).unwrap();
+    let service = MySqlSessionService::connect(&server.uri()).await.unwrap();
+    let mut connection = connection(&server.uri()).await;
+    fill(&mut connection, EVENTS).await;
+    let mut counter = Counter { connection, last: 0 };
+    let key = SessionKey::new("app", "u", "long").unwrap();
+    let some = || GetSessionConfig::default().with_state_keys(["k1", "user:k", "none"]);
+    let last = EVENTS as f64;
+    let reads = [
+        ("state alone", GetSessionConfig::default().with_num_recent_events(0), 0, 1100),
+        ("some keys alone", some().with_num_recent_events(0), 0, 30),
+        ("the last 10", some().with_num_recent_events(10), 10, 60),
+        ("after a number", some().with_events_after(50_000, 10), 10, 60),
+        ("before a number", some().with_events_before(50_000, 10), 10, 60),
+        ("since late", some().with_after_timestamp(last - 9.0), 10, 60),
+        ("the last 10 since late", some().with_after_timestamp(last - 9.0).with_num_recent_events(10), 10, 300),
+        ("the last 10 since later", some().with_after_timestamp(last - 4.0).with_num_recent_events(10), 5, 300),
+        ("the last 10 since early", some().with_after_timestamp(1.0).with_num_recent_events(10), 10, 400),
+        ("the last 10 since the middle", some().with_after_timestamp(50_000.0).with_num_recent_events(10), 10, 400),
+        ("the last 10 since ever", some().with_after_timestamp(0.0).with_num_recent_events(10), 10, 400),
+    ];
+    service.get_session(&key, &some()).await.unwrap();
+    for (what, config, events, most) in reads {
+        counter.rows().await;
+        let session = service.get_session(&key, &config).await.unwrap().unwrap();
+        let rows = counter.rows().await;
+        assert_eq!(session.events().len(), events, "{what}");
+        println!("{what}: {rows} rows");
+        assert!(rows <= most, "{what}: {rows} rows");
+    }
+    let owner = StateOwner::user("app", "u").unwrap();
+    for after in [0, EVENTS / 2, EVENTS - 5] {
+        counter.rows().await;
+        let changes = service.list_state_changes(&owner, after, 10).await.unwrap();
+        let rows = counter.rows().await;
+        println!("log after {after}: {rows} rows");
+        assert!(rows <= 100, "the log after {after}: {rows} rows for {} changes", changes.len());
+    }
+    for config in [
+        ListSessionsConfig::default().with_page_size(10),
+        ListSessionsConfig::default().with_page_size(10).with_user_id("user7"),
+    ] {
+        let mut token = None;
+        for page in 0..3 {
+            let mut config = config.clone();
+            config.page_token = token;
+            counter.rows().await;
+            let listed = service.list_sessions("app", &config).await.unwrap();
+            let rows = counter.rows().await;
+            println!("list page {page}: {rows} rows");
+            assert_eq!(listed.sessions.len(), 10);
+            assert!(rows <= 400, "page {page}: {rows} rows");
+            token = listed.next_page_token;
+        }
+    }
+    service.close().await.unwrap();
+}

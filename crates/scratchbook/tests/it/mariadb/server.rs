@@ -1,0 +1,116 @@
+//! Databases on the server that the tests share.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use mysql_async::Conn;
+use mysql_async::prelude::Queryable;
+
+/// Databases with tables that no test uses just now: making tables costs far more than emptying them.
+static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A database of one test's own.
+#[derive(Debug)]
+pub(crate) struct Database {
+    name: String,
+    reused: bool,
+}
+
+impl Database {
+    /// One without anything in it, not even tables.
+    pub(crate) async fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("test_{}_{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let mut root = connection(&scratchbook_servers::mysql().unwrap()).await;
+        root.query_drop(format!("DROP DATABASE IF EXISTS {name}; CREATE DATABASE {name} CHARACTER SET latin1"))
+            .await
+            .unwrap();
+        root.disconnect().await.unwrap();
+        Self { name, reused: false }
+    }
+
+    /// One that may have empty tables of scratchbook's. It serves another test later.
+    pub(crate) async fn emptied() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(name) = free else {
+            let mut database = Self::new().await;
+            database.reused = true;
+            return database;
+        };
+        let database = Self { name, reused: true };
+        let tables = [
+            "apps",
+            "users",
+            "sessions",
+            "initial_states",
+            "events",
+            "session_states",
+            "user_states",
+            "app_states",
+            "state_log",
+            "artifacts",
+        ];
+        let mut connection = connection(&database.uri()).await;
+        connection.query_drop(tables.map(|table| format!("DELETE FROM {table}")).join(";")).await.unwrap();
+        connection.disconnect().await.unwrap();
+        database
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        let server = scratchbook_servers::mysql().unwrap();
+        format!("{}/{}", &server[..server.rfind('/').unwrap()], self.name)
+    }
+
+    /// Runs a script with the client that comes with the server.
+    pub(crate) fn client(&self, script: &str) {
+        let mut client = self.tool("mariadb").stdin(Stdio::piped()).spawn().unwrap();
+        client.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+        assert!(client.wait().unwrap().success());
+    }
+
+    /// Everything in it, procedures too, as statements.
+    pub(crate) fn dump(&self) -> String {
+        let options = ["--routines", "--skip-dump-date", "--skip-add-locks", "--skip-comments", "--hex-blob"];
+        let dump = self.tool("mariadb-dump").args(options).output().unwrap();
+        assert!(dump.status.success());
+        // Whoever loads it defines what it defines.
+        String::from_utf8(dump.stdout).unwrap().replace("DEFINER=`scratchbook`@`%` ", "")
+    }
+
+    fn tool(&self, program: &str) -> Command {
+        let opts = mysql_async::Opts::from_url(&self.uri()).unwrap();
+        let mut tool = Command::new(program);
+        tool.args(["--no-defaults", "--default-character-set=utf8mb4", "-h", opts.ip_or_hostname()]);
+        tool.args(["-P", &opts.tcp_port().to_string(), "-u", opts.user().unwrap()]);
+        tool.env("MYSQL_PWD", opts.pass().unwrap()).arg(&self.name);
+        tool
+    }
+
+    /// Runs statements.
+    pub(crate) async fn sql(&self, statements: &str) {
+        let mut connection = connection(&self.uri()).await;
+        connection.query_drop(statements).await.unwrap();
+        connection.disconnect().await.unwrap();
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // What failed is left as it is, to be looked at.
+        if self.reused && !std::thread::panicking() {
+            FREE.lock().unwrap_or_else(PoisonError::into_inner).push(std::mem::take(&mut self.name));
+        }
+    }
+}
+
+/// A connection of the tests' own.
+pub(crate) async fn connection(uri: &str) -> Conn {
+    let opts = mysql_async::OptsBuilder::from_opts(mysql_async::Opts::from_url(uri).unwrap()).prefer_socket(false);
+    Conn::new(opts).await.unwrap()
+}

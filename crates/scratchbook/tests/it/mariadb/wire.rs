@@ -1,0 +1,267 @@
+//! What happens on the wire: round trips counted, connections cut, answers lost, a server that goes and comes back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mysql_async::prelude::Queryable;
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, GetSessionConfig, MySqlSessionService,
+    Outcome, Result, SessionKey, SessionService, StateDelta, StateOwner,
+};
+use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
+use tokio::task::JoinSet;
+
+use super::server::{Database, connection};
+
+fn key(session: &str) -> SessionKey {
+    SessionKey::new("app", "alice", session).unwrap()
+}
+
+fn event(id: &str) -> Event {
+    let delta = StateDelta::new().with(id, 1).unwrap().with(format!("user:{id}"), 1).unwrap();
+    Event::new("agent").with_id(id).with_timestamp(1.0).with_state_delta(delta.with(format!("app:{id}"), 1).unwrap())
+}
+
+async fn append(service: &MySqlSessionService, key: &SessionKey, id: &str) -> Result<(u64, Outcome)> {
+    let committed = service.append(key, event(id), AppendOptions::default()).await?;
+    Ok((committed.event.seq.unwrap(), committed.outcome))
+}
+
+async fn create(service: &MySqlSessionService, session: &str) {
+    service.create_session("app", "alice", CreateSessionConfig::default().with_session_id(session)).await.unwrap();
+}
+
+/// Everything that was acknowledged is there once, numbers have no gaps, and state is what the events say.
+async fn check(service: &MySqlSessionService, session: &str, mut acknowledged: Vec<(u64, String)>) {
+    let read = service.get_session(&key(session), &GetSessionConfig::default()).await.unwrap().unwrap();
+    let stored: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.clone())).collect();
+    assert!(stored.iter().map(|(seq, _)| *seq).eq(1..=stored.len() as u64), "gaps");
+    acknowledged.sort();
+    assert_eq!(stored, acknowledged);
+    let log = service.list_state_changes(&StateOwner::app("app").unwrap(), 0, usize::MAX).await.unwrap();
+    let mut logged: Vec<_> = log.iter().map(|change| change.name.clone()).collect();
+    let mut ids: Vec<_> = stored.into_iter().map(|(_, id)| id).collect();
+    logged.sort();
+    ids.sort();
+    assert_eq!(logged, ids, "each write to the app's keys is logged once");
+    assert!(ids.iter().all(|id| read.state().get(id).is_some() && read.state().get(&format!("user:{id}")).is_some()));
+}
+
+#[tokio::test]
+async fn an_append_and_a_read_are_one_round_trip_each() {
+    let database = Database::emptied().await;
+    let proxy = Proxy::before(&database.uri()).unwrap();
+    let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
+    create(&service, "s").await;
+    append(&service, &key("s"), "first").await.unwrap();
+    let since = |config: GetSessionConfig| config.with_after_timestamp(0.5);
+    let configs = [
+        GetSessionConfig::default(),
+        GetSessionConfig::default().with_num_recent_events(10),
+        since(GetSessionConfig::default()).with_num_recent_events(10),
+        GetSessionConfig::default().with_state_keys(["first", "user:first", "none"]),
+    ];
+    for config in &configs {
+        service.get_session(&key("s"), config).await.unwrap();
+    }
+    let (turns, connections) = (proxy.turns(), proxy.connections());
+    for n in 0..100 {
+        append(&service, &key("s"), &format!("e{n}")).await.unwrap();
+    }
+    let appends = proxy.turns() - turns;
+    for n in 0..100 {
+        service.get_session(&key("s"), &configs[n % configs.len()]).await.unwrap();
+    }
+    let reads = proxy.turns() - turns - appends;
+    println!("{appends} round trips for 100 appends, {reads} for 100 reads");
+    assert_eq!((appends, reads, proxy.connections()), (100, 100, connections));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
+    let database = Database::emptied().await;
+    let proxy = Arc::new(Proxy::before(&database.uri()).unwrap());
+    let service = Arc::new(MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap());
+    create(&service, "s").await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let service = Arc::clone(&service);
+        writers.spawn(async move {
+            let mut done = Vec::new();
+            for n in 0..50 {
+                let id = format!("w{writer}n{n}");
+                done.push((append(&service, &key("s"), &id).await.unwrap().0, id));
+            }
+            done
+        });
+    }
+    let trouble = {
+        let proxy = Arc::clone(&proxy);
+        tokio::spawn(async move {
+            for n in 0.. {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                if n % 2 == 0 { proxy.swallow(1) } else { proxy.cut() }
+            }
+        })
+    };
+    let mut acknowledged = Vec::new();
+    while let Some(done) = writers.join_next().await {
+        acknowledged.extend(done.unwrap());
+    }
+    trouble.abort();
+    let _ = trouble.await;
+    proxy.swallow(0);
+    println!("{} answers were swallowed, {} connections made", proxy.swallowed(), proxy.connections());
+    assert!(proxy.swallowed() > 0);
+    check(&service, "s", acknowledged).await;
+}
+
+#[tokio::test]
+async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
+    let database = Database::emptied().await;
+    let proxy = Proxy::before(&database.uri()).unwrap();
+    let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
+    create(&service, "other").await;
+    proxy.swallow(1);
+    create(&service, "s").await;
+    proxy.swallow(1);
+    assert_eq!(append(&service, &key("s"), "e").await.unwrap(), (1, Outcome::Replayed));
+    // It would be done twice, so it is not tried again; it says that it may have been done.
+    let owner = StateOwner::app("app").unwrap();
+    let mut error = None;
+    for n in 0..20 {
+        // A connection that was used just now is not looked at before.
+        service.get_state(&owner).await.unwrap();
+        proxy.swallow(1);
+        let put = service.put_state(&owner, StateDelta::new().with("k", n).unwrap(), "me".into()).await;
+        error = error.or(put.err());
+    }
+    assert_eq!(error.unwrap().kind(), ErrorKind::Unavailable);
+    proxy.swallow(1);
+    service.delete_session(&key("s")).await.unwrap();
+    assert!(service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().is_none());
+    proxy.swallow(1);
+    service.delete_user("app", "alice").await.unwrap();
+    assert_eq!(service.list_sessions("app", &Default::default()).await.unwrap().sessions.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_and_started_again_loses_nothing() {
+    let server = Arc::new(MariaDb::start(&MariaDbOptions::default()).unwrap());
+    let service = Arc::new(MySqlSessionService::connect(&server.uri()).await.unwrap());
+    create(&service, "s").await;
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let service = Arc::clone(&service);
+        writers.spawn(async move {
+            let (mut done, started) = (Vec::new(), Instant::now());
+            while started.elapsed() < Duration::from_secs(6) {
+                let id = format!("w{writer}n{}", done.len());
+                done.push((append(&service, &key("s"), &id).await.unwrap().0, id));
+            }
+            done
+        });
+    }
+    for crash in [true, false] {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let server = Arc::clone(&server);
+        let restart = move || {
+            if crash {
+                server.kill().unwrap();
+            } else {
+                server.stop().unwrap();
+            }
+            server.restart().unwrap();
+        };
+        tokio::task::spawn_blocking(restart).await.unwrap();
+    }
+    let mut acknowledged = Vec::new();
+    while let Some(done) = writers.join_next().await {
+        acknowledged.extend(done.unwrap());
+    }
+    println!("{} appends", acknowledged.len());
+    check(&service, "s", acknowledged).await;
+    service.close().await.unwrap();
+}
+
+/// A writer that waits for a lock gives up its connection when its time is over, and is done when the lock is gone.
+#[tokio::test]
+async fn a_lock_that_is_held_for_long_costs_time_alone() {
+    let database = Database::emptied().await;
+    let mut options = DatabaseOptions::default();
+    (options.statement_timeout, options.retry_timeout) = (Duration::from_secs(2), Duration::from_secs(30));
+    let service = MySqlSessionService::open(&database.uri(), options.clone()).await.unwrap();
+    create(&service, "s").await;
+    let mut other = connection(&database.uri()).await;
+    other.query_drop("BEGIN; SELECT * FROM sessions FOR UPDATE").await.unwrap();
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        other.query_drop("ROLLBACK").await.unwrap();
+    };
+    let key = key("s");
+    let (appended, ()) = tokio::join!(append(&service, &key, "e"), release);
+    assert_eq!(appended.unwrap().0, 1);
+    check(&service, "s", vec![(1, "e".into())]).await;
+    // Who does not wait as long is told what is the matter.
+    options.retry_timeout = Duration::from_secs(1);
+    let hasty = MySqlSessionService::open(&database.uri(), options).await.unwrap();
+    other.query_drop("BEGIN; SELECT * FROM sessions FOR UPDATE").await.unwrap();
+    let error = append(&hasty, &key, "f").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("lock"), "{error}");
+    other.query_drop("ROLLBACK").await.unwrap();
+}
+
+/// `KILL QUERY` reaches no handler of a procedure, so that its transaction stays open: it goes with its connection.
+#[tokio::test]
+async fn a_killed_statement_leaves_no_transaction_open() {
+    let database = Database::emptied().await;
+    let service = Arc::new(MySqlSessionService::connect(&database.uri()).await.unwrap());
+    create(&service, "s").await;
+    let mut other = connection(&database.uri()).await;
+    other.query_drop("BEGIN; SELECT * FROM apps FOR UPDATE").await.unwrap();
+    let waiting = {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move { append(&service, &key("s"), "e").await })
+    };
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let sql = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID()
+        AND COMMAND <> 'Sleep'";
+    let ids: Vec<u64> = other.query(sql).await.unwrap();
+    assert!(!ids.is_empty());
+    for id in ids {
+        other.query_drop(format!("KILL QUERY {id}")).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    other.query_drop("ROLLBACK").await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().0, 1);
+    check(&service, "s", vec![(1, "e".into())]).await;
+    let sql = "SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t JOIN information_schema.PROCESSLIST AS p
+        ON p.ID = t.trx_mysql_thread_id WHERE p.DB = DATABASE()";
+    assert_eq!(other.query_first::<u64, _>(sql).await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn what_the_server_does_not_take_at_once_is_refused_whole() {
+    let server =
+        MariaDb::start(&MariaDbOptions::default().with_fast_disk().with_line("max_allowed_packet = 1M")).unwrap();
+    let service = MySqlSessionService::connect(&server.uri()).await.unwrap();
+    create(&service, "s").await;
+    let large = |size: usize| Event::new("agent").with_id("large").with_content("x".repeat(size));
+    let error = service.append(&key("s"), large(1 << 20), AppendOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert!(error.to_string().contains("max_allowed_packet"), "{error}");
+    // Twenty at once that are too large together.
+    let text = "y".repeat(200_000);
+    let appends = (0..20).map(|n| {
+        let event = Event::new("agent").with_id(format!("e{n}")).with_content(text.clone());
+        let (service, key) = (&service, key("s"));
+        async move { service.append(&key, event, AppendOptions::default()).await.unwrap().event.seq }
+    });
+    let mut seqs = futures_util::future::join_all(appends).await;
+    seqs.sort();
+    assert!(seqs.iter().copied().eq((1..=20).map(Some)));
+    let read = service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(read.events().len(), 20);
+    assert!(read.events().iter().all(|event| serde_json::to_string(event).unwrap().contains(&text)));
+}
