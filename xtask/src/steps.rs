@@ -29,7 +29,11 @@ pub(crate) fn test() -> Vec<Step> {
 pub(crate) fn full() -> Vec<Step> {
     let mut steps = test();
     steps.extend([
-        Step::new("long", "the tests again, with 100 crashes, 10 s of saturation, 2,000 cases a property", long_tests),
+        Step::new(
+            "long",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property",
+            long_tests,
+        ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
@@ -118,7 +122,7 @@ fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
-    run(command.env("PROPTEST_CASES", "2000"))
+    run(command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("PROPTEST_CASES", "2000"))
 }
 
 /// Leaves out the tests whose server or Python is not here, so that the others are run; the steps `servers` and

@@ -121,7 +121,9 @@ pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<Stri
         sessions.push(session);
     }
     let mut logged = BTreeSet::new();
-    for (owner, prefix) in [(StateOwner::user(APP, USER).unwrap(), "user:"), (StateOwner::app(APP).unwrap(), "app:")] {
+    let users: BTreeSet<&str> = sessions.iter().map(|session| session.key().user_id()).collect();
+    let of_users = users.into_iter().map(|user| (StateOwner::user(APP, user).unwrap(), "user:"));
+    for (owner, prefix) in of_users.chain([(StateOwner::app(APP).unwrap(), "app:")]) {
         let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
         assert_eq!(service.get_state(&owner).await.unwrap(), fold_log(&log), "{owner:?}");
         let by_event = log.iter().filter(|change| !change.event_id.is_empty());

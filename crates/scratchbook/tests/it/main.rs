@@ -5,6 +5,8 @@
 mod stores;
 
 mod agents;
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+mod clusters;
 mod conformance;
 mod crash;
 mod database;

@@ -1,6 +1,6 @@
 //! Connections: how one is made, and the pool of them.
 //!
-//! The pool is our own, of forty lines. The driver's hands a connection back by way of a task, so that a caller who
+//! The pool is our own: a list and a semaphore. The driver's hands a connection back by way of a task, so that a caller who
 //! comes right after another opens a new one; and it resets each on its way, which costs a round trip and the prepared
 //! statements.
 
@@ -50,7 +50,7 @@ pub(super) enum Care {
 pub(super) struct Connections {
     options: Opts,
     place: Arc<str>,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
     connect_timeout: Duration,
     statement_timeout: Duration,
@@ -83,11 +83,11 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
         .wait_timeout(Some(0));
     let (mut connection, builder) = first(builder, options, &place).await?;
     let (server, setup) = describe(&mut connection, options, &place).await?;
-    let _ = connection.disconnect().now_or_never();
+    connection.query_drop(&setup).await.map_err(|error| failure(&place, Stage::Connecting, &error))?;
     let connections = Connections {
         options: builder.setup(vec![setup]).into(),
         place,
-        idle: Arc::default(),
+        idle: Mutex::new(vec![Idle { connection, since: Some(Instant::now()) }]),
         permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
         connect_timeout: options.connect_timeout,
         statement_timeout: options.statement_timeout,

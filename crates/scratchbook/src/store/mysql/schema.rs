@@ -61,7 +61,7 @@ pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migra
     let newest = MIGRATIONS.len() as i32;
     let place = connections.place();
     let seen = {
-        let mut lease = lease(connections).await?;
+        let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
         seen(&mut lease, prefix, place).await?
     };
     if seen == (Seen { version: newest, procedure: true }) {
@@ -84,7 +84,7 @@ pub(super) async fn migrate(connections: &Connections, prefix: &str, run: Migrat
     match run {
         MigrationRun::Real => self::run(connections, prefix, PATIENCE).await,
         MigrationRun::Dry => {
-            let mut lease = lease(connections).await?;
+            let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
             lacking(seen(&mut lease, prefix, connections.place()).await?, prefix)
         }
     }
@@ -93,10 +93,13 @@ pub(super) async fn migrate(connections: &Connections, prefix: &str, run: Migrat
 /// Carries out what is lacking, under the lock.
 async fn run(connections: &Connections, prefix: &str, wait: Duration) -> Result<Vec<Migration>> {
     let place = connections.place();
-    let mut lease = lease(connections).await?;
+    let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
     // Its lock goes with the connection where something fails.
     lease.give_up_unless_kept();
+    // A moment more than the lock itself waits, so that the answer comes.
+    lease.extend(wait + Duration::from_secs(5));
     lock(&mut lease, prefix, wait, place).await?;
+    lease.extend(NO_END);
     let seen = seen(&mut lease, prefix, place).await?;
     let lacking = lacking(seen, prefix)?;
     let mut migrating = Migrating { lease, failure: None };
@@ -120,12 +123,6 @@ async fn run(connections: &Connections, prefix: &str, wait: Duration) -> Result<
     lease.rows(&format!("DO RELEASE_LOCK({LOCK})"), vec![prefix.into()]).await.map_err(error_of)?;
     lease.keep();
     Ok(lacking)
-}
-
-async fn lease(connections: &Connections) -> Result<Lease<'_>> {
-    let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
-    lease.extend(NO_END);
-    Ok(lease)
 }
 
 fn error_of(failure: Failure) -> Error {

@@ -66,27 +66,39 @@ impl Connections {
 
     /// A connection for one call.
     pub(super) async fn lease(&self) -> Attempt<Lease<'_>> {
+        let mut lease = self.lease_without_deadline().await?;
+        lease.deadline = Some(Instant::now() + self.statement_timeout);
+        Ok(lease)
+    }
+
+    /// A connection for what may take as long as it takes. Waiting for a lock still ends, by the server's setting.
+    pub(super) async fn lease_without_deadline(&self) -> Attempt<Lease<'_>> {
         let object = self.pool.timeout_get(&self.timeouts).await;
         let object = object.map_err(|e| error::of_pool(&self.place, e, &self.timeouts))?;
-        let deadline = Instant::now() + self.statement_timeout;
+        let deadline = None;
         Ok(Lease { connections: self, object: Some(object), deadline, flags: Flags::default() })
     }
 
-    /// Asks again for as long as there is time, but only a server that says itself that it will be ready soon.
+    /// Asks again for as long as there is time, but only a server that says itself that it will be ready soon. What it
+    /// said last is told when the time is over, rather than that it is over.
     async fn first(&self, deadline: Instant) -> Attempt<()> {
-        let late = || {
-            let seconds = self.timeouts.create.unwrap_or_default().as_secs_f64();
-            let message = format!("{}: no connection within {seconds} s; check host and port", self.place);
-            Failure::new(Done::Unreached, Error::new(ErrorKind::Unavailable, message))
-        };
+        let mut said = None;
         loop {
-            match timeout_at(deadline, self.greet()).await.map_err(|_| late())? {
-                Err(failure) if error::is_starting(&failure) && Instant::now() + PAUSE < deadline => {
-                    tokio::time::sleep(PAUSE).await;
-                }
-                greeted => return greeted,
+            match timeout_at(deadline, self.greet()).await {
+                Ok(Err(failure)) if error::is_starting(&failure) => said = Some(failure),
+                Ok(greeted) => return greeted,
+                Err(_) => return Err(said.unwrap_or_else(|| self.late())),
+            }
+            if timeout_at(deadline, tokio::time::sleep(PAUSE)).await.is_err() {
+                return Err(said.unwrap_or_else(|| self.late()));
             }
         }
+    }
+
+    fn late(&self) -> Failure {
+        let seconds = self.timeouts.create.unwrap_or_default().as_secs_f64();
+        let message = format!("{}: no connection within {seconds} s; check host and port", self.place);
+        Failure::new(Done::Unreached, Error::new(ErrorKind::Unavailable, message))
     }
 
     /// Looks whether this is a server that we can work with.
@@ -164,7 +176,7 @@ pub(super) struct Lease<'a> {
     connections: &'a Connections,
     /// Taken when it is dropped.
     object: Option<Object>,
-    deadline: Instant,
+    deadline: Option<Instant>,
     flags: Flags,
 }
 
@@ -201,12 +213,6 @@ impl Lease<'_> {
         self.within(client.batch_execute(sql)).await
     }
 
-    /// Runs statements without parameters for as long as they take.
-    pub(super) async fn run_unhurried(&self, sql: &str) -> Attempt<()> {
-        let client = self.client()?;
-        client.batch_execute(sql).await.map_err(|e| self.failure(e))
-    }
-
     pub(super) async fn begin(&self) -> Attempt<()> {
         self.flags.in_transaction.store(true, Ordering::Relaxed);
         self.run("BEGIN ISOLATION LEVEL READ COMMITTED").await
@@ -226,7 +232,10 @@ impl Lease<'_> {
     /// Waits no longer than there is time. What the server does with the statement is not known then: it must not be
     /// cancelled, since a cancelled wait for a synchronous standby ends like a commit.
     async fn within<T>(&self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Attempt<T> {
-        match timeout_at(self.deadline, work).await {
+        let Some(deadline) = self.deadline else {
+            return work.await.map_err(|e| self.failure(e));
+        };
+        match timeout_at(deadline, work).await {
             Ok(done) => done.map_err(|e| self.failure(e)),
             Err(_) => {
                 self.flags.broken.store(true, Ordering::Relaxed);

@@ -15,6 +15,11 @@ use crate::store::database::{Done, Failure};
 /// The constraints that two writers can meet on without either being wrong.
 const RACED: &[&str] = &["events_by_id", "artifacts_pkey"];
 
+/// A partition's constraint has a number behind the name.
+fn is_raced(constraint: &str) -> bool {
+    RACED.contains(&constraint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_'))
+}
+
 /// The failure of a statement.
 pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failure {
     match error.as_db_error() {
@@ -193,7 +198,7 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
     use ErrorKind as K;
     let code = db.code();
     let class = code.code().get(..2).unwrap_or_default();
-    if *code == SqlState::UNIQUE_VIOLATION && db.constraint().is_some_and(|name| RACED.contains(&name)) {
+    if *code == SqlState::UNIQUE_VIOLATION && db.constraint().is_some_and(is_raced) {
         return (Done::Undone, K::Unavailable, "another writer was faster; try again");
     }
     if has_old_plan(db) {

@@ -110,7 +110,8 @@ impl Schema {
 
     /// The migrations that the tables lack. What was seen without the lock is looked at again with it.
     async fn migrate(&self, connections: &Connections, run: MigrationRun) -> Result<Vec<Migration>> {
-        let lease = lease(connections).await?;
+        // No deadline, which would hold for the commit as well: a long migration would never be committed.
+        let lease = connections.lease_without_deadline().await.map_err(|failure| failure.error)?;
         let seen = self.pending(&lease).await;
         let pending = match seen {
             Ok(pending) if !pending.is_empty() && run == MigrationRun::Real => self.carry_out(&lease).await,
@@ -122,13 +123,13 @@ impl Schema {
 
     async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
         lease.begin().await?;
-        lease.run_unhurried(&format!("SELECT pg_advisory_xact_lock({})", self.lock_number())).await?;
+        lease.run(&format!("SELECT pg_advisory_xact_lock({})", self.lock_number())).await?;
         let pending = self.pending(lease).await?;
         if !pending.is_empty() && self.is_missing(lease).await? {
-            lease.run_unhurried(&format!("CREATE SCHEMA {}", self.quoted())).await?;
+            lease.run(&format!("CREATE SCHEMA {}", self.quoted())).await?;
         }
         for migration in &pending {
-            lease.run_unhurried(&self.script(migration)).await?;
+            lease.run(&self.script(migration)).await?;
         }
         lease.commit().await?;
         if let Some(last) = pending.last() {

@@ -211,10 +211,13 @@ impl Deletes {
                     "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
-                    "DELETE FROM {schema}.sessions WHERE ctid = ANY (ARRAY(
-                         SELECT ctid FROM {schema}.sessions
+                    // A place is one of a partition, where the table has any.
+                    "WITH place AS MATERIALIZED (
+                         SELECT tableoid AS part, ctid AS place FROM {schema}.sessions
                          WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
-                     ))",
+                     )
+                     DELETE FROM {schema}.sessions
+                     WHERE ctid = ANY (ARRAY(SELECT place FROM place)) AND tableoid = (SELECT part FROM place)",
                 ],
                 &NAMES[..3],
             ),

@@ -1,6 +1,7 @@
 //! What happens on the wire: round trips counted, connections cut, answers lost, a server that goes and comes back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
@@ -83,14 +84,16 @@ async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
     let proxy = Arc::new(Proxy::before(&database.uri()).unwrap());
     let service = Arc::new(MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap());
     create(&service, "s").await;
+    let progress = Arc::new(AtomicUsize::new(0));
     let mut writers = JoinSet::new();
     for writer in 0..8 {
-        let service = Arc::clone(&service);
+        let (service, progress) = (Arc::clone(&service), Arc::clone(&progress));
         writers.spawn(async move {
             let mut done = Vec::new();
             for n in 0..50 {
                 let id = format!("w{writer}n{n}");
                 done.push((append(&service, &key("s"), &id).await.unwrap().0, id));
+                progress.fetch_add(1, Relaxed);
             }
             done
         });
@@ -98,9 +101,12 @@ async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
     let trouble = {
         let proxy = Arc::clone(&proxy);
         tokio::spawn(async move {
-            for n in 0.. {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                if n % 2 == 0 { proxy.swallow(1) } else { proxy.cut() }
+            // By what is done, not by time: a busy machine is to get on, too.
+            for n in 1.. {
+                while progress.load(Relaxed) < 10 * n {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                if n % 2 == 0 { proxy.cut() } else { proxy.swallow(1) }
             }
         })
     };

@@ -112,7 +112,7 @@ async fn a_server_without_connections_left_is_exhausted() {
     for _ in 0..5 {
         held.push(client(&uri).await);
     }
-    let error = PostgresSessionService::connect(&format!("{uri}?connect_timeout=1")).await.unwrap_err();
+    let error = PostgresSessionService::connect(&format!("{uri}?connect_timeout=3")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error:?}");
     // It is asked again for as long as there is time.
     let opening = tokio::spawn(async move { PostgresSessionService::connect(&uri).await });

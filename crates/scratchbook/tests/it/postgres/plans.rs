@@ -49,7 +49,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     let long = &key("long");
     costs(schema, service, 20, "append", |n| async move {
         let delta = StateDelta::new().with("a", n).unwrap().with("user:u", n).unwrap().with("app:a", n).unwrap();
-        append(service, long, crate::database::event(delta).with_timestamp(2.0)).await.unwrap()
+        append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
     })
     .await;
     let all = GetSessionConfig::default;
@@ -70,7 +70,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     })
     .await;
     let early = &early.with_num_recent_events(5);
-    costs(schema, service, 500, "the last few of many since a time", |_| async move {
+    costs(schema, service, 80, "the last few of many since a time", |_| async move {
         service.get_session(long, early).await.unwrap().unwrap()
     })
     .await;

@@ -19,6 +19,8 @@ const APP: &str = "app";
 const USERS: [&str; 3] = ["a", "b", "kept"];
 const SERVICES: usize = 4;
 const TASKS: usize = 24;
+/// How many calls a task does at least, however slow the machine is.
+const AT_LEAST: u64 = 50;
 
 /// Numbers as random as a test needs them.
 struct Dice(u64);
@@ -47,10 +49,12 @@ async fn nothing_is_lost_doubled_or_orphaned_under_stress() {
         let (service, done) = (Arc::clone(&services[task % SERVICES]), Arc::clone(&done));
         tokio::spawn(async move {
             let mut dice = Dice(task as u64 + 1);
-            while Instant::now() < end {
+            let mut calls = 0;
+            while Instant::now() < end || calls < AT_LEAST {
                 call(&service, &mut dice).await;
-                done.fetch_add(1, Ordering::Relaxed);
+                calls += 1;
             }
+            done.fetch_add(calls, Ordering::Relaxed);
         })
     });
     let tasks: Vec<_> = tasks.collect();

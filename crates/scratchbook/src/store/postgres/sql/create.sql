@@ -37,11 +37,11 @@ written AS MATERIALIZED (
             SELECT '', '', '', 'user', $9, '', 0
         ) AS t
 ),
+-- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
 placed AS (
-    UPDATE {schema}.sessions SET position = (SELECT firsts[1] FROM feed)
-    WHERE ctid = ANY (ARRAY(
-        SELECT ctid FROM {schema}.sessions WHERE app_name = $6 AND user_id = $7 AND id >= $8 AND id <= $8 ORDER BY id LIMIT 1
-    ))
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
+    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], '0' FROM feed
+    ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position
 ),
 initial AS (
     INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state)

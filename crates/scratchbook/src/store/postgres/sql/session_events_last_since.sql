@@ -9,12 +9,14 @@ SELECT 'event', seq, NULL, NULL, event FROM (
             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND timestamp >= $6 ORDER BY timestamp LIMIT $7
         ) AS matches
     ),
-    back AS MATERIALIZED (
-        SELECT seq, timestamp FROM {schema}.events
-        WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND (SELECT yes FROM many)
-        ORDER BY seq DESC LIMIT $8
+    first AS MATERIALIZED (
+        SELECT seq FROM (
+            SELECT seq, timestamp FROM {schema}.events
+            WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND (SELECT yes FROM many)
+            ORDER BY seq DESC LIMIT $8
+        ) AS back
+        WHERE timestamp >= $6 ORDER BY seq DESC OFFSET $5 - 1 LIMIT 1
     ),
-    first AS MATERIALIZED (SELECT seq FROM back WHERE timestamp >= $6 ORDER BY seq DESC OFFSET $5 - 1 LIMIT 1),
     by_time AS MATERIALIZED (
         SELECT seq FROM {schema}.events
         WHERE

@@ -1,0 +1,107 @@
+//! One of three Galera nodes is killed under load and comes back.
+
+use std::time::{Duration, Instant};
+
+use scratchbook_servers::{Galera, Proxy};
+
+use super::load::{Keys, Load};
+use super::{a_while, check};
+
+/// A process a node, each behind a balancer of its own, which sends it to another node when its own dies.
+struct Balanced {
+    cluster: Galera,
+    balancers: Vec<Proxy>,
+}
+
+impl Balanced {
+    /// Each of three processes is sent to one of the nodes.
+    fn start(nodes: [usize; 3]) -> Self {
+        let cluster = Galera::start().unwrap();
+        let balancers = nodes.map(|node| Proxy::start(cluster.nodes()[node].port()).unwrap());
+        Self { cluster, balancers: balancers.into() }
+    }
+
+    fn uris(&self) -> Vec<String> {
+        let uri = self.cluster.nodes()[0].uri();
+        self.balancers.iter().map(|balancer| balancer.uri(&uri).unwrap()).collect()
+    }
+
+    /// Sends a process to another node from now on.
+    fn send(&self, process: usize, node: usize) {
+        self.balancers[process].forward_to(self.cluster.nodes()[node].port());
+        self.balancers[process].cut();
+    }
+
+    /// The sum of a count that each node keeps.
+    fn count(&self, name: &str) -> u64 {
+        let ask = |node: &scratchbook_servers::MariaDb| {
+            let row = node.ask(&format!("SHOW GLOBAL STATUS LIKE '{name}'")).unwrap();
+            row.split('\t').nth(1).unwrap().trim().parse::<u64>().unwrap()
+        };
+        self.cluster.nodes().iter().map(ask).sum()
+    }
+
+    fn conflicts(&self) -> u64 {
+        self.count("wsrep_local_cert_failures") + self.count("wsrep_local_bf_aborts")
+    }
+}
+
+#[ignore = "long: a node of three dies and comes back"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_mariadb_galera_written_on_three_nodes_loses_one_and_no_acknowledged_append() {
+    // Not the node that the cluster began with.
+    lose_a_node("Galera, a process a node", [0, 1, 2], 2).await;
+}
+
+#[ignore = "long: a node of three dies and comes back"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_mariadb_galera_written_on_one_node_loses_it_and_no_acknowledged_append() {
+    lose_a_node("Galera, all processes on one node", [0, 0, 0], 0).await;
+}
+
+async fn lose_a_node(what: &str, nodes: [usize; 3], dies: usize) {
+    let balanced = Balanced::start(nodes);
+    let (cluster, other) = (&balanced.cluster, (dies + 1) % 3);
+    let processes: Vec<usize> = (0..3).filter(|process| nodes[*process] == dies).collect();
+    let load = Load::start(&balanced.uris(), Keys::Some).await;
+    load.wait_for(50);
+    std::thread::sleep(a_while());
+    cluster.nodes()[dies].kill().unwrap();
+    // As long as it takes a balancer to notice.
+    std::thread::sleep(Duration::from_secs(1));
+    processes.iter().for_each(|process| balanced.send(*process, other));
+    load.wait_for(50);
+    let alone = load.count();
+    let start = Instant::now();
+    cluster.rejoin(dies).unwrap();
+    println!("{what}: the node was back after {:.1} s", start.elapsed().as_secs_f64());
+    assert!(load.count() > alone, "the others did not go on");
+    processes.iter().for_each(|process| balanced.send(*process, dies));
+    load.wait_for(50);
+    std::thread::sleep(a_while());
+    let conflicts = balanced.conflicts();
+    let told = load.stop();
+    for node in cluster.nodes() {
+        let stored = check::stored(&node.uri(), &told).await;
+        check::report(&format!("{what}, node at port {}", node.port()), &told, stored);
+    }
+    println!("{what}: {conflicts} conflicts between nodes, each tried again");
+}
+
+#[ignore = "long: three nodes write to one key"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
+    for (what, nodes) in [("three nodes", [0, 1, 2]), ("one node", [0, 0, 0])] {
+        let balanced = Balanced::start(nodes);
+        let load = Load::start(&balanced.uris(), Keys::Hot).await;
+        load.wait_for(1);
+        let (start, begun, conflicts) = (Instant::now(), load.count(), balanced.conflicts());
+        std::thread::sleep(2 * a_while());
+        let seconds = start.elapsed().as_secs_f64();
+        let (appends, conflicts) = (load.count() - begun, balanced.conflicts() - conflicts);
+        let told = load.stop();
+        check::stored(&balanced.cluster.nodes()[1].uri(), &told).await;
+        let rate = appends as f64 / seconds;
+        println!("one key of the app from {what}: {rate:.0} appends a second, {conflicts} conflicts on {appends}");
+    }
+}

@@ -1,0 +1,65 @@
+//! A single server is stopped or killed under load, and started again. It flushes each commit to the disk.
+
+use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions, Result};
+
+use super::load::{Keys, Load};
+use super::{a_while, check};
+
+/// A server that can be ended and started.
+trait Server {
+    fn uri(&self) -> String;
+    fn kill(&self) -> Result<()>;
+    fn stop(&self) -> Result<()>;
+    fn restart(&self) -> Result<()>;
+}
+
+macro_rules! server {
+    ($name:ident) => {
+        impl Server for $name {
+            fn uri(&self) -> String {
+                $name::uri(self)
+            }
+            fn kill(&self) -> Result<()> {
+                $name::kill(self)
+            }
+            fn stop(&self) -> Result<()> {
+                $name::stop(self)
+            }
+            fn restart(&self) -> Result<()> {
+                $name::restart(self)
+            }
+        }
+    };
+}
+
+server!(Postgres);
+server!(MariaDb);
+
+#[ignore = "long: a server is stopped and killed under load"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_postgres_is_restarted_under_load() {
+    restart("PostgreSQL restarted", &Postgres::start(&PostgresOptions::default()).unwrap()).await;
+}
+
+#[ignore = "long: a server is stopped and killed under load"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_mariadb_is_restarted_under_load() {
+    restart("MariaDB restarted", &MariaDb::start(&MariaDbOptions::default()).unwrap()).await;
+}
+
+async fn restart(what: &str, server: &impl Server) {
+    let uri = server.uri();
+    // One of them gives up soon each time, so that its callers try again themselves.
+    let load = Load::start(&[uri.clone(), format!("{uri}?retry_timeout_ms=100")], Keys::Some).await;
+    for end in [Server::stop, Server::kill, Server::stop, Server::kill] {
+        load.wait_for(100);
+        std::thread::sleep(a_while() / 2);
+        end(server).unwrap();
+        std::thread::sleep(a_while() / 4);
+        server.restart().unwrap();
+    }
+    load.wait_for(100);
+    let told = load.stop();
+    let stored = check::stored(&uri, &told).await;
+    check::report(what, &told, stored);
+}
