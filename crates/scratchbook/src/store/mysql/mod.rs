@@ -18,6 +18,7 @@ mod events;
 mod list;
 mod log;
 mod options;
+mod owners;
 mod pool;
 mod read;
 mod row;
@@ -123,6 +124,10 @@ impl Dialect for MySql {
         self.read_session(key, events, state).await
     }
 
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        self.read_initial_state(key).await
+    }
+
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         self.read_list(app_name, query).await
     }
@@ -141,6 +146,10 @@ impl Dialect for MySql {
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
         self.read_log(owner, after, limit).await
+    }
+
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        self.read_owners(after, limit).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
