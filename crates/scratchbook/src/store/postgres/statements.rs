@@ -1,4 +1,9 @@
 //! The statements with the schema filled in, and the types of their parameters.
+//!
+//! Functions are named with `pg_catalog`: who may make functions in a schema of the search path could otherwise plant one
+//! that fits better than the server's own, and have it run with our rights. The connection's search path says the same,
+//! but a pooler may not let it through. `unnest` of several arrays is syntax for those of `pg_catalog`, and only without
+//! the name.
 
 use tokio_postgres::types::Type;
 
@@ -220,7 +225,7 @@ impl Deletes {
                     "UPDATE {schema}.state_log SET session_user_id = NULL, session_id = NULL, seq = NULL
                      WHERE app_name = $1 AND scope = 'app' AND session_user_id = $2",
                     "UPDATE {schema}.state_log SET author = ''
-                     WHERE app_name = $1 AND scope = 'app' AND author = $2 AND octet_length(author) <= 512",
+                     WHERE app_name = $1 AND scope = 'app' AND author = $2 AND pg_catalog.octet_length(author) <= 512",
                     "DELETE FROM {schema}.users WHERE app_name = $1 AND user_id = $2",
                 ],
                 &NAMES[..2],
@@ -234,12 +239,12 @@ impl Artifacts {
         const SAVE: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
         const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
         Self {
-            lock: fill.statement("SELECT pg_advisory_xact_lock($1)", &[NUMBER]),
+            lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
             save: fill.statement(
                 "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
                      custom_metadata, create_time, artifact)
                  VALUES ($1, $2, $3, $4, (
-                     SELECT coalesce(max(version) + 1, 0) FROM {schema}.artifacts
+                     SELECT coalesce(pg_catalog.max(version) + 1, 0) FROM {schema}.artifacts
                      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                  ), $5, $6, $7, $8)
                  RETURNING version",
@@ -249,7 +254,7 @@ impl Artifacts {
                 "SELECT version, artifact FROM {schema}.artifacts
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                      AND version = coalesce($5, (
-                         SELECT max(version) FROM {schema}.artifacts
+                         SELECT pg_catalog.max(version) FROM {schema}.artifacts
                          WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                      ))",
                 LOAD,
