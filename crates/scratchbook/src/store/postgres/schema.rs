@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::connection::{Connections, Lease};
+use super::connection::Connections;
+use super::lease::Lease;
 use super::read::column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::database::{Attempt, DatabaseOptions, Failure, Migrate, check_name};

@@ -7,7 +7,7 @@ use futures_util::future::join;
 use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
-use super::connection::Lease;
+use super::lease::Lease;
 use super::read::column;
 use super::statements::Statement;
 use crate::error::Error;
