@@ -5,6 +5,7 @@ mod opening;
 mod plans;
 mod pooler;
 mod processes;
+mod secrets;
 pub(crate) mod server;
 mod stress;
 mod tables;
