@@ -79,6 +79,7 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct Deletes {
     pub(super) lock_session: Statement,
+    pub(super) touch_app: Statement,
     pub(super) of_session: Vec<Statement>,
     pub(super) lock_sessions: Statement,
     pub(super) lock_user: Statement,
@@ -184,6 +185,9 @@ impl Deletes {
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
                 &NAMES[..3],
             ),
+            // The weakest lock, which waits for none of ours. It is written to the server's log, as a transaction that
+            // only has a number is not.
+            touch_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
             of_session: statements(
                 &[
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
@@ -271,7 +275,8 @@ impl Artifacts {
             ),
             delete: fill.statement(
                 "DELETE FROM {schema}.artifacts
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4",
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                 RETURNING 1",
                 &NAMES[..4],
             ),
         }

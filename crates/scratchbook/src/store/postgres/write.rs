@@ -135,7 +135,10 @@ impl Postgres {
             join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
         begun?;
         if locked?.is_empty() {
-            return Ok(());
+            // It may have been this call's earlier try that removed it, whose commit waits for a synchronous standby
+            // still. A commit of our own that has something to tell the standby waits behind it.
+            lease.query(&statements.touch_app, &[&app]).await?;
+            return lease.commit().await;
         }
         for statement in &statements.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;

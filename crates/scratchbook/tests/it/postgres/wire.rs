@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService,
+    AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService,
     SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::Proxy;
@@ -306,6 +306,24 @@ async fn a_read_that_was_given_up_leaves_no_connection_that_is_busy() {
     let read = tokio::time::timeout(Duration::from_secs(5), service.get_state(&owner)).await;
     assert_eq!(read.expect("another read does not wait for the first").unwrap()["a"], 1);
     other.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    create(&service, "s", json!({})).await;
+    service.delete_session(&key("s")).await.unwrap();
+    // A commit that writes nothing to the server's log waits for no standby.
+    let locks = "SELECT xmax::text::bigint FROM apps";
+    for again in ["a session", "an artifact"] {
+        let before = schema.number(locks).await;
+        match again {
+            "a session" => service.delete_session(&key("s")).await.unwrap(),
+            _ => service.delete_artifact(&key("s"), "a").await.unwrap(),
+        }
+        assert!(schema.number(locks).await > before, "{again}");
+    }
 }
 
 /// A statement may take so long, but tables are brought up to date for as long as it takes.
