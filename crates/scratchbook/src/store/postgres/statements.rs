@@ -264,8 +264,13 @@ impl Artifacts {
                 LOAD,
             ),
             names: fill.statement(
-                "SELECT DISTINCT filename FROM {schema}.artifacts
-                 WHERE app_name = $1 AND user_id = $2 AND session_id IN ($3, '') ORDER BY filename",
+                // Two searches by equality: for one with IN, the planner may read all of a user's in a young table.
+                "SELECT filename FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                 UNION
+                 SELECT filename FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = ''
+                 ORDER BY filename",
                 &NAMES[..3],
             ),
             versions: fill.statement(
