@@ -205,7 +205,7 @@ mod tests {
         let hosts = hosts(&text.parse().unwrap());
         let alone = |host| text.replace("one:1,two:2", host).parse::<Config>().unwrap();
         assert_eq!(hosts, [alone("one:1"), alone("two:2")]);
-        let shared: Config = "postgresql://one,two/db?hostaddr=127.0.0.1,127.0.0.2&port=7".parse().unwrap();
+        let shared: Config = "host=one,two hostaddr=127.0.0.1,127.0.0.2 port=7".parse().unwrap();
         assert_eq!(super::hosts(&shared).len(), 2);
         let unclear: Config = "host=one,two,three port=1,2".parse().unwrap();
         assert_eq!(super::hosts(&unclear).len(), 0);

@@ -86,7 +86,7 @@ async fn no_value_is_logged() {
     append(&service, &key(&name), setting("n", &*name)).await.unwrap();
     get(&service, &key(&name)).await.unwrap();
     let delta = StateDelta::new().with(&*name, &*name).unwrap();
-    service.put_state(&StateOwner::app(&*name).unwrap(), delta, "me".into()).await.unwrap();
+    service.put_state(&StateOwner::app(&name).unwrap(), delta, "me".into()).await.unwrap();
     service.delete_session(&key(&name)).await.unwrap();
     join_all((0..2).map(|_| service.delete_user("app", "alice"))).await;
     log::set_max_level(log::LevelFilter::Off);
