@@ -63,7 +63,7 @@ impl Load {
             let told = Arc::clone(&told);
             let reader = thread::spawn(move || {
                 let lines = BufReader::new(output).lines().map_while(Result::ok);
-                lines.fold(false, |done, line| told.lock().unwrap().read(process, &line) || done)
+                lines.filter(|line| told.lock().unwrap().read(process, line)).count() == 1
             });
             (child, input, reader)
         };
