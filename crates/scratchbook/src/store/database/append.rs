@@ -105,11 +105,15 @@ impl<D: Dialect> Lane<D> {
     fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
             let key = job.work.append.key.clone();
-            if let Some(waiting) = self.aside().get_mut(&key) {
-                waiting.push(job);
+            let is_new = {
+                let mut aside = self.aside();
+                let is_new = !aside.contains_key(&key);
+                aside.entry(key.clone()).or_default().push(job);
+                is_new
+            };
+            if !is_new {
                 continue;
             }
-            self.aside().insert(key.clone(), vec![job]);
             let lane = Arc::clone(self);
             tokio::spawn(async move { lane.wait_for(key).await });
         }
@@ -119,12 +123,8 @@ impl<D: Dialect> Lane<D> {
         loop {
             // Only a closed one gives none, and this one is never closed.
             let _turn = self.waiters.acquire().await;
-            let waiting = match self.aside().get_mut(&key) {
-                Some(waiting) if !waiting.is_empty() => std::mem::take(waiting),
-                _ => {
-                    self.aside().remove(&key);
-                    return;
-                }
+            let Some(waiting) = self.take_waiting(&key) else {
+                return;
             };
             for batch in distinct(waiting) {
                 let written = self.write(&batch, Again::Same).await;
@@ -139,6 +139,16 @@ impl<D: Dialect> Lane<D> {
                 }
             }
         }
+    }
+
+    /// What waits for a session; where nothing does any more, its appends go with all others again.
+    fn take_waiting(&self, key: &SessionKey) -> Option<Vec<Queued>> {
+        let mut aside = self.aside();
+        let waiting = aside.get_mut(key).map(std::mem::take).filter(|waiting| !waiting.is_empty());
+        if waiting.is_none() {
+            aside.remove(key);
+        }
+        waiting
     }
 
     fn without_those_aside(&self, batch: Vec<Queued>) -> Vec<Queued> {

@@ -3,7 +3,7 @@
 use mysql_async::Value;
 
 use super::MySql;
-use super::connection::Care;
+use super::pool::Care;
 use super::row::Cells;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;

@@ -173,7 +173,7 @@ impl<'a> Batch<'a> {
         let apps = self.apps.iter().map(|(app, commits)| (*app, *commits));
         let own = self.own.iter().map(|((key, name), (value, nth))| {
             let (app, user, session) = address(key);
-            (app, user, session, *name, *value, self.back(key, *nth))
+            (app, user, session, *name, self.back(key, *nth), *value)
         });
         let of = |scope| self.changes.iter().filter(move |entry| entry.change.scope == scope);
         Ok([
@@ -214,9 +214,9 @@ impl<'a> Batch<'a> {
             event.invocation_id.as_str(),
             event.author.as_str(),
             event.timestamp.unwrap_or_default(),
-            new.prepared.text.as_str(),
             self.user_back(app, user, user_nth),
             self.app_back(app, app_nth),
+            new.prepared.text.as_str(),
         )
     }
 
@@ -231,7 +231,6 @@ impl<'a> Batch<'a> {
             app,
             user,
             change.name.as_str(),
-            change.value.as_deref(),
             writes,
             writes - write,
             back,
@@ -240,6 +239,7 @@ impl<'a> Batch<'a> {
             origin.event_id,
             origin.author,
             origin.time,
+            change.value.as_deref(),
         )
     }
 }

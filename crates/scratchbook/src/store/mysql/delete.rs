@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mysql_async::Value;
 
 use super::MySql;
-use super::connection::{Care, Lease};
+use super::pool::{Care, Lease};
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::SessionKey;

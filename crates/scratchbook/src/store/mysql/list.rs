@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::connection::Care;
 use super::events::sql_limit;
+use super::pool::Care;
 use super::read;
 use super::row::Cells;
 use crate::error::Result;

@@ -3,8 +3,8 @@
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::connection::Care;
 use super::events::{number, sql_limit};
+use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{StateChange, StateOwner};

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: connections and the pool of them.
+//! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: how one connects; `pool.rs`: the connections.
 //! - `schema.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in one call.
 //! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
 //! - `delete.rs`: removing sessions and users.
@@ -18,6 +18,8 @@ mod events;
 mod list;
 mod log;
 mod options;
+mod owners;
+mod pool;
 mod read;
 mod row;
 mod schema;
@@ -42,8 +44,8 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
 
-use connection::Connections;
 use options::Target;
+use pool::Connections;
 
 /// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
@@ -122,6 +124,10 @@ impl Dialect for MySql {
         self.read_session(key, events, state).await
     }
 
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        self.read_initial_state(key).await
+    }
+
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         self.read_list(app_name, query).await
     }
@@ -140,6 +146,10 @@ impl Dialect for MySql {
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
         self.read_log(owner, after, limit).await
+    }
+
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        self.read_owners(after, limit).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {

@@ -6,8 +6,8 @@ use mysql_async::{Row, Value};
 use serde_json::Map;
 
 use super::MySql;
-use super::connection::Care;
 use super::events::{self, Picked};
+use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{Session, SessionKey, StateOwner};
@@ -51,6 +51,23 @@ impl MySql {
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         Ok(session(key, rows)?)
+    }
+
+    /// Reads the state that a session was made with. It has no row where that was empty.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, serde_json::Value>>> {
+        let sql = "SELECT i.state FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?";
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(sql), address).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let text = Cells::from(row).optional_text(0, place)?;
+        Ok(Some(text.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?))
     }
 
     /// Reads the state of a user or an app.

@@ -12,7 +12,7 @@ use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::connection::{Care, Connections, Lease};
+use super::pool::{Care, Connections, Lease};
 use super::row::Cells;
 use super::script::{statements, with_prefix};
 use crate::error::{Error, ErrorKind, Result};

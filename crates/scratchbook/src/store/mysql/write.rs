@@ -6,7 +6,7 @@ use mysql_async::Row;
 
 use super::MySql;
 use super::batch::{self, Arguments};
-use super::connection::Care;
+use super::pool::Care;
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::StateOwner;

@@ -163,11 +163,13 @@ FROM `{prefix}sessions` AS s;
 --   sessions  to append to, by address: app, user, id, events, updated
 --   owners    users, by address: app, user, commits that change their keys
 --   apps      by name: app, commits that change its keys
---   events    app, user, session, back, id, hash, invocation, author, time, event, back in the user's and the app's log
---   own       keys of sessions, each once: app, user, session, key, value or null, back
---   theirs    changes to keys of users: app, user, key, value or null, writes to it, back among them, back in the
---             log, session or null, its back, event, author, time
+--   events    app, user, session, back, id, hash, invocation, author, time, back in the user's and the app's log, event
+--   own       keys of sessions, each once: app, user, session, key, back, value or null
+--   theirs    changes to keys of users: app, user, key, writes to it, back among them, back in the log, session or
+--             null, its back, event, author, time, value or null
 --   shared    changes to keys of apps: the same, with the user of the session or null
+--
+-- What may be long stands last: MariaDB reads an array from its beginning for every column.
 --
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
 -- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
@@ -332,9 +334,9 @@ BEGIN
                 invocation_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
                 author LONGTEXT CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
                 timestamp DOUBLE PATH '$[8]' ERROR ON ERROR,
-                event LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
-                user_back BIGINT PATH '$[10]' ERROR ON ERROR,
-                app_back BIGINT PATH '$[11]' ERROR ON ERROR
+                event LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                user_back BIGINT PATH '$[9]' ERROR ON ERROR,
+                app_back BIGINT PATH '$[10]' ERROR ON ERROR
             )) AS j
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
@@ -352,8 +354,8 @@ BEGIN
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
-                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[4]' ERROR ON ERROR,
-                back BIGINT PATH '$[5]' ERROR ON ERROR
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[5]' ERROR ON ERROR,
+                back BIGINT PATH '$[4]' ERROR ON ERROR
             )) AS j
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
@@ -367,9 +369,9 @@ BEGIN
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
-                writes BIGINT PATH '$[4]' ERROR ON ERROR,
-                back BIGINT PATH '$[5]' ERROR ON ERROR
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                writes BIGINT PATH '$[3]' ERROR ON ERROR,
+                back BIGINT PATH '$[4]' ERROR ON ERROR
             )) AS j
             WHERE j.back = 0
             ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}user_states`.version + j.writes;
@@ -382,14 +384,14 @@ BEGIN
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
-                back BIGINT PATH '$[5]' ERROR ON ERROR,
-                log_back BIGINT PATH '$[6]' ERROR ON ERROR,
-                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
-                seq_back BIGINT PATH '$[8]' ERROR ON ERROR,
-                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
-                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR,
-                time DOUBLE PATH '$[11]' ERROR ON ERROR
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                back BIGINT PATH '$[4]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[5]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
+                seq_back BIGINT PATH '$[7]' ERROR ON ERROR,
+                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[8]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+                time DOUBLE PATH '$[10]' ERROR ON ERROR
             )) AS j
             STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
                 ON u.app_name = j.app_name AND u.user_id = j.user_id
@@ -405,9 +407,9 @@ BEGIN
             FROM JSON_TABLE(shared, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
-                writes BIGINT PATH '$[4]' ERROR ON ERROR,
-                back BIGINT PATH '$[5]' ERROR ON ERROR
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                writes BIGINT PATH '$[3]' ERROR ON ERROR,
+                back BIGINT PATH '$[4]' ERROR ON ERROR
             )) AS j
             WHERE j.back = 0
             ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}app_states`.version + j.writes;
@@ -419,14 +421,14 @@ BEGIN
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[3]' ERROR ON ERROR,
-                back BIGINT PATH '$[5]' ERROR ON ERROR,
-                log_back BIGINT PATH '$[6]' ERROR ON ERROR,
-                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[7]' ERROR ON ERROR,
-                seq_back BIGINT PATH '$[8]' ERROR ON ERROR,
-                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
-                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[10]' ERROR ON ERROR,
-                time DOUBLE PATH '$[11]' ERROR ON ERROR
+                value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
+                back BIGINT PATH '$[4]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[5]' ERROR ON ERROR,
+                session_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR,
+                seq_back BIGINT PATH '$[7]' ERROR ON ERROR,
+                event_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[8]' ERROR ON ERROR,
+                author LONGTEXT CHARACTER SET utf8mb4 PATH '$[9]' ERROR ON ERROR,
+                time DOUBLE PATH '$[10]' ERROR ON ERROR
             )) AS j
             STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
                 ON a.app_name = j.app_name
