@@ -174,7 +174,7 @@ FROM `{prefix}sessions` AS s;
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
 -- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
 -- the sessions ("place number,...") or else the position in the log, 'made', or why nothing was written: 'taken',
--- 'missing', 'known'.
+-- 'missing', 'known', 'damaged'.
 DROP PROCEDURE IF EXISTS `{prefix}scratchbook_write_1`;
 
 DELIMITER //
@@ -192,6 +192,7 @@ MODIFIES SQL DATA
 SQL SECURITY INVOKER
 BEGIN
     DECLARE found BIGINT;
+    DECLARE is_answered BOOLEAN DEFAULT FALSE;
     DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -201,20 +202,12 @@ BEGIN
 
     START TRANSACTION;
     work: BEGIN
-        -- An id in use: of the session to make, or of events. Who has it cannot change under the locks.
+        -- An id in use, of events. Who has it cannot change under the locks. A session that was just made has no rows, so
+        -- what stands in its way belongs to none.
         DECLARE EXIT HANDLER FOR 1062
         BEGIN
             IF made IS NOT NULL THEN
-                SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
-                    NULL AS hash
-                FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-                )) AS m
-                STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
-                    ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                SELECT 'damaged' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash;
             ELSE
                 SELECT 'known' AS what, j.place, e.seq AS number, e.event AS text, e.hash
                 FROM JSON_TABLE(events, '$[*]' COLUMNS (
@@ -232,17 +225,38 @@ BEGIN
         END;
 
         IF made IS NOT NULL THEN
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
-            SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token
-            FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                seq BIGINT PATH '$[3]' ERROR ON ERROR,
-                create_time BIGINT PATH '$[4]' ERROR ON ERROR,
-                update_time BIGINT PATH '$[5]' ERROR ON ERROR,
-                token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-            )) AS m;
+            -- A block of its own: in this statement alone a duplicate means that the session's id is in use.
+            BEGIN
+                DECLARE EXIT HANDLER FOR 1062
+                BEGIN
+                    SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
+                        NULL AS hash
+                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                        id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                    )) AS m
+                    STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                        ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                    SET is_answered = TRUE;
+                END;
+                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+                SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                    seq BIGINT PATH '$[3]' ERROR ON ERROR,
+                    create_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                    update_time BIGINT PATH '$[5]' ERROR ON ERROR,
+                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                )) AS m;
+            END;
+            IF is_answered THEN
+                ROLLBACK;
+                LEAVE work;
+            END IF;
         END IF;
 
         IF sessions IS NOT NULL THEN
