@@ -213,7 +213,7 @@ impl<'a> Batch<'a> {
             hex(&new.prepared.hash),
             event.invocation_id.as_str(),
             event.author.as_str(),
-            event.timestamp.unwrap_or_default(),
+            exact(event.timestamp.unwrap_or_default()),
             self.user_back(app, user, user_nth),
             self.app_back(app, app_nth),
             new.prepared.text.as_str(),
@@ -238,7 +238,7 @@ impl<'a> Batch<'a> {
             origin.session.map(|(key, nth)| self.back(key, nth)),
             origin.event_id,
             origin.author,
-            origin.time,
+            exact(origin.time),
             change.value.as_deref(),
         )
     }
@@ -260,6 +260,12 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A float as a text: MySQL's parser of JSON may be off by one in the last bit of a number, its parser of texts is not.
+fn exact(number: f64) -> String {
+    // The shortest text that is read as this number, with an exponent where it would be long.
+    format!("{number:?}")
 }
 
 fn next(count: &mut i64) -> i64 {

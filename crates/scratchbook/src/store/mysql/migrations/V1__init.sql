@@ -169,6 +169,8 @@ FROM `{prefix}sessions` AS s;
 --             null, its back, event, author, time, value or null
 --   shared    changes to keys of apps: the same, with the user of the session or null
 --
+-- Times are texts: as numbers of JSON they could lose their last bit.
+--
 -- What may be long stands last: MariaDB reads an array from its beginning for every column.
 --
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
