@@ -95,8 +95,9 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
 /// The arguments that make a session with all it begins with.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
+    // The user's row is locked also where no key of the user's changes: who erases the user waits there. The app's is
+    // not, so that creations do not wait for each other.
     batch.users.insert((key.app_name(), key.user_id()), 0);
-    batch.apps.insert(key.app_name(), 0);
     let time = seconds_of_micros(new.created);
     let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };
     batch.sessions.insert(key, (0, new.created));
