@@ -84,12 +84,14 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
     // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
-    // Waiting for a lock ends before our own patience does, so that it is known what was done: nothing.
+    // Waiting for a lock, of a row or a table, ends before our own patience does, so that it is known what was done:
+    // nothing. The rest a server may have set otherwise for all: a COMMIT that chains or hangs up, rows left out.
     let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
          SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}{sync}"
+         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, \
+         completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0{sync}"
     );
     Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
 }

@@ -99,6 +99,8 @@ async fn run(connections: &Connections, prefix: &str, wait: Duration) -> Result<
     // A moment more than the lock itself waits, so that the answer comes.
     lease.extend(wait + Duration::from_secs(5));
     lock(&mut lease, prefix, wait, place).await?;
+    // Tables in use are waited for as long as for another process; the connection is not kept.
+    lease.rows("SET SESSION lock_wait_timeout = ?", vec![PATIENCE.as_secs().into()]).await.map_err(error_of)?;
     lease.extend(NO_END);
     let seen = seen(&mut lease, prefix, place).await?;
     let lacking = lacking(seen, prefix)?;
@@ -121,7 +123,6 @@ async fn run(connections: &Connections, prefix: &str, wait: Duration) -> Result<
     }
     let mut lease = migrating.lease;
     lease.rows(&format!("DO RELEASE_LOCK({LOCK})"), vec![prefix.into()]).await.map_err(error_of)?;
-    lease.keep();
     Ok(lacking)
 }
 
