@@ -472,8 +472,9 @@ BEGIN
                     ON a.app_name = j.app_name;
             END IF;
         END IF;
-        COMMIT;
+        -- The answer comes first: an error after the commit would say that nothing was done.
         SELECT IF(made IS NULL, 'done', 'made') AS what, 0 AS place, 0 AS number, numbers AS text, NULL AS hash;
+        COMMIT;
     END work;
 END //
 DELIMITER ;
