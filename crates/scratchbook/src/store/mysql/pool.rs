@@ -139,14 +139,14 @@ impl Lease<'_> {
     pub(super) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
         let done = timeout_at(self.end.into(), execute(&mut held.connection, sql, values)).await;
-        self.settle(held, done)
+        self.settle(sql, held, done)
     }
 
     /// Runs a statement as text.
     pub(super) async fn query(&mut self, sql: &str) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
         let done = timeout_at(self.end.into(), query(&mut held.connection, sql)).await;
-        self.settle(held, done)
+        self.settle(sql, held, done)
     }
 
     /// The value that `LAST_INSERT_ID(...)` was given by the statement before.
@@ -193,6 +193,7 @@ impl Lease<'_> {
 
     fn settle<T>(
         &mut self,
+        sql: &str,
         mut held: Held,
         done: std::result::Result<mysql_async::Result<T>, tokio::time::error::Elapsed>,
     ) -> Attempt<T> {
@@ -205,8 +206,14 @@ impl Lease<'_> {
             // Whatever it was, the others may have met it too.
             self.pool.idle().iter_mut().for_each(|idle| idle.since = None);
         }
-        done.map_err(|error| failure(&self.pool.place, Stage::Working, &error))
+        done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
     }
+}
+
+/// What a statement of ours may do.
+fn stage(sql: &str) -> Stage {
+    let reads = sql.trim_start_matches('(').trim_start().starts_with("SELECT");
+    if reads { Stage::Reading } else { Stage::Writing }
 }
 
 async fn execute(connection: &mut Option<Conn>, sql: &str, values: Vec<Value>) -> mysql_async::Result<Vec<Row>> {
