@@ -154,6 +154,11 @@ impl Lease<'_> {
         self.connection.as_ref().and_then(Conn::last_insert_id).unwrap_or_default()
     }
 
+    /// How many rows the statement before changed.
+    pub(super) fn affected_rows(&self) -> u64 {
+        self.connection.as_ref().map_or(0, Conn::affected_rows)
+    }
+
     /// Begins a transaction, which is undone unless it is committed.
     pub(super) async fn begin(&mut self) -> Attempt<()> {
         self.give_up_unless_kept();
@@ -162,6 +167,7 @@ impl Lease<'_> {
 
     /// Commits it.
     pub(super) async fn commit(&mut self) -> Attempt<()> {
+        self.renew();
         self.query("COMMIT").await?;
         self.keep();
         Ok(())
@@ -175,6 +181,11 @@ impl Lease<'_> {
     /// The connection is as it was.
     pub(super) fn keep(&mut self) {
         self.unkept = false;
+    }
+
+    /// Gives this call the statement timeout anew: it does its work in parts, of which each is to end within it.
+    pub(super) fn renew(&mut self) {
+        self.extend(self.pool.statement_timeout);
     }
 
     /// Gives this call so much time from now on.

@@ -107,8 +107,9 @@ CREATE TABLE IF NOT EXISTS `{prefix}state_log` (
     time DOUBLE NOT NULL,
     feed_position BIGINT,            -- for who reads a feed of all commits
     PRIMARY KEY (app_name, scope, user_id, position, `key`),
-    -- Finds a user's name in the app's log, so that it can be erased.
-    KEY state_log_by_session_user (app_name, scope, session_user)
+    -- Find a user's name in the app's log, so that it can be erased.
+    KEY state_log_by_session_user (app_name, scope, session_user),
+    KEY state_log_by_author (app_name, scope, author(128))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
