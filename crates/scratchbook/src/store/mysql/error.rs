@@ -82,6 +82,11 @@ pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
 }
 
+/// Whether a server says that it does not take writes, or nothing at all, which another may.
+pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
+    matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
+}
+
 /// The first cause of a type.
 pub(super) fn cause<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
     let mut next = Some(error);

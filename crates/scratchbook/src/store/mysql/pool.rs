@@ -13,7 +13,7 @@ use mysql_async::{Conn, DriverError, Opts, Row, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
-use super::error::{self, Stage, failure, leaves_connection};
+use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
 use crate::error::{Error, ErrorKind};
 use crate::store::database::{Attempt, DatabaseOptions, Done, Failure};
 
@@ -21,6 +21,9 @@ use crate::store::database::{Attempt, DatabaseOptions, Done, Failure};
 const IDLE: Duration = Duration::from_secs(10);
 /// The same, before a call that must not be done twice and so is not tried again.
 const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
+
+/// How long a connection has to answer that it still is one.
+const PING: Duration = Duration::from_secs(1);
 
 /// What is to become of a call if its connection turns out to be dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,9 +92,13 @@ impl Connections {
             if since.is_some_and(|since| since.elapsed() < fresh) {
                 return Some(connection);
             }
-            match timeout(self.connect_timeout, connection.ping()).await {
+            match timeout(PING.min(self.connect_timeout), connection.ping()).await {
                 Ok(Ok(())) => return Some(connection),
-                _ => give_up(connection),
+                // The others have waited at least as long: each would cost as much time again.
+                _ => {
+                    give_up(connection);
+                    self.drop_idle();
+                }
             }
         }
     }
@@ -106,6 +113,12 @@ impl Connections {
         let seconds = self.statement_timeout.as_secs_f64();
         let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
         Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, what))
+    }
+
+    /// Gives up all connections that are idle.
+    fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        idle.into_iter().for_each(|idle| give_up(idle.connection));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -216,6 +229,9 @@ impl Lease<'_> {
         } else if !matches!(done, Err(mysql_async::Error::Server(_))) {
             // Whatever it was, the others may have met it too.
             self.pool.idle().iter_mut().for_each(|idle| idle.since = None);
+        } else if done.as_ref().is_err_and(leads_elsewhere) {
+            // The balancer, or the name, may lead to the primary by now: the others still lead here.
+            self.pool.drop_idle();
         }
         done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
     }
