@@ -50,7 +50,9 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
              ed25519",
         ),
         (_, Stage::Connecting) => (Done::Unreached, ErrorKind::Unavailable, "the server cannot be reached"),
-        (_, Stage::Reading | Stage::Writing) => (Done::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer"),
+        (_, Stage::Reading | Stage::Writing) => {
+            (Done::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
+        }
     };
     let mut public = Error::new(kind, format!("{place}: {what}"));
     // An error of the operating system's quotes nothing; the driver's own may hold what was sent.
@@ -128,7 +130,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         1129 => (Done::Unreached, Kind::Unavailable, "the server has blocked this host after errors (FLUSH HOSTS)"),
         1213 | 3101 => (Done::Undone, Kind::Unavailable, "another writer came first again and again"),
         1205 => (Done::Blocked, Kind::Unavailable, "another transaction holds a lock for long; end it, then try again"),
-        1020 | 1062 => (Done::Undone, Kind::Unavailable, "another writer came first"),
+        1020 | 1050 | 1062 | 1304 => (Done::Undone, Kind::Unavailable, "another writer came first"),
         1243 | 1615 => (Done::Undone, Kind::Unavailable, "the tables were changed meanwhile"),
         1290 | 1792 | 1836 => {
             (Done::Undone, Kind::Unavailable, "the server is read-only: a replica, or one set so; name the primary")
@@ -186,7 +188,7 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
 /// Whether an error that is not listed comes from the statement or its values, and so from before any commit.
 fn is_surely_refused(error: &ServerError) -> bool {
     // Most errors have the state HY000, these among them: of values, character sets, JSON, and what is not there.
-    let of_values = matches!(error.code, 1105 | 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
+    let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
     // Errors of values, constraints, statements, rights; not of transactions, connections and all others.
     of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }

@@ -85,7 +85,8 @@ impl MySql {
             [Answer::Taken] => Ok(false),
             [Answer::Damaged] => {
                 let (place, key) = (self.connections.place(), &new.key);
-                let what = format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
+                let what =
+                    format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
                 Err(Error::new(ErrorKind::DataCorrupted, what).into())
             }
             _ => Err(strange("no row for a session made").into()),

@@ -314,6 +314,7 @@ async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
         service.append(&key("s"), event, AppendOptions::default()).await.unwrap();
     }
     let stored: Vec<f64> = own.exec("SELECT timestamp FROM events ORDER BY seq", ()).await.unwrap();
-    let logged: Vec<f64> = own.exec("SELECT time FROM state_log WHERE scope = 'app' ORDER BY position", ()).await.unwrap();
+    let logged: Vec<f64> =
+        own.exec("SELECT time FROM state_log WHERE scope = 'app' ORDER BY position", ()).await.unwrap();
     assert_eq!((stored, logged), (times.to_vec(), times.to_vec()));
 }

@@ -1,7 +1,8 @@
 -- scratchbook's tables. Values, events and artifacts are JSON text; the text is the truth, never a float or a column
 -- beside it. Ids and keys are VARBINARY: compared byte by byte, without folding of case or trailing spaces.
 --
--- `{prefix}` is replaced by the prefix of the tables. No statement here is undone by a crash, so each may run again.
+-- `{prefix}` is replaced by the prefix of the tables. No statement here is undone by a crash, so each may run again;
+-- those that make a view or a procedure are skipped where it is there.
 
 CREATE TABLE IF NOT EXISTS `{prefix}sessions` (
     app_name VARBINARY(512) NOT NULL,
@@ -126,7 +127,7 @@ CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For people at a SQL prompt: each session with its merged state as one JSON object.
-CREATE OR REPLACE SQL SECURITY INVOKER VIEW `{prefix}session_overview` AS
+CREATE SQL SECURITY INVOKER VIEW `{prefix}session_overview` AS
 SELECT
     s.app_name,
     s.user_id,
@@ -136,24 +137,25 @@ SELECT
         LEFT(DATE_FORMAT(TIMESTAMPADD(MICROSECOND, s.update_time, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%f'), 23),
         'Z'
     ) AS update_time,
-    JSON_MERGE_PRESERVE(
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONVERT(own.`key` USING utf8mb4), JSON_EXTRACT(own.value, '$'))
+    -- Put together as texts: JSON's own functions refuse values that are deep, and round numbers.
+    CONCAT('{', CONCAT_WS(', ',
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONVERT(own.`key` USING utf8mb4)), ': ', own.value SEPARATOR ', ')
             FROM `{prefix}session_states` AS own
             WHERE own.app_name = s.app_name AND own.user_id = s.user_id AND own.session_id = s.id
                 AND own.value IS NOT NULL
-        ), '{}'),
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONCAT('user:', CONVERT(theirs.`key` USING utf8mb4)), JSON_EXTRACT(theirs.value, '$'))
+        ),
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONCAT('user:', CONVERT(theirs.`key` USING utf8mb4))), ': ', theirs.value SEPARATOR ', ')
             FROM `{prefix}user_states` AS theirs
             WHERE theirs.app_name = s.app_name AND theirs.user_id = s.user_id AND theirs.value IS NOT NULL
-        ), '{}'),
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONCAT('app:', CONVERT(shared.`key` USING utf8mb4)), JSON_EXTRACT(shared.value, '$'))
+        ),
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONCAT('app:', CONVERT(shared.`key` USING utf8mb4))), ': ', shared.value SEPARATOR ', ')
             FROM `{prefix}app_states` AS shared
             WHERE shared.app_name = s.app_name AND shared.value IS NOT NULL
-        ), '{}')
-    ) AS state
+        )
+    ), '}') AS state
 FROM `{prefix}sessions` AS s;
 
 -- Everything that is written to sessions and state, in one call and one commit. What is to be written comes as arrays
@@ -178,8 +180,6 @@ FROM `{prefix}sessions` AS s;
 -- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
 -- the sessions ("place number,...") or else the position in the log, 'made', or why nothing was written: 'taken',
 -- 'missing', 'known', 'damaged'.
-DROP PROCEDURE IF EXISTS `{prefix}scratchbook_write_1`;
-
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
