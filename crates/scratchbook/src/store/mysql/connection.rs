@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder};
 use tokio::time::timeout;
 
 use super::error::{self, Stage, failure};
@@ -54,23 +54,32 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
 
 /// The first connection, which finds out how far encryption goes.
 async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
-    let Some(ssl) = tls::options(&options.tls, options, place).await? else {
-        return connected(builder, place).await;
-    };
-    let encrypted = builder.clone().ssl_opts(ssl.clone());
-    match Conn::new(encrypted.clone()).await {
-        Ok(connection) => Ok((connection, encrypted)),
-        Err(error) if options.tls == TlsMode::Prefer && tls::is_missing(&error) => connected(builder, place).await,
-        Err(error) => match tls::presented_name(&error).filter(|_| options.tls == TlsMode::VerifyCa) {
-            Some(name) => connected(builder.ssl_opts(ssl.with_danger_tls_hostname_override(Some(name))), place).await,
-            None => Err(failure(place, Stage::Connecting, &error)),
-        },
+    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
+    let ssl = tls::options(&options.tls, options, place).await?;
+    match dial(builder.clone().ssl_opts(ssl).into(), &options.tls).await {
+        Ok((connection, opts)) => Ok((connection, OptsBuilder::from_opts(opts))),
+        Err(error) if options.tls == TlsMode::Prefer && tls::may_do_without(&error) => {
+            let connection = Conn::new(builder.clone()).await.map_err(failed)?;
+            Ok((connection, builder))
+        }
+        Err(error) => Err(failed(error)),
     }
 }
 
-async fn connected(builder: OptsBuilder, place: &str) -> Attempt<(Conn, OptsBuilder)> {
-    let connection = Conn::new(builder.clone()).await;
-    Ok((connection.map_err(|error| failure(place, Stage::Connecting, &error))?, builder))
+/// Connects. Where the name is not to be checked it asks for one that this server's certificate has, which need not be
+/// the one of the server before.
+pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
+    let error = match Conn::new(opts.clone()).await {
+        Ok(connection) => return Ok((connection, opts)),
+        Err(error) => error,
+    };
+    let name = tls::presented_name(&error).filter(|_| *mode == TlsMode::VerifyCa);
+    let (Some(name), Some(ssl)) = (name, opts.ssl_opts().cloned()) else {
+        return Err(error);
+    };
+    let ssl = ssl.with_danger_tls_hostname_override(Some(name));
+    let opts = Opts::from(OptsBuilder::from_opts(opts).ssl_opts(ssl));
+    Ok((Conn::new(opts.clone()).await?, opts))
 }
 
 /// What the server is, and what every connection says first.

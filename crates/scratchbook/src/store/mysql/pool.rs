@@ -13,9 +13,10 @@ use mysql_async::{Conn, DriverError, Opts, Row, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
+use super::connection::dial;
 use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
 use crate::error::{Error, ErrorKind};
-use crate::store::database::{Attempt, DatabaseOptions, Done, Failure};
+use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, TlsMode};
 
 /// After so long without use a connection is asked whether it still is one.
 const IDLE: Duration = Duration::from_secs(10);
@@ -37,6 +38,7 @@ pub(super) enum Care {
 /// The connections of a service.
 pub(super) struct Connections {
     options: Opts,
+    tls: TlsMode,
     place: Arc<str>,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
@@ -55,6 +57,7 @@ impl Connections {
     pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
         Self {
             options: driver,
+            tls: options.tls,
             place,
             idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
             permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
@@ -104,9 +107,9 @@ impl Connections {
     }
 
     async fn connect(&self) -> Attempt<Conn> {
-        let made = timeout(self.connect_timeout, Conn::new(self.options.clone())).await;
+        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
         let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
-        made.map_err(|error| failure(&self.place, Stage::Connecting, &error))
+        made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
     }
 
     fn busy(&self) -> Failure {
