@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, GetSessionConfig, MySqlSessionService,
-    Outcome, Result, SessionKey, SessionService, StateDelta, StateOwner,
+    Outcome, PutStateOptions, Result, SessionKey, SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
@@ -317,4 +317,22 @@ async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
     let logged: Vec<f64> =
         own.exec("SELECT time FROM state_log WHERE scope = 'app' ORDER BY position", ()).await.unwrap();
     assert_eq!((stored, logged), (times.to_vec(), times.to_vec()));
+}
+
+/// As behind a balancer that forgot its connections: each that stays silent would cost a look.
+#[tokio::test]
+async fn after_one_dead_connection_no_idle_one_is_tried() {
+    let database = Database::emptied().await;
+    let proxy = Proxy::before(&database.uri()).unwrap();
+    let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
+    proxy.delay(Duration::from_millis(20));
+    let owner = StateOwner::app("app").unwrap();
+    futures_util::future::join_all((0..4).map(|_| service.get_state(&owner))).await;
+    proxy.delay(Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = proxy.connections();
+    assert!(before >= 4, "{before}");
+    proxy.swallow(1);
+    service.put_state(&owner, StateDelta::new().with("k", 1).unwrap(), PutStateOptions::by("me")).await.unwrap();
+    assert_eq!((proxy.swallowed(), proxy.connections()), (1, before + 1));
 }
