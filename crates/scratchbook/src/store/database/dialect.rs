@@ -42,7 +42,7 @@ pub enum AppendRow {
 
 /// A database: statements, connections, and what its errors mean.
 ///
-/// Every method is one commit or one snapshot, ends within the statement timeout, waits no longer for a lock than
+/// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a lock than
 /// [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods are called again after a failure, possibly one that had been done.
 #[async_trait]
 pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {

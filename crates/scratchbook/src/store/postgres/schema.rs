@@ -128,7 +128,7 @@ impl Schema {
                 Ok(migrations) => return Ok(migrations),
                 Err(failure) => failure,
             };
-            let again = matches!(failure.done, Done::Undone | Done::Unreached);
+            let again = matches!(failure.done, Done::Undone | Done::Blocked | Done::Unreached);
             if !again || start.elapsed() >= options.retry_timeout {
                 return Err(failure.error.context("the tables cannot be brought up to date"));
             }
