@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use mysql_async::{Row, Value};
 
 use super::MySql;
-use super::pool::Care;
 use super::events::sql_limit;
+use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::StateOwner;
