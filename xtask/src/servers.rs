@@ -73,7 +73,8 @@ pub(crate) fn clusters() -> Result<(), Stop> {
         needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
     })?;
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
-    run(command.args(["--", "--ignored", "--test-threads=1"]))
+    // With what they count.
+    run(command.args(["--", "--ignored", "--test-threads=1", "--show-output"]))
 }
 
 /// Whether a program is in `PATH`, or where packages put servers.

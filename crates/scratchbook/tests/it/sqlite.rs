@@ -89,7 +89,7 @@ async fn a_uri_opens_a_file_and_says_what_is_wrong_with_it() {
         ("sqlite://:memory:", "memory:"),
         ("sqlite://x.db?durable=1", "synchronous"),
         ("sqlite://x.db?synchronous=off", "full"),
-        ("postgres://x", "sqlite://PATH"),
+        ("redis://x", "sqlite://PATH"),
     ] {
         let error = connect(uri).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uri}: {error}");

@@ -98,6 +98,90 @@ const COMMON: &[&str] =
 const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
 impl DatabaseOptions {
+    /// How many connections there are at most.
+    #[must_use]
+    pub fn with_pool_size(mut self, size: usize) -> Self {
+        self.pool_size = size;
+        self
+    }
+
+    /// How long a connection may take to be made.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a statement may take, a commit included.
+    #[must_use]
+    pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
+    }
+
+    /// How long a call is tried again while the database cannot be reached.
+    #[must_use]
+    pub fn with_retry_timeout(mut self, timeout: Duration) -> Self {
+        self.retry_timeout = timeout;
+        self
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn with_tls(mut self, mode: TlsMode) -> Self {
+        self.tls = mode;
+        self
+    }
+
+    /// Whether the tables are brought up to date.
+    #[must_use]
+    pub fn with_migrate(mut self, migrate: Migrate) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// How many appends may wait.
+    #[must_use]
+    pub fn with_queue_capacity(mut self, capacity: usize) -> Self {
+        self.queue_capacity = capacity;
+        self
+    }
+
+    /// How long an append waits for a place in a full queue.
+    #[must_use]
+    pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
+        self.queue_timeout = timeout;
+        self
+    }
+
+    /// Where times and ids come from.
+    #[must_use]
+    pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// A file with the certificates of trusted authorities.
+    #[must_use]
+    pub fn with_root_certificate(mut self, path: impl Into<PathBuf>) -> Self {
+        self.root_certificate = Some(path.into());
+        self
+    }
+
+    /// The PostgreSQL schema of the tables.
+    #[must_use]
+    pub fn with_schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = Some(name.into());
+        self
+    }
+
+    /// What the names of the tables begin with in MySQL.
+    #[must_use]
+    pub fn with_table_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.table_prefix = Some(prefix.into());
+        self
+    }
+
     /// The same within what can be carried out.
     pub(super) fn bounded(mut self) -> Self {
         for time in

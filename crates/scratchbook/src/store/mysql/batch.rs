@@ -95,8 +95,9 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
 /// The arguments that make a session with all it begins with.
 pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     let (mut batch, key) = (Batch::default(), &new.key);
+    // The user's row is locked also where no key of the user's changes: who erases the user waits there. The app's is
+    // not, so that creations do not wait for each other.
     batch.users.insert((key.app_name(), key.user_id()), 0);
-    batch.apps.insert(key.app_name(), 0);
     let time = seconds_of_micros(new.created);
     let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };
     batch.sessions.insert(key, (0, new.created));
@@ -213,7 +214,7 @@ impl<'a> Batch<'a> {
             hex(&new.prepared.hash),
             event.invocation_id.as_str(),
             event.author.as_str(),
-            event.timestamp.unwrap_or_default(),
+            exact(event.timestamp.unwrap_or_default()),
             self.user_back(app, user, user_nth),
             self.app_back(app, app_nth),
             new.prepared.text.as_str(),
@@ -238,7 +239,7 @@ impl<'a> Batch<'a> {
             origin.session.map(|(key, nth)| self.back(key, nth)),
             origin.event_id,
             origin.author,
-            origin.time,
+            exact(origin.time),
             change.value.as_deref(),
         )
     }
@@ -260,6 +261,12 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// A float as a text: MySQL's parser of JSON may be off by one in the last bit of a number, its parser of texts is not.
+fn exact(number: f64) -> String {
+    // The shortest text that is read as this number, with an exponent where it would be long.
+    format!("{number:?}")
 }
 
 fn next(count: &mut i64) -> i64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
-use mysql_async::{Conn, OptsBuilder};
+use mysql_async::{Conn, Opts, OptsBuilder};
 use tokio::time::timeout;
 
 use super::error::{self, Stage, failure};
@@ -54,23 +54,32 @@ async fn open_untimed(target: Target, options: &DatabaseOptions) -> Attempt<(Ser
 
 /// The first connection, which finds out how far encryption goes.
 async fn first(builder: OptsBuilder, options: &DatabaseOptions, place: &str) -> Attempt<(Conn, OptsBuilder)> {
-    let Some(ssl) = tls::options(&options.tls, options, place).await? else {
-        return connected(builder, place).await;
-    };
-    let encrypted = builder.clone().ssl_opts(ssl.clone());
-    match Conn::new(encrypted.clone()).await {
-        Ok(connection) => Ok((connection, encrypted)),
-        Err(error) if options.tls == TlsMode::Prefer && tls::is_missing(&error) => connected(builder, place).await,
-        Err(error) => match tls::presented_name(&error).filter(|_| options.tls == TlsMode::VerifyCa) {
-            Some(name) => connected(builder.ssl_opts(ssl.with_danger_tls_hostname_override(Some(name))), place).await,
-            None => Err(failure(place, Stage::Connecting, &error)),
-        },
+    let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
+    let ssl = tls::options(&options.tls, options, place).await?;
+    match dial(builder.clone().ssl_opts(ssl).into(), &options.tls).await {
+        Ok((connection, opts)) => Ok((connection, OptsBuilder::from_opts(opts))),
+        Err(error) if options.tls == TlsMode::Prefer && tls::may_do_without(&error) => {
+            let connection = Conn::new(builder.clone()).await.map_err(failed)?;
+            Ok((connection, builder))
+        }
+        Err(error) => Err(failed(error)),
     }
 }
 
-async fn connected(builder: OptsBuilder, place: &str) -> Attempt<(Conn, OptsBuilder)> {
-    let connection = Conn::new(builder.clone()).await;
-    Ok((connection.map_err(|error| failure(place, Stage::Connecting, &error))?, builder))
+/// Connects. Where the name is not to be checked it asks for one that this server's certificate has, which need not be
+/// the one of the server before.
+pub(super) async fn dial(opts: Opts, mode: &TlsMode) -> mysql_async::Result<(Conn, Opts)> {
+    let error = match Conn::new(opts.clone()).await {
+        Ok(connection) => return Ok((connection, opts)),
+        Err(error) => error,
+    };
+    let name = tls::presented_name(&error).filter(|_| *mode == TlsMode::VerifyCa);
+    let (Some(name), Some(ssl)) = (name, opts.ssl_opts().cloned()) else {
+        return Err(error);
+    };
+    let ssl = ssl.with_danger_tls_hostname_override(Some(name));
+    let opts = Opts::from(OptsBuilder::from_opts(opts).ssl_opts(ssl));
+    Ok((Conn::new(opts.clone()).await?, opts))
 }
 
 /// What the server is, and what every connection says first.
@@ -84,12 +93,14 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
     // In a Galera cluster a read may otherwise see less than what was just written by way of another node.
     let sync = if cluster.is_some_and(|(_, on)| on == "ON") { ", wsrep_sync_wait = 1" } else { "" };
-    // Waiting for a lock ends before our own patience does, so that it is known what was done: nothing.
+    // Waiting for a lock, of a row or a table, ends before our own patience does, so that it is known what was done:
+    // nothing. The rest a server may have set otherwise for all: a COMMIT that chains or hangs up, rows left out.
     let wait = LOCK_TIMEOUT.as_secs();
     let setup = format!(
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
          SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
-         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}{sync}"
+         group_concat_max_len = 1048576, innodb_lock_wait_timeout = {wait}, lock_wait_timeout = {wait}, \
+         completion_type = 0, sql_select_limit = DEFAULT, sql_safe_updates = 0{sync}"
     );
     Ok((Server { max_packet: usize::try_from(packet).unwrap_or(MAX_PACKET) }, setup))
 }

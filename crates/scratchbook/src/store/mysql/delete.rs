@@ -14,6 +14,9 @@ use crate::store::database::{Attempt, Done, Failure};
 /// How many sessions are removed by one statement.
 const SESSIONS_AT_ONCE: usize = 1000;
 
+/// How many rows of other tables are changed by one statement: each is to end well within the statement timeout.
+const ROWS_AT_ONCE: u64 = 5000;
+
 impl MySql {
     /// Removes a session and what is its own.
     pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
@@ -64,6 +67,7 @@ impl MySql {
                      ON s.app_name = ? AND s.user_id = ? AND s.id = j.id",
             );
             let ids = Value::from(serde_json::json!(ids).to_string());
+            lease.renew();
             lease.rows(&sql, [&[ids], &address[..]].concat()).await?;
         }
         self.delete(&mut lease, "users", of_user, &address).await?;
@@ -78,20 +82,29 @@ impl MySql {
 
     /// Takes a user's name out of the log of the app's keys.
     async fn forget_name(&self, lease: &mut Lease<'_>, address: &[Value; 2]) -> Attempt<()> {
-        for sql in [
-            "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_session_user)
+        let session = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_session_user)
              SET session_user = NULL, session_id = NULL, seq = NULL
-             WHERE app_name = ? AND scope = 'app' AND session_user = ?",
-            "UPDATE `{prefix}state_log` FORCE INDEX (PRIMARY) SET author = ''
-             WHERE app_name = ? AND scope = 'app' AND CAST(author AS BINARY) = ?",
-        ] {
-            lease.rows(&self.sql(sql), address.to_vec()).await?;
-        }
-        Ok(())
+             WHERE app_name = ? AND scope = 'app' AND session_user = ?";
+        self.in_parts(lease, session, address).await?;
+        // The index finds also what differs in trailing spaces.
+        let author = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_author) SET author = ''
+             WHERE app_name = ? AND scope = 'app' AND author = ? AND CAST(author AS BINARY) = ?";
+        self.in_parts(lease, author, &[&address[..], &address[1..]].concat()).await
     }
 
     async fn delete(&self, lease: &mut Lease<'_>, table: &str, which: &str, values: &[Value]) -> Attempt<()> {
-        let sql = self.sql(&format!("DELETE FROM `{{prefix}}{table}` {which}"));
-        lease.rows(&sql, values.to_vec()).await.map(drop)
+        self.in_parts(lease, &format!("DELETE FROM `{{prefix}}{table}` {which}"), values).await
+    }
+
+    /// Runs a statement on so many rows at a time, until there are none left. All of it is one transaction still.
+    async fn in_parts(&self, lease: &mut Lease<'_>, sql: &str, values: &[Value]) -> Attempt<()> {
+        let sql = self.sql(&format!("{sql} LIMIT {ROWS_AT_ONCE}"));
+        loop {
+            lease.renew();
+            lease.rows(&sql, values.to_vec()).await?;
+            if lease.affected_rows() < ROWS_AT_ONCE {
+                return Ok(());
+            }
+        }
     }
 }

@@ -14,8 +14,10 @@ use crate::store::database::{Done, Failure};
 pub(super) enum Stage {
     /// A connection was being made.
     Connecting,
-    /// A statement was sent.
-    Working,
+    /// A statement was sent that reads.
+    Reading,
+    /// A statement was sent that may have committed.
+    Writing,
 }
 
 /// What an error means for the call it ends.
@@ -48,7 +50,9 @@ pub(super) fn failure(place: &str, stage: Stage, error: &MySqlError) -> Failure 
              ed25519",
         ),
         (_, Stage::Connecting) => (Done::Unreached, ErrorKind::Unavailable, "the server cannot be reached"),
-        (_, Stage::Working) => (Done::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer"),
+        (_, Stage::Reading | Stage::Writing) => {
+            (Done::Unknown, ErrorKind::Unavailable, "the connection was lost before the answer")
+        }
     };
     let mut public = Error::new(kind, format!("{place}: {what}"));
     // An error of the operating system's quotes nothing; the driver's own may hold what was sent.
@@ -78,6 +82,11 @@ pub(super) fn refused_tls(message: String) -> Error {
 /// Whether a connection is as good as before after this error.
 pub(super) fn leaves_connection(error: &MySqlError) -> bool {
     matches!(error, MySqlError::Server(ServerError { code: 1062 | 1205 | 1213, .. }))
+}
+
+/// Whether a server says that it does not take writes, or nothing at all, which another may.
+pub(super) fn leads_elsewhere(error: &MySqlError) -> bool {
+    matches!(error, MySqlError::Server(ServerError { code: 1047 | 1290 | 1792 | 1836, .. }))
 }
 
 /// The first cause of a type.
@@ -119,16 +128,19 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
             "the server has no connection left (max_connections); raise it, or lower pool_size",
         ),
         1129 => (Done::Unreached, Kind::Unavailable, "the server has blocked this host after errors (FLUSH HOSTS)"),
-        1213 => (Done::Undone, Kind::Unavailable, "another writer came first again and again"),
+        1213 | 3101 => (Done::Undone, Kind::Unavailable, "another writer came first again and again"),
         1205 => (Done::Blocked, Kind::Unavailable, "another transaction holds a lock for long; end it, then try again"),
-        1020 | 1062 => (Done::Undone, Kind::Unavailable, "another writer came first"),
+        1020 | 1050 | 1062 | 1304 => (Done::Undone, Kind::Unavailable, "another writer came first"),
         1243 | 1615 => (Done::Undone, Kind::Unavailable, "the tables were changed meanwhile"),
         1290 | 1792 | 1836 => {
             (Done::Undone, Kind::Unavailable, "the server is read-only: a replica, or one set so; name the primary")
         }
         1047 => (Done::Undone, Kind::Unavailable, "the node is not ready (wsrep_ready)"),
-        1053 | 1077 | 1079 | 1180 | 1158..=1161 | 1317 | 1927 | 1969 | 3024 | 4031 => {
+        1053 | 1077 | 1079 | 1180 | 1181 | 1158..=1161 | 1317 | 1927 | 1969 | 3024 | 4031 => {
             (Done::Unknown, Kind::Unavailable, "the server ended the statement")
+        }
+        1026 | 1030 | 1598 | 3100 | 3200 => {
+            (Done::Unknown, Kind::Unavailable, "the server failed to write, possibly its binary log after the commit")
         }
         1021 | 1114 => (Done::Refused, Kind::ResourceExhausted, "the server's disk is full; make room"),
         1037 | 1038 | 1041 | 1206 => (Done::Refused, Kind::ResourceExhausted, "the server is out of memory"),
@@ -161,6 +173,9 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
             Kind::FailedPrecondition,
             "keys do not fit an index; innodb_page_size has to be 16k or more",
         ),
+        _ if stage == Stage::Writing && !is_surely_refused(error) => {
+            (Done::Unknown, Kind::Internal, "MySQL failed at a statement, which may have been done")
+        }
         _ => (Done::Refused, Kind::Internal, "MySQL refused a statement"),
     };
     if stage == Stage::Connecting && matches!(done, Done::Unknown | Done::Undone | Done::Blocked) {
@@ -168,6 +183,14 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
     }
     let ServerError { code, state, .. } = error;
     Failure::new(done, Error::new(kind, format!("{place}: {what} (error {code}, SQLSTATE {state})")))
+}
+
+/// Whether an error that is not listed comes from the statement or its values, and so from before any commit.
+fn is_surely_refused(error: &ServerError) -> bool {
+    // Most errors have the state HY000, these among them: of values, character sets, JSON, and what is not there.
+    let of_values = matches!(error.code, 1193 | 1231 | 1264..=1267 | 1292 | 1364..=1366 | 1525 | 1644 | 4035..=4045);
+    // Errors of values, constraints, statements, rights; not of transactions, connections and all others.
+    of_values || ["0A", "21", "22", "23", "28", "3D", "42", "45"].iter().any(|class| error.state.starts_with(class))
 }
 
 #[cfg(test)]
@@ -197,8 +220,12 @@ mod tests {
             (1021, Done::Refused, ErrorKind::ResourceExhausted),
             (1045, Done::Refused, ErrorKind::Unauthenticated),
             (1366, Done::Refused, ErrorKind::Internal),
+            (3101, Done::Undone, ErrorKind::Unavailable),
+            (3100, Done::Unknown, ErrorKind::Unavailable),
+            (1026, Done::Unknown, ErrorKind::Unavailable),
+            (9999, Done::Unknown, ErrorKind::Internal),
         ] {
-            let failure = failure("mysql://db/x", Stage::Working, &server(code));
+            let failure = failure("mysql://db/x", Stage::Writing, &server(code));
             assert_eq!((failure.done, failure.error.kind()), (done, kind), "{code}");
             let shown = format!("{} {:?}", failure.error, failure.error);
             assert!(shown.contains(&code.to_string()) && !shown.contains("secret"), "{shown}");
@@ -208,8 +235,17 @@ mod tests {
     #[test]
     fn a_lost_connection_is_unknown_and_one_never_made_is_not() {
         let lost = || MySqlError::Io(IoError::Io(io::ErrorKind::ConnectionReset.into()));
-        assert_eq!(failure("db", Stage::Working, &lost()).done, Done::Unknown);
+        assert_eq!(failure("db", Stage::Writing, &lost()).done, Done::Unknown);
         assert_eq!(failure("db", Stage::Connecting, &lost()).done, Done::Unreached);
         assert_eq!(failure("db", Stage::Connecting, &server(1053)).done, Done::Unreached);
+    }
+
+    #[test]
+    fn an_unknown_error_of_what_cannot_have_committed_is_a_refusal() {
+        for stage in [Stage::Connecting, Stage::Reading] {
+            assert_eq!(failure("db", stage, &server(9999)).done, Done::Refused);
+        }
+        let error = ServerError { code: 9999, message: String::new(), state: "42000".into() };
+        assert_eq!(failure("db", Stage::Writing, &MySqlError::Server(error)).done, Done::Refused);
     }
 }

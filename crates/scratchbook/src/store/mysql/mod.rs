@@ -3,7 +3,8 @@
 //! # Layout
 //!
 //! - `options.rs`: what a URI says; `tls.rs`: encryption; `connection.rs`: how one connects; `pool.rs`: the connections.
-//! - `schema.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in one call.
+//! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
+//!   one call.
 //! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
 //! - `delete.rs`: removing sessions and users.
 //! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
@@ -17,6 +18,7 @@ mod error;
 mod events;
 mod list;
 mod log;
+mod migrating;
 mod options;
 mod owners;
 mod pool;
@@ -105,9 +107,9 @@ impl Dialect for MySql {
 
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
         let target = Target::new(uri, options)?;
-        let prefix = target.prefix.clone();
+        let (prefix, connect) = (target.prefix.clone(), options.connect_timeout);
         let (_, connections) = connection::open(target, options).await?;
-        let migrations = schema::migrate(&connections, &prefix, run).await;
+        let migrations = schema::migrate(&connections, &prefix, run, connect).await;
         connections.close().await;
         migrations
     }

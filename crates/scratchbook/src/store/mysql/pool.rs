@@ -13,14 +13,18 @@ use mysql_async::{Conn, DriverError, Opts, Row, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{timeout, timeout_at};
 
-use super::error::{self, Stage, failure, leaves_connection};
+use super::connection::dial;
+use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
 use crate::error::{Error, ErrorKind};
-use crate::store::database::{Attempt, DatabaseOptions, Done, Failure};
+use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, TlsMode};
 
 /// After so long without use a connection is asked whether it still is one.
 const IDLE: Duration = Duration::from_secs(10);
 /// The same, before a call that must not be done twice and so is not tried again.
 const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
+
+/// How long a connection has to answer that it still is one.
+const PING: Duration = Duration::from_secs(1);
 
 /// What is to become of a call if its connection turns out to be dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +38,7 @@ pub(super) enum Care {
 /// The connections of a service.
 pub(super) struct Connections {
     options: Opts,
+    tls: TlsMode,
     place: Arc<str>,
     idle: Mutex<Vec<Idle>>,
     permits: Arc<Semaphore>,
@@ -52,6 +57,7 @@ impl Connections {
     pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
         Self {
             options: driver,
+            tls: options.tls,
             place,
             idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
             permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
@@ -89,23 +95,33 @@ impl Connections {
             if since.is_some_and(|since| since.elapsed() < fresh) {
                 return Some(connection);
             }
-            match timeout(self.connect_timeout, connection.ping()).await {
+            match timeout(PING.min(self.connect_timeout), connection.ping()).await {
                 Ok(Ok(())) => return Some(connection),
-                _ => give_up(connection),
+                // The others have waited at least as long: each would cost as much time again.
+                _ => {
+                    give_up(connection);
+                    self.drop_idle();
+                }
             }
         }
     }
 
     async fn connect(&self) -> Attempt<Conn> {
-        let made = timeout(self.connect_timeout, Conn::new(self.options.clone())).await;
+        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
         let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
-        made.map_err(|error| failure(&self.place, Stage::Connecting, &error))
+        made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
     }
 
     fn busy(&self) -> Failure {
         let seconds = self.statement_timeout.as_secs_f64();
         let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
         Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, what))
+    }
+
+    /// Gives up all connections that are idle.
+    fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        idle.into_iter().for_each(|idle| give_up(idle.connection));
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -139,19 +155,24 @@ impl Lease<'_> {
     pub(super) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
         let done = timeout_at(self.end.into(), execute(&mut held.connection, sql, values)).await;
-        self.settle(held, done)
+        self.settle(sql, held, done)
     }
 
     /// Runs a statement as text.
     pub(super) async fn query(&mut self, sql: &str) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
         let done = timeout_at(self.end.into(), query(&mut held.connection, sql)).await;
-        self.settle(held, done)
+        self.settle(sql, held, done)
     }
 
     /// The value that `LAST_INSERT_ID(...)` was given by the statement before.
     pub(super) fn last_insert_id(&self) -> u64 {
         self.connection.as_ref().and_then(Conn::last_insert_id).unwrap_or_default()
+    }
+
+    /// How many rows the statement before changed.
+    pub(super) fn affected_rows(&self) -> u64 {
+        self.connection.as_ref().map_or(0, Conn::affected_rows)
     }
 
     /// Begins a transaction, which is undone unless it is committed.
@@ -162,6 +183,7 @@ impl Lease<'_> {
 
     /// Commits it.
     pub(super) async fn commit(&mut self) -> Attempt<()> {
+        self.renew();
         self.query("COMMIT").await?;
         self.keep();
         Ok(())
@@ -175,6 +197,11 @@ impl Lease<'_> {
     /// The connection is as it was.
     pub(super) fn keep(&mut self) {
         self.unkept = false;
+    }
+
+    /// Gives this call the statement timeout anew: it does its work in parts, of which each is to end within it.
+    pub(super) fn renew(&mut self) {
+        self.extend(self.pool.statement_timeout);
     }
 
     /// Gives this call so much time from now on.
@@ -193,6 +220,7 @@ impl Lease<'_> {
 
     fn settle<T>(
         &mut self,
+        sql: &str,
         mut held: Held,
         done: std::result::Result<mysql_async::Result<T>, tokio::time::error::Elapsed>,
     ) -> Attempt<T> {
@@ -204,9 +232,18 @@ impl Lease<'_> {
         } else if !matches!(done, Err(mysql_async::Error::Server(_))) {
             // Whatever it was, the others may have met it too.
             self.pool.idle().iter_mut().for_each(|idle| idle.since = None);
+        } else if done.as_ref().is_err_and(leads_elsewhere) {
+            // The balancer, or the name, may lead to the primary by now: the others still lead here.
+            self.pool.drop_idle();
         }
-        done.map_err(|error| failure(&self.pool.place, Stage::Working, &error))
+        done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
     }
+}
+
+/// What a statement of ours may do.
+fn stage(sql: &str) -> Stage {
+    let reads = sql.trim_start_matches('(').trim_start().starts_with("SELECT");
+    if reads { Stage::Reading } else { Stage::Writing }
 }
 
 async fn execute(connection: &mut Option<Conn>, sql: &str, values: Vec<Value>) -> mysql_async::Result<Vec<Row>> {

@@ -31,9 +31,15 @@ pub(super) fn statements(file: &str) -> Vec<String> {
     statements
 }
 
+/// The name of the view or the procedure that a statement makes. MySQL knows no IF NOT EXISTS for them.
+pub(super) fn made(statement: &str) -> Option<&str> {
+    let starts = ["CREATE SQL SECURITY INVOKER VIEW `", "CREATE PROCEDURE `"];
+    starts.iter().find_map(|start| statement.strip_prefix(start)?.split_once('`')).map(|(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::statements;
+    use super::{made, statements};
 
     #[test]
     fn a_script_is_cut_into_its_statements() {
@@ -43,5 +49,12 @@ mod tests {
         assert_eq!(all[0], "CREATE TABLE a (\n  b INT -- why\n)");
         assert_eq!(all[1], "CREATE PROCEDURE p()\nBEGIN\n  SELECT 1;\nEND ");
         assert_eq!(all[2..], ["SELECT 2", "SELECT 3\n"]);
+    }
+
+    #[test]
+    fn what_makes_a_view_or_a_procedure_is_known() {
+        assert_eq!(made("CREATE PROCEDURE `a_p` (\n)"), Some("a_p"));
+        assert_eq!(made("CREATE SQL SECURITY INVOKER VIEW `v` AS"), Some("v"));
+        assert_eq!(made("CREATE TABLE IF NOT EXISTS `t` ("), None);
     }
 }

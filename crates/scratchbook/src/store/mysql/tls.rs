@@ -53,9 +53,11 @@ pub(super) fn presented_name(error: &mysql_async::Error) -> Option<String> {
     names.find(|name| ServerName::try_from(name.as_str()).is_ok())
 }
 
-/// Whether the server has no encryption to offer.
-pub(super) fn is_missing(error: &mysql_async::Error) -> bool {
-    matches!(error, mysql_async::Error::Driver(mysql_async::DriverError::NoClientSslFlagFromServer))
+/// Whether a connection without encryption may succeed: the server has none, or the handshake failed. What the server
+/// itself refuses, a password for one, it would refuse again.
+pub(super) fn may_do_without(error: &mysql_async::Error) -> bool {
+    use mysql_async::{DriverError, Error};
+    matches!(error, Error::Io(_) | Error::Driver(DriverError::NoClientSslFlagFromServer))
 }
 
 /// What is wrong with a handshake, in words.
@@ -63,6 +65,12 @@ pub(super) fn describe(error: &rustls::Error) -> Error {
     let what = match error {
         rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "the server's certificate is of no authority that is trusted; name the right one with sslrootcert"
+        }
+        rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { presented, .. })
+            if presented.is_empty() =>
+        {
+            "the server's certificate has no names (subjectAltName), without which it cannot be checked; give it a \
+             certificate that has one, or sslmode=require"
         }
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -32,6 +32,8 @@ enum Answer {
     Made,
     /// The session's id is taken.
     Taken,
+    /// The session is not there, but rows of it are.
+    Damaged,
 }
 
 impl MySql {
@@ -81,6 +83,12 @@ impl MySql {
         match self.call(batch::creation(new, token)?, Care::Again).await?.as_slice() {
             [Answer::Made] => Ok(true),
             [Answer::Taken] => Ok(false),
+            [Answer::Damaged] => {
+                let (place, key) = (self.connections.place(), &new.key);
+                let what =
+                    format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
+                Err(Error::new(ErrorKind::DataCorrupted, what).into())
+            }
             _ => Err(strange("no row for a session made").into()),
         }
     }
@@ -147,6 +155,7 @@ fn answer(row: Row) -> Result<Answer> {
         },
         "made" => Answer::Made,
         "taken" => Answer::Taken,
+        "damaged" => Answer::Damaged,
         _ => return Err(strange("a row of a kind that is not known")),
     })
 }

@@ -1,22 +1,15 @@
-//! Connections: a pool that adds no round trips, and what a call may do on one of them, within its time.
+//! Connections: a pool that adds no round trips.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
-use futures_util::FutureExt;
-use tokio::task::JoinHandle;
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error;
-use super::statements::Statement;
-use super::{tls, uri};
+use super::connector::{Connector, Learnt};
+use super::lease::Lease;
+use super::{error, uri};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::database::{Attempt, DatabaseOptions, DatabaseUri, Done, Failure};
 
@@ -29,16 +22,15 @@ pub(super) struct Connections {
     place: String,
     timeouts: Timeouts,
     statement_timeout: Duration,
+    learnt: Arc<Learnt>,
 }
 
 impl Connections {
     /// Makes the first connection, which says what the server is.
     pub(super) async fn open(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
-        let connector = Connector {
-            tls: tls::connector(options)?,
-            settings: uri::settings(options),
-            without_settings: AtomicBool::new(false),
-        };
+        let learnt = Arc::new(Learnt::default());
+        learnt.schema.store(options.schema.is_some(), Ordering::Relaxed);
+        let connector = Connector::new(options, Arc::clone(&learnt))?;
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(uri::config(uri, options)?, connector, config);
         let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1).build();
@@ -49,6 +41,7 @@ impl Connections {
             place: uri.to_string(),
             timeouts,
             statement_timeout: options.statement_timeout,
+            learnt,
         };
         let first = connections.first(Instant::now() + options.connect_timeout);
         first.await.map_err(|failure| failure.error)?;
@@ -64,19 +57,34 @@ impl Connections {
         self.pool.close();
     }
 
+    /// The schema of the tables is known now, where the search path had to say it: connections from here on have a search
+    /// path that nobody can plant anything in.
+    pub(super) fn know_schema(&self) {
+        let known = self.learnt.schema.swap(true, Ordering::Relaxed);
+        if !known && !self.learnt.without_settings.load(Ordering::Relaxed) {
+            self.forget_idle();
+        }
+    }
+
+    /// Closes the connections that nobody uses.
+    pub(super) fn forget_idle(&self) {
+        self.pool.retain(|_, _| false);
+    }
+
     /// A connection for one call.
     pub(super) async fn lease(&self) -> Attempt<Lease<'_>> {
-        let mut lease = self.lease_without_deadline().await?;
-        lease.deadline = Some(Instant::now() + self.statement_timeout);
-        Ok(lease)
+        self.lease_for(Some(self.statement_timeout)).await
     }
 
     /// A connection for what may take as long as it takes. Waiting for a lock still ends, by the server's setting.
     pub(super) async fn lease_without_deadline(&self) -> Attempt<Lease<'_>> {
+        self.lease_for(None).await
+    }
+
+    async fn lease_for(&self, statement_timeout: Option<Duration>) -> Attempt<Lease<'_>> {
         let object = self.pool.timeout_get(&self.timeouts).await;
         let object = object.map_err(|e| error::of_pool(&self.place, e, &self.timeouts))?;
-        let deadline = None;
-        Ok(Lease { connections: self, object: Some(object), deadline, flags: Flags::default() })
+        Ok(Lease::new(self, object, statement_timeout))
     }
 
     /// Asks again for as long as there is time, but only a server that says itself that it will be ready soon. What it
@@ -104,8 +112,8 @@ impl Connections {
     /// Looks whether this is a server that we can work with.
     async fn greet(&self) -> Attempt<()> {
         let lease = self.lease().await?;
-        let sql = "SELECT current_setting('server_version_num')::int, current_setting('server_version'), \
-            current_setting('server_encoding')";
+        let sql = "SELECT pg_catalog.current_setting('server_version_num')::int, \
+            pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding')";
         let row = lease.ask(sql, &[]).await?;
         let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
         let refused =
@@ -117,173 +125,5 @@ impl Connections {
             return Err(refused(format!("the database has the encoding {encoding}; make one with ENCODING 'UTF8'")));
         }
         Ok(())
-    }
-}
-
-/// Makes connections with the settings that the statements need.
-struct Connector {
-    tls: MakeRustlsConnect,
-    settings: String,
-    /// PgBouncer lets no settings through unless it is told to.
-    without_settings: AtomicBool,
-}
-
-type Connecting<'a> =
-    Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + 'a>>;
-
-impl Connect for Connector {
-    fn connect(&self, config: &Config) -> Connecting<'_> {
-        let config = config.clone();
-        Box::pin(async move {
-            if !self.without_settings.load(Ordering::Relaxed) {
-                let mut with_settings = config.clone();
-                // The user's come last, so they count.
-                let own = config.get_options().unwrap_or_default();
-                with_settings.options(format!("{} {own}", self.settings));
-                match self.connect_with(&with_settings).await {
-                    Err(e) if refuses_settings(&e) => self.without_settings.store(true, Ordering::Relaxed),
-                    connected => return connected,
-                }
-            }
-            self.connect_with(&config).await
-        })
-    }
-}
-
-impl Connector {
-    async fn connect_with(&self, config: &Config) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
-        let (client, connection) = config.connect(self.tls.clone()).await?;
-        let task = tokio::spawn(async move {
-            // Whoever waits for an answer is told; the reason may quote what was sent.
-            if connection.await.is_err() {
-                tracing::debug!("a connection to PostgreSQL has ended");
-            }
-        });
-        Ok((client, task))
-    }
-}
-
-fn refuses_settings(error: &tokio_postgres::Error) -> bool {
-    error.as_db_error().is_some_and(|error| {
-        *error.code() == SqlState::PROTOCOL_VIOLATION && error.message().contains("startup parameter")
-            || *error.code() == SqlState::UNDEFINED_OBJECT && error.message().contains("configuration parameter")
-    })
-}
-
-/// A connection while a call has it. Nothing on it outlives the call: a transaction that was left open is rolled
-/// back, and a connection of which nobody knows what it is doing is closed.
-pub(super) struct Lease<'a> {
-    connections: &'a Connections,
-    /// Taken when it is dropped.
-    object: Option<Object>,
-    deadline: Option<Instant>,
-    flags: Flags,
-}
-
-#[derive(Default)]
-struct Flags {
-    in_transaction: AtomicBool,
-    broken: AtomicBool,
-    silent: AtomicBool,
-}
-
-impl Lease<'_> {
-    /// Runs a statement, which is prepared once a connection.
-    pub(super) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
-        let client = self.client()?;
-        let prepared = self.within(client.prepare_typed_cached(&statement.sql, statement.types)).await;
-        self.within(client.query(&prepared.map_err(not_done)?, params)).await
-    }
-
-    /// Runs a statement that gives one row, without keeping it.
-    pub(super) async fn ask(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Row> {
-        let client = self.client()?;
-        self.within(client.query_one(sql, params)).await
-    }
-
-    /// Runs a statement without keeping it.
-    pub(super) async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
-        let client = self.client()?;
-        self.within(client.query(sql, params)).await
-    }
-
-    /// Runs statements without parameters.
-    pub(super) async fn run(&self, sql: &str) -> Attempt<()> {
-        let client = self.client()?;
-        self.within(client.batch_execute(sql)).await
-    }
-
-    pub(super) async fn begin(&self) -> Attempt<()> {
-        self.flags.in_transaction.store(true, Ordering::Relaxed);
-        self.run("BEGIN ISOLATION LEVEL READ COMMITTED").await
-    }
-
-    pub(super) async fn commit(&self) -> Attempt<()> {
-        // Whatever becomes of it, the transaction is over.
-        self.flags.in_transaction.store(false, Ordering::Relaxed);
-        self.run("COMMIT").await
-    }
-
-    fn client(&self) -> Attempt<&Object> {
-        let gone = || Failure::from(Error::internal("a connection was given back while it was in use"));
-        self.object.as_ref().ok_or_else(gone)
-    }
-
-    /// Waits no longer than there is time. What the server does with the statement is not known then: it must not be
-    /// cancelled, since a cancelled wait for a synchronous standby ends like a commit.
-    async fn within<T>(&self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Attempt<T> {
-        let Some(deadline) = self.deadline else {
-            return work.await.map_err(|e| self.failure(e));
-        };
-        match timeout_at(deadline, work).await {
-            Ok(done) => done.map_err(|e| self.failure(e)),
-            Err(_) => {
-                self.flags.broken.store(true, Ordering::Relaxed);
-                self.flags.silent.store(true, Ordering::Relaxed);
-                let seconds = self.connections.statement_timeout.as_secs_f64();
-                let message = format!(
-                    "{}: no answer within {seconds} s; check the server and the network, or raise statement_timeout_ms",
-                    self.connections.place
-                );
-                Err(self.judged(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message))))
-            }
-        }
-    }
-
-    fn failure(&self, error: tokio_postgres::Error) -> Failure {
-        let broken = error::ends_connection(&error);
-        self.flags.broken.fetch_or(broken, Ordering::Relaxed);
-        self.judged(error::of_statement(&self.connections.place, &error))
-    }
-
-    /// What a transaction has done is nothing as long as nobody has asked to commit it.
-    fn judged(&self, failure: Failure) -> Failure {
-        if self.flags.in_transaction.load(Ordering::Relaxed) { not_done(failure) } else { failure }
-    }
-}
-
-/// The failure of what cannot have been done yet: it is safe to try again.
-fn not_done(failure: Failure) -> Failure {
-    match failure.done {
-        Done::Unknown => Failure::new(Done::Unreached, failure.error),
-        _ => failure,
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        let Some(object) = self.object.take() else {
-            return;
-        };
-        if *self.flags.broken.get_mut() {
-            drop(Object::take(object));
-            if *self.flags.silent.get_mut() {
-                // The others go the same way, and finding out one by one would take a deadline each.
-                self.connections.pool.retain(|_, _| false);
-            }
-        } else if *self.flags.in_transaction.get_mut() {
-            // It is on its way once it was polled; its answer interests nobody.
-            let _ = object.batch_execute("ROLLBACK").now_or_never();
-        }
     }
 }

@@ -210,6 +210,9 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
         code if [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code) => {
             (Done::Undone, K::Unavailable, "the database has undone this in favour of another writer; try again")
         }
+        code if *code == SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => {
+            (Done::Unknown, K::Unavailable, "the server does not know whether this was done; try again")
+        }
         code if *code == SqlState::LOCK_NOT_AVAILABLE => {
             (Done::Blocked, K::Unavailable, "another transaction holds a lock for long; end it, then try again")
         }

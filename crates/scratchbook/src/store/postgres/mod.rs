@@ -3,7 +3,8 @@
 //! # Layout
 //!
 //! - `migrations/`, `sql/`: every statement that is longer than a line or two.
-//! - `uri.rs`, `tls.rs`, `connection.rs`: from a URI to a connection, and what a call may do on one.
+//! - `uri.rs`, `tls.rs`, `connector.rs`, `connection.rs`: from a URI to a pool of connections.
+//! - `lease.rs`, `params.rs`: what a call may do on a connection, and what of it is shown.
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
 //! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
 //! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
@@ -16,8 +17,11 @@ mod append;
 mod artifact;
 mod changes;
 mod connection;
+mod connector;
 mod error;
+mod lease;
 mod owners;
+mod params;
 mod read;
 mod schema;
 mod statements;
@@ -53,7 +57,7 @@ use statements::Statements;
 /// | `schema` | the schema of the tables, made where it is missing; the first of the search path otherwise |
 /// | `pool_size` | how many connections there are at most (8) |
 /// | `connect_timeout` | how long a connection may take to be made, in seconds (10) |
-/// | `statement_timeout_ms` | how long a statement may take, a commit included (30000) |
+/// | `statement_timeout_ms` | how long a statement may take, a commit included (30000); a call may be several |
 /// | `retry_timeout_ms` | how long a call is tried again while the database cannot be reached (30000) |
 /// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
@@ -63,12 +67,16 @@ use statements::Statements;
 /// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,
 /// `port`, `sslnegotiation`, `target_session_attrs`, `tcp_user_timeout`, `user`.
 ///
-/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover.
+/// With several hosts and `target_session_attrs=read-write` a service finds the new primary after a failover. Each host
+/// has its share of `connect_timeout`.
+///
+/// A connection that a firewall forgot is found out by keepalives: idle 30 s, every 10 s, 3 times, and
+/// `tcp_user_timeout` 10 s, unless the URI says otherwise.
 ///
 /// # Behind PgBouncer
 ///
 /// In transaction mode it takes `max_prepared_statements` above 0. The settings that a connection starts with
-/// (`options`) are then left out where PgBouncer refuses them; give them to the role instead:
+/// (`options`) are left out where PgBouncer, or RDS Proxy, refuses them; give them to the role instead:
 /// `ALTER ROLE r SET plan_cache_mode = force_generic_plan`, and likewise `enable_seqscan = off`, `jit = off` and, where
 /// the database has another, `default_transaction_isolation = 'read committed'`.
 ///

@@ -5,13 +5,15 @@
 //! it, which also holds behind a pooler that gives each transaction another connection.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 
-use super::connection::{Connections, Lease};
+use super::connection::Connections;
+use super::lease::Lease;
 use super::read::column;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::database::{Attempt, DatabaseOptions, Failure, Migrate, check_name};
+use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, Migrate, check_name};
 use crate::store::migrate::{Migration, MigrationRun};
 
 // What the macro writes has its own style.
@@ -19,6 +21,9 @@ use crate::store::migrate::{Migration, MigrationRun};
 mod embedded {
     refinery::embed_migrations!("src/store/postgres/migrations");
 }
+
+/// How long until one who lost against another looks again.
+const PAUSE: Duration = Duration::from_millis(100);
 
 const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 
@@ -54,7 +59,7 @@ pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions
                 )));
             }
         }
-        Migrate::Auto => drop(schema.migrate(connections, MigrationRun::Real).await?),
+        Migrate::Auto => drop(schema.migrate(connections, options, MigrationRun::Real).await?),
     }
     Ok(schema.quoted())
 }
@@ -65,7 +70,7 @@ pub(super) async fn migrate(
     options: &DatabaseOptions,
     run: MigrationRun,
 ) -> Result<Vec<Migration>> {
-    Schema::find(connections, options).await?.migrate(connections, run).await
+    Schema::find(connections, options).await?.migrate(connections, options, run).await
 }
 
 async fn lease(connections: &Connections) -> Result<Lease<'_>> {
@@ -90,10 +95,11 @@ impl Schema {
             check_name("schema", name, 63)?;
             return Ok(Self { name: name.clone(), place });
         }
-        let row = lease(connections).await?.ask("SELECT current_schema()::text", &[]).await;
+        let row = lease(connections).await?.ask("SELECT pg_catalog.current_schema()::text", &[]).await;
         let row = row.map_err(|failure| failure.error)?;
         let name: Option<String> = column(&row, 0, || "the name of the schema".to_owned())?;
         let name = name.filter(|name| !name.contains(['"', '\'', '\\']));
+        connections.know_schema();
         name.map(|name| Self { name, place: place.clone() }).ok_or_else(|| {
             let what = "the search path has no schema that can be used; name one with the parameter 'schema'";
             Error::new(ErrorKind::FailedPrecondition, format!("{place}: {what}"))
@@ -108,28 +114,52 @@ impl Schema {
         Error::new(ErrorKind::FailedPrecondition, format!("{}: schema {:?}: {what}", self.place, self.name))
     }
 
-    /// The migrations that the tables lack. What was seen without the lock is looked at again with it.
-    async fn migrate(&self, connections: &Connections, run: MigrationRun) -> Result<Vec<Migration>> {
-        // No deadline, which would hold for the commit as well: a long migration would never be committed.
-        let lease = connections.lease_without_deadline().await.map_err(|failure| failure.error)?;
-        let seen = self.pending(&lease).await;
-        let pending = match seen {
-            Ok(pending) if !pending.is_empty() && run == MigrationRun::Real => self.carry_out(&lease).await,
-            seen => seen,
-        };
-        let pending = pending.map_err(|failure| failure.error.context("the tables cannot be brought up to date"))?;
-        pending.iter().map(|migration| self.described(migration)).collect()
+    /// The migrations that the tables lack. Who loses against another who makes them, or loses the connection, looks
+    /// again.
+    async fn migrate(
+        &self,
+        connections: &Connections,
+        options: &DatabaseOptions,
+        run: MigrationRun,
+    ) -> Result<Vec<Migration>> {
+        let start = Instant::now();
+        loop {
+            let failure = match self.migrate_once(connections, run).await {
+                Ok(migrations) => return Ok(migrations),
+                Err(failure) => failure,
+            };
+            let again = matches!(failure.done, Done::Undone | Done::Unreached);
+            if !again || start.elapsed() >= options.retry_timeout {
+                return Err(failure.error.context("the tables cannot be brought up to date"));
+            }
+            tracing::warn!(error = %failure.error, "bringing the tables up to date again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What was seen without the lock is looked at again with it.
+    async fn migrate_once(&self, connections: &Connections, run: MigrationRun) -> Attempt<Vec<Migration>> {
+        // No deadline: a long migration would never be done.
+        let lease = connections.lease_without_deadline().await?;
+        let mut pending = self.pending(&lease).await?;
+        let missing = !pending.is_empty() && self.is_missing(&lease).await?;
+        if !pending.is_empty() && run == MigrationRun::Real {
+            pending = self.carry_out(&lease).await?;
+        }
+        Ok(pending.iter().map(|migration| self.described(migration, missing)).collect::<Result<_>>()?)
     }
 
     async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
         lease.begin().await?;
-        lease.run(&format!("SELECT pg_advisory_xact_lock({})", self.lock_number())).await?;
+        // However long it takes another to bring the tables up to date. Locks on tables are waited for as ever, or all
+        // who use them would wait behind us.
+        lease.run(&format!("SET LOCAL lock_timeout = 0; {} SET LOCAL lock_timeout TO DEFAULT", self.lock())).await?;
         let pending = self.pending(lease).await?;
         if !pending.is_empty() && self.is_missing(lease).await? {
             lease.run(&format!("CREATE SCHEMA {}", self.quoted())).await?;
         }
         for migration in &pending {
-            lease.run(&self.script(migration)).await?;
+            lease.run(&self.steps(migration)).await?;
         }
         lease.commit().await?;
         if let Some(last) = pending.last() {
@@ -139,7 +169,7 @@ impl Schema {
     }
 
     async fn is_missing(&self, lease: &Lease<'_>) -> Attempt<bool> {
-        Ok(lease.rows("SELECT 1 FROM pg_namespace WHERE nspname = $1", &[&self.name]).await?.is_empty())
+        Ok(lease.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", &[&self.name]).await?.is_empty())
     }
 
     /// The migrations that are missing, oldest first; refuses tables that are not ours or are newer than we are.
@@ -166,7 +196,8 @@ impl Schema {
     /// Versions and checksums; none where nothing of ours is there.
     async fn applied(&self, lease: &Lease<'_>) -> Attempt<Vec<(i32, String)>> {
         let names: Vec<&str> = NAMES.iter().copied().chain([MIGRATIONS_TABLE]).collect();
-        let sql = "SELECT c.relname::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        let sql = "SELECT c.relname::text
+            FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
             WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) ORDER BY 1";
         let rows = lease.rows(sql, &[&self.name, &names]).await?;
         let mut found = Vec::with_capacity(rows.len());
@@ -189,13 +220,20 @@ impl Schema {
         }
     }
 
-    fn described(&self, migration: &refinery::Migration) -> Result<Migration> {
+    fn described(&self, migration: &refinery::Migration, missing: bool) -> Result<Migration> {
         let version = u32::try_from(migration.version()).map_err(|e| Error::internal("a version").with_source(e))?;
-        Ok(Migration { version, name: migration.name().to_owned(), sql: self.script(migration) })
+        Ok(Migration { version, name: migration.name().to_owned(), sql: self.script(migration, missing) })
+    }
+
+    /// A migration as a script that another can run as it stands. Where the schema is there it is not made, for which
+    /// that role may have no right.
+    fn script(&self, migration: &refinery::Migration, missing: bool) -> String {
+        let schema = if missing { format!("CREATE SCHEMA IF NOT EXISTS {};\n", self.quoted()) } else { String::new() };
+        format!("BEGIN;\n{}\n{schema}{}COMMIT;\n", self.lock(), self.steps(migration))
     }
 
     /// The statements of a migration with the row that tells of it, for a transaction.
-    fn script(&self, migration: &refinery::Migration) -> String {
+    fn steps(&self, migration: &refinery::Migration) -> String {
         let (schema, version, name) = (self.quoted(), migration.version(), migration.name());
         let (sql, checksum) = (migration.sql().unwrap_or_default().trim_end(), migration.checksum());
         format!(
@@ -205,48 +243,15 @@ impl Schema {
                  checksum varchar(255)\n);\n\
              {sql}\n\
              INSERT INTO {MIGRATIONS_TABLE} (version, name, applied_on, checksum)\n\
-             VALUES ({version}, '{name}', to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), \
-             '{checksum}');\n"
+             VALUES ({version}, '{name}', pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', \
+             'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), '{checksum}');\n"
         )
     }
 
-    /// The number of the lock under which the tables are made.
-    fn lock_number(&self) -> i64 {
+    /// The lock under which the tables are made.
+    fn lock(&self) -> String {
         let hash: [u8; 32] = Sha256::digest(format!("scratchbook migrations of {}", self.name)).into();
-        hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::PostgresSessionService;
-    use crate::store::database::Dialect;
-    use crate::store::migrate::MigrationRun;
-    use crate::store::postgres::Postgres;
-
-    async fn migrations(uri: &str, run: MigrationRun) -> Vec<(u32, String)> {
-        let (uri, options) = Postgres::read_uri(uri).unwrap();
-        let migrations = Postgres::migrate(uri, &options, run).await.unwrap();
-        migrations.into_iter().map(|migration| (migration.version, migration.sql)).collect()
-    }
-
-    #[tokio::test]
-    async fn the_statements_that_a_dry_run_gives_make_the_tables() {
-        let server = scratchbook_servers::postgres().unwrap();
-        let schema = format!("dry_{}", std::process::id());
-        let uri = format!("{server}?schema={schema}");
-        let missing = migrations(&uri, MigrationRun::Dry).await;
-        assert_eq!(missing.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1]);
-        assert_eq!(migrations(&uri, MigrationRun::Dry).await, missing, "nothing was done");
-        let (client, connection) = tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
-        // By hand, in one transaction.
-        let sql = format!("BEGIN; CREATE SCHEMA {schema}; {} COMMIT", missing[0].1);
-        client.batch_execute(&sql).await.unwrap();
-        assert!(migrations(&uri, MigrationRun::Real).await.is_empty());
-        PostgresSessionService::connect(&format!("{uri}&migrate=check")).await.unwrap();
-        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
-        assert_eq!(migrations(&uri, MigrationRun::Real).await, missing, "what was carried out");
-        client.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+        let number = hash.iter().take(8).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));
+        format!("SELECT pg_catalog.pg_advisory_xact_lock({number});")
     }
 }

@@ -1,4 +1,9 @@
 //! The statements with the schema filled in, and the types of their parameters.
+//!
+//! Functions are named with `pg_catalog`: who may make functions in a schema of the search path could otherwise plant one
+//! that fits better than the server's own, and have it run with our rights. The connection's search path says the same,
+//! but a pooler may not let it through. `unnest` of several arrays is syntax for those of `pg_catalog`, and only without
+//! the name.
 
 use tokio_postgres::types::Type;
 
@@ -76,6 +81,7 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct Deletes {
     pub(super) lock_session: Statement,
+    pub(super) touch_app: Statement,
     pub(super) of_session: Vec<Statement>,
     pub(super) lock_sessions: Statement,
     pub(super) lock_user: Statement,
@@ -205,6 +211,9 @@ impl Deletes {
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
                 &NAMES[..3],
             ),
+            // The weakest lock, which waits for none of ours. It is written to the server's log, as a transaction that
+            // only has a number is not.
+            touch_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
             of_session: statements(
                 &[
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
@@ -246,7 +255,7 @@ impl Deletes {
                     "UPDATE {schema}.state_log SET session_user_id = NULL, session_id = NULL, seq = NULL
                      WHERE app_name = $1 AND scope = 'app' AND session_user_id = $2",
                     "UPDATE {schema}.state_log SET author = ''
-                     WHERE app_name = $1 AND scope = 'app' AND author = $2 AND octet_length(author) <= 512",
+                     WHERE app_name = $1 AND scope = 'app' AND author = $2 AND pg_catalog.octet_length(author) <= 512",
                     "DELETE FROM {schema}.users WHERE app_name = $1 AND user_id = $2",
                 ],
                 &NAMES[..2],
@@ -260,12 +269,12 @@ impl Artifacts {
         const SAVE: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
         const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
         Self {
-            lock: fill.statement("SELECT pg_advisory_xact_lock($1)", &[NUMBER]),
+            lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
             save: fill.statement(
                 "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
                      custom_metadata, create_time, artifact)
                  VALUES ($1, $2, $3, $4, (
-                     SELECT coalesce(max(version) + 1, 0) FROM {schema}.artifacts
+                     SELECT coalesce(pg_catalog.max(version) + 1, 0) FROM {schema}.artifacts
                      WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                  ), $5, $6, $7, $8)
                  RETURNING version",
@@ -275,14 +284,19 @@ impl Artifacts {
                 "SELECT version, artifact FROM {schema}.artifacts
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                      AND version = coalesce($5, (
-                         SELECT max(version) FROM {schema}.artifacts
+                         SELECT pg_catalog.max(version) FROM {schema}.artifacts
                          WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
                      ))",
                 LOAD,
             ),
             names: fill.statement(
-                "SELECT DISTINCT filename FROM {schema}.artifacts
-                 WHERE app_name = $1 AND user_id = $2 AND session_id IN ($3, '') ORDER BY filename",
+                // Two searches by equality: for one with IN, the planner may read all of a user's in a young table.
+                "SELECT filename FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                 UNION
+                 SELECT filename FROM {schema}.artifacts
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = ''
+                 ORDER BY filename",
                 &NAMES[..3],
             ),
             versions: fill.statement(
@@ -292,7 +306,8 @@ impl Artifacts {
             ),
             delete: fill.statement(
                 "DELETE FROM {schema}.artifacts
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4",
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                 RETURNING 1",
                 &NAMES[..4],
             ),
         }

@@ -1,5 +1,7 @@
 //! The URI: what is ours in it, and what is the driver's.
 
+use std::time::Duration;
+
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
@@ -77,12 +79,8 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
     if config.get_application_name().is_none() {
         config.application_name("scratchbook");
     }
-    // Each host has its share, so that one that is silent leaves time for the next.
-    let hosts = config.get_hosts().len().max(config.get_hostaddrs().len()).max(1);
-    config.connect_timeout(options.connect_timeout / u32::try_from(hosts).unwrap_or(u32::MAX));
-    if config.get_tcp_user_timeout().is_none() {
-        config.tcp_user_timeout(options.statement_timeout);
-    }
+    config.connect_timeout(options.connect_timeout);
+    find_dead_connections(&mut config, uri);
     // There is nobody between us and a socket in the file system.
     let local = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
     config.ssl_mode(match options.tls {
@@ -94,6 +92,24 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
     Ok(config)
 }
 
+/// A connection that a firewall forgot, or whose server lost its power, tells of it by nothing but silence.
+fn find_dead_connections(config: &mut Config, uri: &DatabaseUri) {
+    const SILENT: Duration = Duration::from_secs(10);
+    // The driver has a value of its own, which hides whether the URI had one.
+    if !uri.parameters.iter().any(|(name, _)| name == "keepalives_idle") {
+        config.keepalives_idle(Duration::from_secs(30));
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(SILENT);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(3);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENT);
+    }
+}
+
 /// What a connection is set to from its start, as the `options` of its first message.
 ///
 /// - Plans: a statement is planned once a connection, and rows are found by indexes also where a table is still so
@@ -102,7 +118,7 @@ pub(super) fn config(uri: &DatabaseUri, options: &DatabaseOptions) -> Result<Con
 /// - Who waits for a lock gives up before we do, so that the server has nobody left who works for a connection that is
 ///   gone; a transaction left open by a process that vanished ends likewise.
 pub(super) fn settings(options: &DatabaseOptions) -> String {
-    let millis = |time: std::time::Duration| time.as_millis().clamp(1, i32::MAX as u128);
+    let millis = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128);
     format!(
         "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off \
          -c default_transaction_isolation=read\\ committed \
@@ -125,6 +141,7 @@ mod tests {
         assert_eq!((options.tls, options.pool_size, options.schema.as_deref()), (TlsMode::Require, 3, Some("sb")));
         let config = config(&uri, &options).unwrap();
         assert_eq!(config.get_application_name(), Some("x y"));
+        assert_eq!((config.get_keepalives_idle().as_secs(), config.get_keepalives_retries()), (30, Some(3)));
         assert_eq!((config.get_ports(), config.get_password()), (&[5433][..], Some(&b"s@cret"[..])));
         for bad in [
             "mysql://db/x",

@@ -7,7 +7,7 @@ use futures_util::future::join;
 use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
-use super::connection::Lease;
+use super::lease::Lease;
 use super::read::column;
 use super::statements::Statement;
 use crate::error::Error;
@@ -135,7 +135,10 @@ impl Postgres {
             join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
         begun?;
         if locked?.is_empty() {
-            return Ok(());
+            // It may have been this call's earlier try that removed it, whose commit waits for a synchronous standby
+            // still. A commit of our own that has something to tell the standby waits behind it.
+            lease.query(&statements.touch_app, &[&app]).await?;
+            return lease.commit().await;
         }
         for statement in &statements.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;

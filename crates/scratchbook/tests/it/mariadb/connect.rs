@@ -154,6 +154,16 @@ async fn a_name_the_certificate_does_not_have_is_refused_by_verify_full_alone() 
     assert!(error.to_string().contains("another name"), "{error}");
 }
 
+/// The server's encryption is too old for us: who only prefers it goes on without, as with PostgreSQL's own library.
+#[tokio::test]
+async fn a_handshake_that_fails_stops_only_who_insists() {
+    let options = MariaDbOptions::default().with_fast_disk().with_tls().with_line("tls_version = TLSv1.1");
+    let server = MariaDb::start(&options).unwrap();
+    open(&server.uri(), TlsMode::Prefer, None).await.unwrap();
+    let error = open(&server.uri(), TlsMode::Require, None).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::FailedPrecondition | ErrorKind::Unavailable), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_without_encryption_serves_who_does_not_insist() {
     let uri = Database::new().await.uri();

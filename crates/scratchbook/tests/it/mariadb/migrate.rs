@@ -127,7 +127,34 @@ async fn a_procedure_that_is_missing_is_made_again_or_named() {
     database.sql("DROP PROCEDURE scratchbook_write_1").await;
     let error = open(&database.uri(), Migrate::Check).await.unwrap_err();
     assert!(error.to_string().contains("scratchbook_write_1"), "{error}");
+    let lacking = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
+    assert_eq!(lacking.len(), 1);
+    assert!(!lacking[0].sql.contains("CREATE TABLE"), "{}", lacking[0].sql);
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+    // By hand, with a client whose mode is another.
+    database.sql("DROP PROCEDURE scratchbook_write_1").await;
+    database.client(&format!("SET sql_mode = '';\n{}", lacking[0].sql));
+    let service = open(&database.uri(), Migrate::Check).await.unwrap();
+    works(&service).await;
+    let mut own = connection(&database.uri()).await;
+    let sql = "SELECT SQL_MODE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
+    let mode: String = own.query_first(sql).await.unwrap().unwrap();
+    assert!(mode.contains("STRICT_ALL_TABLES"), "{mode}");
+    assert_eq!(migrate(&database.uri(), MigrationRun::Dry).await.unwrap(), []);
+}
+
+/// On another node of a cluster, where no lock holds, another process is making the same.
+#[tokio::test]
+async fn what_is_there_already_is_left_alone() {
+    let database = Database::new().await;
+    connect(&database.uri()).await.unwrap();
+    let mut own = connection(&database.uri()).await;
+    let sql = "SELECT CONCAT(CREATED, LAST_ALTERED) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
+    let before: Option<String> = own.query_first(sql).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    database.sql("DELETE FROM scratchbook_migrations").await;
+    works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+    assert_eq!(own.query_first::<String, _>(sql).await.unwrap(), before);
 }
 
 #[tokio::test]
@@ -152,7 +179,9 @@ async fn a_role_that_may_not_change_tables_is_enough_to_run() {
 async fn people_see_each_session_with_its_merged_state() {
     let database = Database::new().await;
     let store = connect(&database.uri()).await.unwrap();
-    let state = json!({"a": [1, {"b": null}], "text": "\u{1f600}\u{0}", "user:n": 1.5, "app:x": "y"});
+    let deep = (0..60).fold(json!(0.1), |inner, _| json!([inner]));
+    let state = json!({"a": [1, {"b": null}], "text": "\u{1f600}\u{0}", "user:n": 1.5, "app:x": "y", "user:\"d\\p": deep,
+        "\u{1f600}": 12_345_678_901_234_567_890_u64});
     let config = CreateSessionConfig::default().with_session_id("s").with_state(state.clone());
     store.sessions.create_session("app", "alice", config).await.unwrap();
     let mut own = connection(&database.uri()).await;

@@ -112,5 +112,31 @@ async fn a_read_costs_what_it_returns() {
             token = listed.next_page_token;
         }
     }
+    // The log of the app's keys is long, and few of it is the user's.
+    let mut other = super::server::connection(&server.uri()).await;
+    other
+        .query_drop(
+            "INSERT INTO state_log (app_name, scope, user_id, position, `key`, version, value, event_id, author, time)
+             SELECT 'app', 'app', '', seq, 'k', seq, '1', '', IF(seq % 10000 = 0, 'user7', 'agent'), 1
+             FROM seq_1_to_50000;
+             UPDATE state_log SET author = 'user7 ' WHERE app_name = 'app' AND scope = 'app' AND position = 50000",
+        )
+        .await
+        .unwrap();
+    counter.rows().await;
+    service.delete_user("app", "user7").await.unwrap();
+    let rows = counter.rows().await;
+    println!("delete a user: {rows} rows");
+    assert!(rows <= 5000, "{rows} rows");
+    let sql = "SELECT COUNT(*) FROM state_log WHERE scope = 'app' AND CAST(author AS BINARY) = ?";
+    for (author, count) in [("user7", 0), ("", 4), ("user7 ", 1)] {
+        assert_eq!(other.exec_first::<u64, _, _>(sql, (author,)).await.unwrap(), Some(count), "'{author}'");
+    }
+    // Far more rows than one statement removes.
+    service.delete_user("app", "u").await.unwrap();
+    for table in ["events", "sessions", "session_states", "user_states", "users", "state_log"] {
+        let sql = format!("SELECT COUNT(*) FROM {table} WHERE app_name = 'app' AND user_id = 'u'");
+        assert_eq!(other.query_first::<u64, _>(sql).await.unwrap(), Some(0), "{table}");
+    }
     service.close().await.unwrap();
 }

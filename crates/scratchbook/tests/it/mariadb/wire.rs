@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, GetSessionConfig, MySqlSessionService,
-    Outcome, Result, SessionKey, SessionService, StateDelta, StateOwner,
+    Outcome, PutStateOptions, Result, SessionKey, SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
@@ -270,4 +270,69 @@ async fn what_the_server_does_not_take_at_once_is_refused_whole() {
     let read = service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.events().len(), 20);
     assert!(read.events().iter().all(|event| serde_json::to_string(event).unwrap().contains(&text)));
+}
+
+/// Rows that a damaged database has of a session that is not there must not pass for the session.
+#[tokio::test]
+async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
+    let database = Database::new().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    let orphan = "INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
+        event, user_position, app_position) VALUES ('app', 'alice', 's', 1, 'old', '', '', 'a', 1, '{}', 0, 0)";
+    database.sql(orphan).await;
+    let config = CreateSessionConfig::default().with_session_id("s").with_events(vec![event("e1")]);
+    let error = service.create_session("app", "alice", config).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+    assert!(service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().is_none());
+}
+
+/// The procedure answers before it commits: a commit that fails comes after the answer.
+#[tokio::test]
+async fn an_error_after_the_answer_is_an_error_of_the_call() {
+    let database = Database::new().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    let arguments = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| format!("{name} LONGTEXT")).join(", ");
+    let failing = "BEGIN SELECT 'made', 0, 0, NULL, NULL; SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1644; END";
+    database.sql("DROP PROCEDURE scratchbook_write_1").await;
+    database.sql(&format!("CREATE PROCEDURE scratchbook_write_1({arguments}) {failing}")).await;
+    let error = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap_err();
+    assert!(error.to_string().contains("1644"), "{error}");
+}
+
+/// Times are floats of which every bit counts; who makes sessions without keys of the app's waits for nobody there.
+#[tokio::test]
+async fn times_are_exact_and_the_row_of_an_app_is_left_alone() {
+    let database = Database::new().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    create(&service, "s").await;
+    let mut own = connection(&database.uri()).await;
+    let apps: Option<u64> = own.query_first("SELECT COUNT(*) FROM apps").await.unwrap();
+    assert_eq!(apps, Some(0));
+    let times = [1_700_000_000.123_456_7, 1_761_999_999.999_999_8, 0.1 + 0.2, 1_234_567_890.000_000_2, 4.35e9];
+    for (n, time) in times.into_iter().enumerate() {
+        let event = event(&format!("e{n}")).with_timestamp(time);
+        service.append(&key("s"), event, AppendOptions::default()).await.unwrap();
+    }
+    let stored: Vec<f64> = own.exec("SELECT timestamp FROM events ORDER BY seq", ()).await.unwrap();
+    let logged: Vec<f64> =
+        own.exec("SELECT time FROM state_log WHERE scope = 'app' ORDER BY position", ()).await.unwrap();
+    assert_eq!((stored, logged), (times.to_vec(), times.to_vec()));
+}
+
+/// As behind a balancer that forgot its connections: each that stays silent would cost a look.
+#[tokio::test]
+async fn after_one_dead_connection_no_idle_one_is_tried() {
+    let database = Database::emptied().await;
+    let proxy = Proxy::before(&database.uri()).unwrap();
+    let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
+    proxy.delay(Duration::from_millis(20));
+    let owner = StateOwner::app("app").unwrap();
+    futures_util::future::join_all((0..4).map(|_| service.get_state(&owner))).await;
+    proxy.delay(Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let before = proxy.connections();
+    assert!(before >= 4, "{before}");
+    proxy.swallow(1);
+    service.put_state(&owner, StateDelta::new().with("k", 1).unwrap(), PutStateOptions::by("me")).await.unwrap();
+    assert_eq!((proxy.swallowed(), proxy.connections()), (1, before + 1));
 }

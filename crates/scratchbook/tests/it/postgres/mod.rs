@@ -6,6 +6,7 @@ mod opening;
 mod plans;
 mod pooler;
 mod processes;
+mod secrets;
 pub(crate) mod server;
 mod stress;
 mod tables;

@@ -66,6 +66,15 @@ async fn with_several_hosts_the_one_that_answers_is_found() {
 }
 
 #[tokio::test]
+async fn a_first_host_that_accepts_and_stays_silent_leaves_time_for_the_next() {
+    let schema = Schema::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = schema.uri("&connect_timeout=6");
+    let uri = uri.replacen("127.0.0.1", &format!("{},127.0.0.1", silent.local_addr().unwrap()), 1);
+    PostgresSessionService::connect(&uri).await.unwrap();
+}
+
+#[tokio::test]
 async fn parameters_and_drivers_are_read() {
     let schema = Schema::new();
     let uri =

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use scratchbook::{
-    CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, PostgresSessionService, SessionService,
-    StateDelta, StateOwner,
+    ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, Part, PostgresSessionService,
+    SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
@@ -85,6 +85,16 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         service.delete_session(&key(&format!("short{n}"))).await.unwrap();
     })
     .await;
+    costs(schema, service, 20, "names of artifacts", |_| async move {
+        assert_eq!(service.list_artifacts(&key("first")).await.unwrap(), ["of the session", "user:of the user"]);
+    })
+    .await;
+    costs(schema, service, 60, "a user made and deleted among many", |n| async move {
+        let user = format!("user{n}");
+        service.create_session("app", &user, CreateSessionConfig::default()).await.unwrap();
+        service.delete_user("app", &user).await.unwrap();
+    })
+    .await;
 }
 
 /// Plans are made once a connection. These are made while the tables are empty, and must serve when they are not.
@@ -102,10 +112,15 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
     service.create_session("app", "alice", config).await.unwrap();
     for n in 0..300 {
         create(&service, &format!("other{n}"), json!({})).await;
+        save(&service, &format!("other{n}"), "a").await;
     }
     every_call(&schema, &service).await;
     schema.sql("ANALYZE").await;
     every_call(&schema, &service).await;
+}
+
+async fn save(service: &PostgresSessionService, session: &str, name: &str) {
+    service.save_artifact(&key(session), name, Part::text("x"), Default::default()).await.unwrap();
 }
 
 /// Has every statement planned.
@@ -127,4 +142,10 @@ async fn warm(service: &PostgresSessionService) {
     service.list_state_changes(&StateOwner::user("app", "alice").unwrap(), 0, 5).await.unwrap();
     create(service, "gone", json!({})).await;
     service.delete_session(&key("gone")).await.unwrap();
+    for name in ["of the session", "user:of the user"] {
+        save(service, "first", name).await;
+    }
+    service.list_artifacts(&key("first")).await.unwrap();
+    service.create_session("app", "bob", CreateSessionConfig::default()).await.unwrap();
+    service.delete_user("app", "bob").await.unwrap();
 }

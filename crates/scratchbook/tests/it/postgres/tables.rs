@@ -1,10 +1,12 @@
 //! Migrations, rights, and tables that are not as they should be.
 
 use futures_util::future::join_all;
-use scratchbook::{ErrorKind, Event, PostgresSessionService, SessionService, StateDelta, StateOwner};
+use scratchbook::{
+    ErrorKind, Event, MigrationRun, PostgresSessionService, SessionService, StateDelta, StateOwner, migrate,
+};
 use serde_json::json;
 
-use super::server::{Schema, of_parent};
+use super::server::{Schema, client, of_parent};
 use crate::database::{append, create, get, key, setting};
 
 async fn kind(uri: &str) -> ErrorKind {
@@ -42,6 +44,51 @@ async fn check_wants_the_tables_and_off_looks_at_nothing() {
     schema.open().await;
     PostgresSessionService::connect(&schema.uri("&migrate=check")).await.unwrap();
     assert!(get(&service, &key("s")).await.is_none());
+}
+
+/// As psql would, statement by statement and outside of any transaction of its own.
+#[tokio::test]
+async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
+    let schema = Schema::new();
+    let uri = schema.uri("");
+    for made_before in [false, true] {
+        if made_before {
+            schema.sql(&format!("CREATE SCHEMA {}", schema.name())).await;
+        }
+        let missing = migrate(&uri, MigrationRun::Dry).await.unwrap();
+        assert_eq!(missing.iter().map(|migration| migration.version).collect::<Vec<_>>(), [1]);
+        assert_eq!(migrate(&uri, MigrationRun::Dry).await.unwrap(), missing, "nothing was done");
+        assert_eq!(missing[0].sql.contains("CREATE SCHEMA"), !made_before, "a right that may be missing");
+        let server = client(schema.server()).await;
+        server.batch_execute(&missing[0].sql).await.unwrap();
+        assert!(migrate(&uri, MigrationRun::Real).await.unwrap().is_empty());
+        PostgresSessionService::connect(&format!("{uri}&migrate=check")).await.unwrap();
+        let drop = format!("DROP SCHEMA {} CASCADE", schema.name());
+        server.batch_execute(&drop).await.unwrap();
+        if !made_before {
+            assert_eq!(migrate(&uri, MigrationRun::Real).await.unwrap(), missing, "what was carried out");
+            server.batch_execute(&drop).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_opens_while_others_migrate_for_long_waits_for_them() {
+    let schema = Schema::new();
+    // Stands in the way of the migration, so that the one waits for this, and the others for the one.
+    let other = client(schema.server()).await;
+    other.batch_execute(&format!("BEGIN; CREATE SCHEMA {}", schema.name())).await.unwrap();
+    let uri = schema.uri("&statement_timeout_ms=800");
+    let opening = (0..3).map(|_| {
+        let uri = uri.clone();
+        tokio::spawn(async move { PostgresSessionService::connect(&uri).await })
+    });
+    let opening: Vec<_> = opening.collect();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    other.batch_execute("ROLLBACK").await.unwrap();
+    for opened in opening {
+        opened.await.unwrap().unwrap();
+    }
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService, SessionService,
-    StateDelta, StateOwner,
+    AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService,
+    SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::Proxy;
 use serde_json::json;
@@ -273,6 +273,57 @@ async fn a_network_that_falls_silent_ends_in_time_and_the_append_is_done_once() 
     // By now what was held back has arrived.
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(get(&service, &key).await.unwrap().events().len(), 2);
+}
+
+#[tokio::test]
+async fn a_deletion_may_take_longer_than_a_statement() {
+    let schema = Schema::new();
+    let service = PostgresSessionService::connect(&schema.uri("&statement_timeout_ms=2000&pool_size=1")).await.unwrap();
+    create(&service, "s", json!({})).await;
+    schema
+        .sql("CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(0.8); RETURN NULL; END$$")
+        .await;
+    for table in ["initial_states", "session_states", "events", "artifacts"] {
+        schema.sql(&format!("CREATE TRIGGER slow AFTER DELETE ON {table} EXECUTE FUNCTION slow()")).await;
+    }
+    let start = Instant::now();
+    service.delete_session(&key("s")).await.unwrap();
+    assert!(start.elapsed() > Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(get(&service, &key("s")).await.is_none());
+}
+
+#[tokio::test]
+async fn a_read_that_was_given_up_leaves_no_connection_that_is_busy() {
+    let schema = Schema::new();
+    let service = PostgresSessionService::connect(&schema.uri("&pool_size=1")).await.unwrap();
+    create(&service, "s", json!({"app:a": 1})).await;
+    get(&service, &key("s")).await.unwrap();
+    let other = client(schema.server()).await;
+    other.batch_execute(&format!("BEGIN; LOCK TABLE {}.events", schema.name())).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_millis(300), get(&service, &key("s"))).await;
+    assert!(read.is_err(), "it waits for the table");
+    let owner = StateOwner::app("app").unwrap();
+    let read = tokio::time::timeout(Duration::from_secs(5), service.get_state(&owner)).await;
+    assert_eq!(read.expect("another read does not wait for the first").unwrap()["a"], 1);
+    other.batch_execute("ROLLBACK").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_gone_already_is_told_after_a_commit_that_a_standby_has_to_have() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    create(&service, "s", json!({})).await;
+    service.delete_session(&key("s")).await.unwrap();
+    // A commit that writes nothing to the server's log waits for no standby.
+    let locks = "SELECT xmax::text::bigint FROM apps";
+    for again in ["a session", "an artifact"] {
+        let before = schema.number(locks).await;
+        match again {
+            "a session" => service.delete_session(&key("s")).await.unwrap(),
+            _ => service.delete_artifact(&key("s"), "a").await.unwrap(),
+        }
+        assert!(schema.number(locks).await > before, "{again}");
+    }
 }
 
 /// A statement may take so long, but tables are brought up to date for as long as it takes.

@@ -1,7 +1,8 @@
 -- scratchbook's tables. Values, events and artifacts are JSON text; the text is the truth, never a float or a column
 -- beside it. Ids and keys are VARBINARY: compared byte by byte, without folding of case or trailing spaces.
 --
--- `{prefix}` is replaced by the prefix of the tables. No statement here is undone by a crash, so each may run again.
+-- `{prefix}` is replaced by the prefix of the tables. No statement here is undone by a crash, so each may run again;
+-- those that make a view or a procedure are skipped where it is there.
 
 CREATE TABLE IF NOT EXISTS `{prefix}sessions` (
     app_name VARBINARY(512) NOT NULL,
@@ -107,8 +108,9 @@ CREATE TABLE IF NOT EXISTS `{prefix}state_log` (
     time DOUBLE NOT NULL,
     feed_position BIGINT,            -- for who reads a feed of all commits
     PRIMARY KEY (app_name, scope, user_id, position, `key`),
-    -- Finds a user's name in the app's log, so that it can be erased.
-    KEY state_log_by_session_user (app_name, scope, session_user)
+    -- Find a user's name in the app's log, so that it can be erased.
+    KEY state_log_by_session_user (app_name, scope, session_user),
+    KEY state_log_by_author (app_name, scope, author(128))
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
@@ -125,7 +127,7 @@ CREATE TABLE IF NOT EXISTS `{prefix}artifacts` (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- For people at a SQL prompt: each session with its merged state as one JSON object.
-CREATE OR REPLACE SQL SECURITY INVOKER VIEW `{prefix}session_overview` AS
+CREATE SQL SECURITY INVOKER VIEW `{prefix}session_overview` AS
 SELECT
     s.app_name,
     s.user_id,
@@ -135,24 +137,25 @@ SELECT
         LEFT(DATE_FORMAT(TIMESTAMPADD(MICROSECOND, s.update_time, '1970-01-01 00:00:00'), '%Y-%m-%dT%H:%i:%s.%f'), 23),
         'Z'
     ) AS update_time,
-    JSON_MERGE_PRESERVE(
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONVERT(own.`key` USING utf8mb4), JSON_EXTRACT(own.value, '$'))
+    -- Put together as texts: JSON's own functions refuse values that are deep, and round numbers.
+    CONCAT('{', CONCAT_WS(', ',
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONVERT(own.`key` USING utf8mb4)), ': ', own.value SEPARATOR ', ')
             FROM `{prefix}session_states` AS own
             WHERE own.app_name = s.app_name AND own.user_id = s.user_id AND own.session_id = s.id
                 AND own.value IS NOT NULL
-        ), '{}'),
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONCAT('user:', CONVERT(theirs.`key` USING utf8mb4)), JSON_EXTRACT(theirs.value, '$'))
+        ),
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONCAT('user:', CONVERT(theirs.`key` USING utf8mb4))), ': ', theirs.value SEPARATOR ', ')
             FROM `{prefix}user_states` AS theirs
             WHERE theirs.app_name = s.app_name AND theirs.user_id = s.user_id AND theirs.value IS NOT NULL
-        ), '{}'),
-        COALESCE((
-            SELECT JSON_OBJECTAGG(CONCAT('app:', CONVERT(shared.`key` USING utf8mb4)), JSON_EXTRACT(shared.value, '$'))
+        ),
+        (
+            SELECT GROUP_CONCAT(JSON_QUOTE(CONCAT('app:', CONVERT(shared.`key` USING utf8mb4))), ': ', shared.value SEPARATOR ', ')
             FROM `{prefix}app_states` AS shared
             WHERE shared.app_name = s.app_name AND shared.value IS NOT NULL
-        ), '{}')
-    ) AS state
+        )
+    ), '}') AS state
 FROM `{prefix}sessions` AS s;
 
 -- Everything that is written to sessions and state, in one call and one commit. What is to be written comes as arrays
@@ -169,14 +172,14 @@ FROM `{prefix}sessions` AS s;
 --             null, its back, event, author, time, value or null
 --   shared    changes to keys of apps: the same, with the user of the session or null
 --
+-- Times are texts: as numbers of JSON they could lose their last bit.
+--
 -- What may be long stands last: MariaDB reads an array from its beginning for every column.
 --
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
 -- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
 -- the sessions ("place number,...") or else the position in the log, 'made', or why nothing was written: 'taken',
--- 'missing', 'known'.
-DROP PROCEDURE IF EXISTS `{prefix}scratchbook_write_1`;
-
+-- 'missing', 'known', 'damaged'.
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -192,6 +195,7 @@ MODIFIES SQL DATA
 SQL SECURITY INVOKER
 BEGIN
     DECLARE found BIGINT;
+    DECLARE is_answered BOOLEAN DEFAULT FALSE;
     DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -201,20 +205,12 @@ BEGIN
 
     START TRANSACTION;
     work: BEGIN
-        -- An id in use: of the session to make, or of events. Who has it cannot change under the locks.
+        -- An id in use, of events. Who has it cannot change under the locks. A session that was just made has no rows, so
+        -- what stands in its way belongs to none.
         DECLARE EXIT HANDLER FOR 1062
         BEGIN
             IF made IS NOT NULL THEN
-                SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
-                    NULL AS hash
-                FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-                )) AS m
-                STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
-                    ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                SELECT 'damaged' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash;
             ELSE
                 SELECT 'known' AS what, j.place, e.seq AS number, e.event AS text, e.hash
                 FROM JSON_TABLE(events, '$[*]' COLUMNS (
@@ -232,17 +228,38 @@ BEGIN
         END;
 
         IF made IS NOT NULL THEN
-            INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
-            SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token
-            FROM JSON_TABLE(made, '$[*]' COLUMNS (
-                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
-                id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
-                seq BIGINT PATH '$[3]' ERROR ON ERROR,
-                create_time BIGINT PATH '$[4]' ERROR ON ERROR,
-                update_time BIGINT PATH '$[5]' ERROR ON ERROR,
-                token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
-            )) AS m;
+            -- A block of its own: in this statement alone a duplicate means that the session's id is in use.
+            BEGIN
+                DECLARE EXIT HANDLER FOR 1062
+                BEGIN
+                    SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
+                        NULL AS hash
+                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                        id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                    )) AS m
+                    STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                        ON s.app_name = m.app_name AND s.user_id = m.user_id AND s.id = m.id;
+                    SET is_answered = TRUE;
+                END;
+                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+                SELECT m.app_name, m.user_id, m.id, m.seq, m.create_time, m.update_time, m.token
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                    id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                    seq BIGINT PATH '$[3]' ERROR ON ERROR,
+                    create_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                    update_time BIGINT PATH '$[5]' ERROR ON ERROR,
+                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                )) AS m;
+            END;
+            IF is_answered THEN
+                ROLLBACK;
+                LEAVE work;
+            END IF;
         END IF;
 
         IF sessions IS NOT NULL THEN
@@ -456,8 +473,9 @@ BEGIN
                     ON a.app_name = j.app_name;
             END IF;
         END IF;
-        COMMIT;
+        -- The answer comes first: an error after the commit would say that nothing was done.
         SELECT IF(made IS NULL, 'done', 'made') AS what, 0 AS place, 0 AS number, numbers AS text, NULL AS hash;
+        COMMIT;
     END work;
 END //
 DELIMITER ;

@@ -1,6 +1,7 @@
 -- scratchbook's tables. Values, events and artifacts are JSON text, never json or jsonb: the text is the truth, and
 -- jsonb refuses U+0000, reorders keys and rewrites numbers. Ids and keys are compared byte by byte, hence COLLATE "C".
--- The statements run with the schema of the tables as the search path.
+-- The statements run with the schema of the tables as the search path, where others may have planted something: so
+-- functions are named with pg_catalog, and operators get the types they are made for.
 
 -- Positions in the feed of all commits. A commit takes one value and counts its events on from there.
 CREATE SEQUENCE positions AS bigint INCREMENT BY 1024 MINVALUE 1024 START WITH 1024 CACHE 1 NO CYCLE;
@@ -115,7 +116,7 @@ CREATE TABLE state_log (
 -- These find a user's name in the app's log, so that it can be erased. No user has a longer name.
 CREATE INDEX state_log_of_app_by_user ON state_log (app_name, session_user_id) WHERE scope = 'app';
 CREATE INDEX state_log_of_app_by_author ON state_log (app_name, author)
-    WHERE scope = 'app' AND octet_length(author) <= 512;
+    WHERE scope = 'app' AND pg_catalog.octet_length(author) <= 512;
 
 CREATE TABLE artifacts (
     app_name text COLLATE "C" NOT NULL,
@@ -137,9 +138,11 @@ SELECT
     user_id,
     id AS session_id,
     seq,
-    to_char(to_timestamp(update_time / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS update_time,
+    pg_catalog.to_char(
+        pg_catalog.to_timestamp(update_time::numeric / 1000000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
+    ) AS update_time,
     (
-        SELECT coalesce(json_object_agg(key, value::json ORDER BY scope, key), '{}')
+        SELECT coalesce(pg_catalog.json_object_agg(key, value::json ORDER BY scope, key), '{}')
         FROM (
             SELECT 1 AS scope, key, value FROM session_states AS own
             WHERE own.app_name = s.app_name AND own.user_id = s.user_id AND own.session_id = s.id

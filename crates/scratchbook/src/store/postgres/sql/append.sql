@@ -16,7 +16,8 @@ WITH batch AS MATERIALIZED (
         known.seq AS known_seq,
         known.hash AS known_hash,
         known.event AS known_event,
-        session.seq + count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
+        session.seq
+            + pg_catalog.count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
     FROM
         unnest(
             $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[], $11::bytea[], $12::text[], $13::text[],
@@ -52,18 +53,18 @@ user_locks AS MATERIALIZED (
             SELECT 1 FROM {schema}.users AS u WHERE u.app_name = o.app_name AND u.user_id = o.user_id
             FOR NO KEY UPDATE
         ) AS locked
-    WHERE (SELECT count(*) FROM batch) > 0
+    WHERE (SELECT pg_catalog.count(*) FROM batch) > 0
 ),
 app_locks AS MATERIALIZED (
     SELECT 1
     FROM
-        unnest($19::text[]) AS o (app_name)
+        pg_catalog.unnest($19::text[]) AS o (app_name)
         CROSS JOIN LATERAL (SELECT 1 FROM {schema}.apps AS a WHERE a.app_name = o.app_name FOR NO KEY UPDATE) AS locked
-    WHERE (SELECT count(*) FROM user_locks) >= 0
+    WHERE (SELECT pg_catalog.count(*) FROM user_locks) >= 0
 ),
 -- After all locks, so that for each owner positions rise from commit to commit.
 feed AS MATERIALIZED (
-    SELECT nextval('{schema}.positions') AS position WHERE (SELECT count(*) FROM app_locks) >= 0
+    SELECT pg_catalog.nextval('{schema}.positions') AS position WHERE (SELECT pg_catalog.count(*) FROM app_locks) >= 0
 ),
 written AS MATERIALIZED (
     SELECT
@@ -78,7 +79,7 @@ stored AS (
     )
     SELECT
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
-        pg_current_xact_id()
+        pg_catalog.pg_current_xact_id()
     FROM written
 ),
 -- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks.

@@ -7,8 +7,8 @@ changed AS MATERIALIZED (
     SELECT
         t.scope, t.key, t.value, CASE t.scope WHEN 'user' THEN w.user_id ELSE '' END AS owner,
         w.app_name, w.user_id, w.session_user_id, w.session_id, w.seq, w.id, w.author, w.timestamp, w.position,
-        row_number() OVER (PARTITION BY t.slot ORDER BY t.ord) AS nth,
-        count(*) OVER (PARTITION BY t.slot) AS times
+        pg_catalog.row_number() OVER (PARTITION BY t.slot ORDER BY t.ord) AS nth,
+        pg_catalog.count(*) OVER (PARTITION BY t.slot) AS times
     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[]) AS t (ord, scope, slot, key, value)
         FULL JOIN written AS w USING (ord)
     WHERE coalesce(t.slot, 0) > 0 AND coalesce(w.position, 0) > 0
@@ -38,7 +38,7 @@ logged AS (
     )
     SELECT
         app_name, scope, owner, c.position, key, k.version - c.times + c.nth, c.value, c.session_user_id,
-        c.session_id, c.seq, c.id, c.author, c.timestamp, pg_current_xact_id()
+        c.session_id, c.seq, c.id, c.author, c.timestamp, pg_catalog.pg_current_xact_id()
     FROM (SELECT * FROM user_keys UNION ALL SELECT * FROM app_keys) AS k
         FULL JOIN changed AS c USING (scope, app_name, owner, key)
     WHERE coalesce(k.version, 0) > 0

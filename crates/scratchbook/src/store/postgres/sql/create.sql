@@ -6,22 +6,24 @@ WITH user_row AS (
     RETURNING 1
 ),
 app_row AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE NOT $19 AND (SELECT count(*) FROM user_row) >= 0
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE NOT $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
     ON CONFLICT (app_name) DO NOTHING
     RETURNING 1
 ),
 -- Only who writes an app's keys locks the app. A condition that is false anyway is not looked at to its end, so this
 -- and the feed name all that has to come before them.
 app_lock AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT count(*) FROM user_row) >= 0
+    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
     ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
     RETURNING 1
 ),
 -- One position for the creation and one for each event: as many values of the sequence as that takes.
 feed AS MATERIALIZED (
-    SELECT array_agg(block.first) AS firsts
-    FROM (SELECT nextval('{schema}.positions') AS first FROM generate_series(1, $18)) AS block
-    WHERE (SELECT count(*) FROM user_row) + (SELECT count(*) FROM app_row) + (SELECT count(*) FROM app_lock) >= 0
+    SELECT pg_catalog.array_agg(block.first) AS firsts
+    FROM (SELECT pg_catalog.nextval('{schema}.positions') AS first FROM pg_catalog.generate_series(1, $18)) AS block
+    WHERE
+        (SELECT pg_catalog.count(*) FROM user_row) + (SELECT pg_catalog.count(*) FROM app_row)
+        + (SELECT pg_catalog.count(*) FROM app_lock) >= 0
 ),
 written AS MATERIALIZED (
     SELECT
@@ -53,7 +55,7 @@ stored AS (
     )
     SELECT
         app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event, position,
-        pg_current_xact_id()
+        pg_catalog.pg_current_xact_id()
     FROM written WHERE ord > 0
 ),
 {changes}

@@ -5,7 +5,7 @@ WITH owner AS (
     RETURNING 1
 ),
 feed AS MATERIALIZED (
-    SELECT nextval('{schema}.positions') AS position WHERE (SELECT count(*) FROM owner) >= 0
+    SELECT pg_catalog.nextval('{schema}.positions') AS position WHERE (SELECT pg_catalog.count(*) FROM owner) >= 0
 ),
 written AS MATERIALIZED (
     SELECT

@@ -4,7 +4,7 @@
 UNION ALL
 SELECT 'event', seq, NULL, NULL, event FROM (
     WITH many AS MATERIALIZED (
-        SELECT count(*) >= $7 AS yes FROM (
+        SELECT pg_catalog.count(*) >= $7 AS yes FROM (
             SELECT 1 FROM {schema}.events
             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND timestamp >= $6 ORDER BY timestamp LIMIT $7
         ) AS matches
@@ -21,7 +21,7 @@ SELECT 'event', seq, NULL, NULL, event FROM (
         SELECT seq FROM {schema}.events
         WHERE
             app_name = $1 AND user_id = $2 AND session_id = $3 AND timestamp >= $6
-            AND (SELECT count(*) FROM first) = 0
+            AND (SELECT pg_catalog.count(*) FROM first) = 0
         ORDER BY timestamp
     ),
     last AS MATERIALIZED (SELECT seq FROM by_time ORDER BY seq DESC LIMIT $5)

@@ -1,0 +1,168 @@
+//! What a call may do on a connection, each statement within its time.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::Object;
+use futures_util::{FutureExt, TryStreamExt};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::connection::Connections;
+use super::error;
+use super::params::Unshown;
+use super::statements::Statement;
+use crate::error::{Error, ErrorKind, Result};
+use crate::store::database::{Attempt, Done, Failure};
+
+/// A connection while a call has it. Nothing on it outlives the call: a transaction that was left open is rolled
+/// back, and a connection of which nobody knows what it is doing is closed.
+pub(super) struct Lease<'a> {
+    connections: &'a Connections,
+    /// Taken when it is dropped.
+    object: Option<Object>,
+    statement_timeout: Option<Duration>,
+    flags: Flags,
+}
+
+#[derive(Default)]
+struct Flags {
+    in_transaction: AtomicBool,
+    /// What was sent and not answered yet.
+    in_flight: AtomicUsize,
+    broken: AtomicBool,
+    silent: AtomicBool,
+}
+
+impl<'a> Lease<'a> {
+    /// Without a timeout, statements take as long as they take.
+    pub(super) fn new(connections: &'a Connections, object: Object, statement_timeout: Option<Duration>) -> Self {
+        Self { connections, object: Some(object), statement_timeout, flags: Flags::default() }
+    }
+}
+
+impl Lease<'_> {
+    /// Runs a statement, which is prepared once a connection.
+    pub(super) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
+        let (client, deadline) = (self.client()?, self.deadline());
+        let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
+        self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
+    }
+
+    /// Runs a statement that gives one row, without keeping it.
+    pub(super) async fn ask(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Row> {
+        let rows = self.rows(sql, params).await?;
+        rows.into_iter().next().ok_or_else(|| Error::internal("a question to the server has no answer").into())
+    }
+
+    /// Runs a statement without keeping it.
+    pub(super) async fn rows(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
+        let (client, deadline) = (self.client()?, self.deadline());
+        let prepared = self.within(deadline, client.prepare(sql)).await;
+        self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
+    }
+
+    /// Runs statements without parameters.
+    pub(super) async fn run(&self, sql: &str) -> Attempt<()> {
+        let client = self.client()?;
+        self.within(self.deadline(), client.batch_execute(sql)).await
+    }
+
+    pub(super) async fn begin(&self) -> Attempt<()> {
+        self.flags.in_transaction.store(true, Ordering::Relaxed);
+        self.run("BEGIN ISOLATION LEVEL READ COMMITTED").await
+    }
+
+    pub(super) async fn commit(&self) -> Attempt<()> {
+        // Whatever becomes of it, the transaction is over.
+        self.flags.in_transaction.store(false, Ordering::Relaxed);
+        self.run("COMMIT").await
+    }
+
+    fn client(&self) -> Attempt<&Object> {
+        let gone = || Failure::from(Error::internal("a connection was given back while it was in use"));
+        self.object.as_ref().ok_or_else(gone)
+    }
+
+    /// Each statement has the time anew: what takes many of them may take longer than one.
+    fn deadline(&self) -> Option<Instant> {
+        self.statement_timeout.map(|timeout| Instant::now() + timeout)
+    }
+
+    /// Waits no longer than there is time. What the server does with the statement is not known then: it must not be
+    /// cancelled, since a cancelled wait for a synchronous standby ends like a commit.
+    async fn within<T>(
+        &self,
+        deadline: Option<Instant>,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Attempt<T> {
+        // Who drops this while it waits leaves the count as it is, and the connection is closed with the lease.
+        self.flags.in_flight.fetch_add(1, Ordering::Relaxed);
+        let done = match deadline {
+            None => Ok(work.await),
+            Some(deadline) => timeout_at(deadline, work).await,
+        };
+        self.flags.in_flight.fetch_sub(1, Ordering::Relaxed);
+        done.map_or_else(|_| Err(self.late()), |done| done.map_err(|e| self.failure(e)))
+    }
+
+    fn late(&self) -> Failure {
+        self.flags.broken.store(true, Ordering::Relaxed);
+        // Within a transaction it may well be that there is much to do, which says nothing of the network.
+        let silent = !self.flags.in_transaction.load(Ordering::Relaxed);
+        self.flags.silent.fetch_or(silent, Ordering::Relaxed);
+        let seconds = self.statement_timeout.unwrap_or_default().as_secs_f64();
+        let message = format!(
+            "{}: no answer within {seconds} s; check the server and the network, or raise statement_timeout_ms",
+            self.connections.place()
+        );
+        self.judged(Failure::new(Done::Unknown, Error::new(ErrorKind::Unavailable, message)))
+    }
+
+    fn failure(&self, error: tokio_postgres::Error) -> Failure {
+        let broken = error::ends_connection(&error);
+        self.flags.broken.fetch_or(broken, Ordering::Relaxed);
+        self.judged(error::of_statement(self.connections.place(), &error))
+    }
+
+    /// What a transaction has done is nothing as long as nobody has asked to commit it.
+    fn judged(&self, failure: Failure) -> Failure {
+        if self.flags.in_transaction.load(Ordering::Relaxed) { not_done(failure) } else { failure }
+    }
+}
+
+async fn all_rows(
+    client: &Object,
+    statement: &tokio_postgres::Statement,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    client.query_raw(statement, params.iter().map(|param| Unshown(*param))).await?.try_collect().await
+}
+
+/// The failure of what cannot have been done yet: it is safe to try again.
+fn not_done(failure: Failure) -> Failure {
+    match failure.done {
+        Done::Unknown => Failure::new(Done::Unreached, failure.error),
+        _ => failure,
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(object) = self.object.take() else {
+            return;
+        };
+        if *self.flags.broken.get_mut() || *self.flags.in_flight.get_mut() > 0 {
+            drop(Object::take(object));
+            if *self.flags.silent.get_mut() {
+                // The others go the same way, and finding out one by one would take a deadline each.
+                self.connections.forget_idle();
+            }
+        } else if *self.flags.in_transaction.get_mut() {
+            // It is on its way once it was polled; its answer interests nobody.
+            let _ = object.batch_execute("ROLLBACK").now_or_never();
+        }
+    }
+}
