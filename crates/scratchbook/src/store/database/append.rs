@@ -91,8 +91,12 @@ impl<D: Dialect> Lane<D> {
 
     /// One of them stands in the way of the others.
     async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
-        for job in self.without_those_aside(batch) {
-            let job = vec![job];
+        for job in batch {
+            // Asked for each: the one before it may have found its session locked, and one wait for that is enough.
+            let job = self.without_those_aside(vec![job]);
+            if job.is_empty() {
+                continue;
+            }
             let written = self.write(&job, Again::SameUnlessBlocked).await;
             match &written {
                 Err(failure) if failure.done == Done::Blocked => self.set_aside(job),

@@ -51,3 +51,31 @@ async fn a_locked_session_holds_up_no_other() {
     let session = get(service.as_ref(), &key("held")).await.unwrap();
     assert_eq!((session.seq(), session.events().len()), (40, 40));
 }
+
+/// In one batch with those that wait: on one thread all are queued before the first is written.
+#[tokio::test]
+async fn many_appends_to_a_locked_session_cost_the_others_of_their_batch_one_wait() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    create(&service, "held", json!({})).await;
+    create(&service, "free", json!({})).await;
+    let other = client(schema.server()).await;
+    let lock = format!("BEGIN; SELECT 1 FROM {}.sessions WHERE id = 'held' FOR UPDATE", schema.name());
+    other.batch_execute(&lock).await.unwrap();
+
+    let (held_key, free_key) = (key("held"), key("free"));
+    let held = futures_util::future::join_all((0..20).map(|n| append(&service, &held_key, setting("n", n))));
+    let free = async {
+        let start = Instant::now();
+        append(&service, &free_key, setting("n", 1)).await.unwrap();
+        let took = start.elapsed();
+        other.batch_execute("COMMIT").await.unwrap();
+        took
+    };
+    let (held, took) = tokio::join!(held, free);
+    // One wait of the batch and one of the first that was held, and as much again for a machine that is busy.
+    assert!(took < Duration::from_secs(8), "{took:?}");
+    let mut numbers: Vec<_> = held.into_iter().map(Result::unwrap).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=20).collect::<Vec<_>>());
+}
