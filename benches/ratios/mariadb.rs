@@ -26,7 +26,9 @@ fn server() -> &'static MariaDb {
     static SERVER: OnceLock<MariaDb> = OnceLock::new();
     SERVER.get_or_init(|| {
         let options = MariaDbOptions::default().with_line("innodb_buffer_pool_size = 512M");
-        MariaDb::start(&options.with_line("innodb_log_file_size = 1G")).unwrap()
+        let options = options.with_line("innodb_log_file_size = 1G");
+        // Sessions of 100,000 events are made at once.
+        MariaDb::start(&options.with_line("max_allowed_packet = 512M")).unwrap()
     })
 }
 
@@ -108,10 +110,15 @@ async fn write(connection: &mut Conn, prefix: &str, client: usize) {
         table("session_states")
     );
     connection.exec_drop(upsert, (&app, &user, &session, &value, seq)).await.unwrap();
-    let update = format!("UPDATE {users} SET position = ? WHERE app_name = ? AND user_id = ?");
-    connection.exec_drop(update, (user_position, &app, &user)).await.unwrap();
-    let update = format!("UPDATE {apps} SET position = ? WHERE app_name = ?");
-    connection.exec_drop(update, (app_position, &app)).await.unwrap();
+    let upsert = format!(
+        "INSERT INTO {users} (app_name, user_id, position) VALUES (?, ?, ?)
+         ON DUPLICATE KEY UPDATE position = VALUES(position)"
+    );
+    connection.exec_drop(upsert, (&app, &user, user_position)).await.unwrap();
+    let upsert = format!(
+        "INSERT INTO {apps} (app_name, position) VALUES (?, ?) ON DUPLICATE KEY UPDATE position = VALUES(position)"
+    );
+    connection.exec_drop(upsert, (&app, app_position)).await.unwrap();
     let upsert = format!(
         "INSERT INTO {} (app_name, user_id, `key`, value, version) VALUES (?, ?, 'last_step', ?, 1)
          ON DUPLICATE KEY UPDATE value = VALUES(value), version = version + 1",
