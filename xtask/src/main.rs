@@ -5,13 +5,14 @@
 //! - `steps.rs`: what is run, in order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
-//! - `servers.rs`: the database servers that the tests need.
+//! - `servers.rs`, `python.rs`: the database servers that the tests need, and the Python with google-adk.
 //! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
 
 mod command;
 mod house;
 mod layers;
 mod packages;
+mod python;
 mod servers;
 mod step;
 mod steps;

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{servers, tools};
+use crate::{python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -17,6 +17,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
+        Step::new("python", "google-adk in a Python environment, for the tests that compare with it", python::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
@@ -110,19 +111,20 @@ fn demo(profile: &[&str]) -> Result<(), Stop> {
 }
 
 fn tests() -> Result<(), Stop> {
-    run(&mut without_missing_servers(cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])))
+    run(&mut without_missing(cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"])))
 }
 
 fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
-    command = without_missing_servers(command);
+    command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     run(command.env("PROPTEST_CASES", "2000"))
 }
 
-/// Leaves out the tests whose server is not here, so that the others are run; the step `servers` has said so.
-fn without_missing_servers(mut command: Command) -> Command {
-    let words = servers::skips();
+/// Leaves out the tests whose server or Python is not here, so that the others are run; the steps `servers` and
+/// `python` have said so.
+fn without_missing(mut command: Command) -> Command {
+    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }
@@ -134,7 +136,7 @@ fn arbitrary_precision() -> Result<(), Stop> {
     let features = ["--features", "serde_json/arbitrary_precision"];
     let mut command = cargo(&["test", "-p", "scratchbook", "--lib", "--tests"]);
     command.args(features);
-    run(&mut without_missing_servers(command))
+    run(&mut without_missing(command))
 }
 
 /// Runs every fuzz target. Without a sanitizer, which needs no nightly compiler: the library has no unsafe code.

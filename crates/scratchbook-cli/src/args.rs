@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
@@ -72,6 +72,52 @@ pub(crate) enum Command {
     Migrate(MigrateArgs),
     /// Copy a SQLite database to a new file, as it is at this moment, while it is in use
     Backup(BackupArgs),
+    /// Bring over sessions and state: from google-adk's databases, or from a file that export has made
+    ///
+    /// Sessions keep their ids, events, order, times and state. What is in the database already with the same content
+    /// is passed over, so that an import which was interrupted is completed by doing it again. Rows that no store may
+    /// hold are told and left out, and the exit code is then 1. The source is not written to. Nobody else should write
+    /// to the users and apps that are imported meanwhile.
+    Import(ImportArgs),
+    /// Write sessions, state and artifacts as lines of JSON, to a file or to standard output
+    ///
+    /// `scratchbook import --from jsonl` reads them. Sessions that are written to meanwhile may be missed: for a copy
+    /// of a SQLite file in use, there is backup.
+    Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// What is read
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub(crate) from: Source,
+    /// A file, or a database's URL as google-adk takes it: postgresql://..., sqlite:///PATH; - is standard input
+    #[arg(value_name = "SOURCE")]
+    pub(crate) source: String,
+}
+
+/// What can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Source {
+    /// A file of google-adk's SqliteSessionService
+    AdkSqlite,
+    /// A database of google-adk's DatabaseSessionService: SQLite or PostgreSQL, schema version 1
+    AdkDatabase,
+    /// A file that `scratchbook export` has made
+    Jsonl,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// Only this app
+    #[arg(long, short, value_parser = named)]
+    pub(crate) app: Option<String>,
+    /// Only this user of the app, without the app's own state
+    #[arg(long, short, value_parser = named, requires = "app")]
+    pub(crate) user: Option<String>,
+    /// The file to make; one that exists is refused. Standard output, if none is named
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

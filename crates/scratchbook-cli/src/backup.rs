@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::mem::ManuallyDrop;
-use std::path::Path;
 
 use scratchbook::{Error, ErrorKind, SessionService, SqliteSessionService};
 use serde_json::json;
@@ -11,6 +10,7 @@ use crate::args::{BackupArgs, Global};
 use crate::database::{sqlite_uri, within};
 use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
+use crate::unfinished::Unfinished;
 
 pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) -> Result<(), Failure> {
     let service = within(global.deadline, SqliteSessionService::connect(sqlite_uri(global)?)).await?;
@@ -35,31 +35,4 @@ pub(crate) async fn backup(global: &Global, args: BackupArgs, out: &mut Output) 
         return Ok(out.json(&json!({"file": file, "bytes": bytes}))?);
     }
     Ok(out.line(format_args!("copied to {} ({bytes} bytes)", visible(&file)))?)
-}
-
-/// A file that is removed again unless it is finished: Ctrl-C ends the command in the midst of the copy.
-struct Unfinished<'a> {
-    file: Option<&'a Path>,
-}
-
-impl<'a> Unfinished<'a> {
-    fn new(file: &'a Path) -> Self {
-        Self { file: (!file.exists()).then_some(file) }
-    }
-
-    fn keep(mut self) {
-        self.file = None;
-    }
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if let Some(file) = self.file {
-            let _ = fs::remove_file(file);
-            // SQLite's, while it fills the copy.
-            let mut journal = file.as_os_str().to_owned();
-            journal.push("-journal");
-            let _ = fs::remove_file(journal);
-        }
-    }
 }

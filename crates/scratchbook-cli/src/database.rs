@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{Error, ErrorKind, SessionService, Store, WithDeadline};
+use scratchbook::{ArtifactService, Error, ErrorKind, SessionService, Store, WithDeadline};
 
 use crate::args::{DASHES, Global};
 use crate::failure::Failure;
@@ -20,6 +20,7 @@ pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
+    pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
 }
 
 impl Database {
@@ -33,12 +34,21 @@ impl Database {
     /// Opens a database, which is made where it is missing.
     pub(crate) async fn open_or_create(global: &Global, default: &str) -> Result<Self, Failure> {
         check(uri(global, default))?;
-        let Store { sessions, .. } = within(global.deadline, scratchbook::connect(uri(global, default))).await?;
-        let sessions = match global.deadline {
-            Some(deadline) => Arc::new(WithDeadline::new(sessions, deadline)),
-            None => sessions,
+        let Store { sessions, artifacts, .. } =
+            within(global.deadline, scratchbook::connect(uri(global, default))).await?;
+        let (sessions, artifacts): (Arc<dyn SessionService>, Arc<dyn ArtifactService>) = match global.deadline {
+            Some(deadline) => {
+                (Arc::new(WithDeadline::new(sessions, deadline)), Arc::new(WithDeadline::new(artifacts, deadline)))
+            }
+            None => (sessions, artifacts),
         };
-        Ok(Self { sessions: ManuallyDrop::new(sessions) })
+        Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
+    }
+
+    /// A store that is open already.
+    #[cfg(test)]
+    pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
+        Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {

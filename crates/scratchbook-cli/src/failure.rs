@@ -13,7 +13,7 @@ use crate::output::{compact, visible};
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  all went well
-    1  the demo found a value that is different
+    1  the demo found a value that is different, or an import left rows out
     2  a bad argument: on the command line, or a key, id or value that no store may hold
     3  not found
     4  exists already
@@ -37,6 +37,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     /// The demo has found so many values that are not what they must be.
     Different(usize),
+    /// An import was done, but for so many rows.
+    LeftOut(usize),
     /// Ctrl-C.
     Interrupted,
 }
@@ -48,7 +50,7 @@ impl Failure {
             // Whoever read our output has seen enough: nothing went wrong.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
-            Self::Different(_) => 1,
+            Self::Different(_) | Self::LeftOut(_) => 1,
             Self::Interrupted => 130,
         }
     }
@@ -90,6 +92,8 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         }
         Failure::Different(1) => ("different", "1 value is different from what it must be".to_owned()),
         Failure::Different(count) => ("different", format!("{count} values are different from what they must be")),
+        Failure::LeftOut(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
+        Failure::LeftOut(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
         Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
     };
     if json {

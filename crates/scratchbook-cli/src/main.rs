@@ -5,12 +5,17 @@ mod backup;
 mod database;
 mod delta;
 mod demo;
+mod export;
 mod failure;
+mod import;
+mod lines;
 mod migrate;
 mod output;
+mod progress;
 mod sessions;
 mod show;
 mod state;
+mod unfinished;
 mod usage;
 mod users;
 mod wrap;
@@ -121,5 +126,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         }
         Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
         Command::Backup(args) => backup::backup(global, args, &mut out).await,
+        Command::Import(args) => Box::pin(import::import(global, args, &mut out)).await,
+        Command::Export(args) => Box::pin(export::export(global, args, &mut out)).await,
     }
 }

@@ -33,6 +33,7 @@ type ArtifactName = (String, String, Option<String>, String);
 
 #[derive(Debug, Default)]
 struct Kept {
+    initial: Map<String, Value>,
     state: Map<String, Value>,
     events: Vec<Arc<Event>>,
     hashes: HashMap<String, [u8; 32]>,
@@ -160,7 +161,8 @@ impl SessionService for MapStore {
         if inner.sessions.contains_key(&key) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}")));
         }
-        let kept = Kept { state: prepared.initial, micros: prepared.created, ..Kept::default() };
+        let (initial, state) = (prepared.initial.clone(), prepared.initial);
+        let kept = Kept { initial, state, micros: prepared.created, ..Kept::default() };
         inner.sessions.insert(key.clone(), kept);
         inner.position += 1;
         for change in &prepared.shared {
@@ -176,6 +178,10 @@ impl SessionService for MapStore {
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         self.open()?.session(key, EventQuery::new(config)?, &StateQuery::new(&config.state)?)
+    }
+
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        Ok(self.open()?.sessions.get(key).map(|kept| kept.initial.clone()))
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -226,11 +232,11 @@ impl SessionService for MapStore {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let (author, time) = options.checked(|| SystemEnvironment.now())?;
         let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
         inner.position += 1;
         for change in &changes {
-            let now = SystemEnvironment.now();
-            inner.change(owner.clone(), change, |change| change.with_author(&options.author, now));
+            inner.change(owner.clone(), change, |change| change.with_author(&author, time));
         }
         Ok(inner.position)
     }
@@ -242,6 +248,21 @@ impl SessionService for MapStore {
         // A page holds commits whole.
         let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
         Ok(log.into_iter().enumerate().filter(|(n, c)| *n < limit || c.position == end).map(|(_, c)| c).collect())
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        let inner = self.open()?;
+        let mut owners: BTreeSet<_> = inner.owned.keys().cloned().collect();
+        for key in inner.sessions.keys() {
+            owners.insert(StateOwner::user(key.app_name(), key.user_id())?);
+        }
+        for (app_name, user_id, ..) in inner.artifacts.keys() {
+            owners.insert(StateOwner::user(app_name, user_id)?);
+        }
+        for owner in owners.clone() {
+            owners.insert(StateOwner::app(owner.app_name())?);
+        }
+        Ok(owners.into_iter().filter(|owner| after.is_none_or(|after| owner > after)).take(limit).collect())
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

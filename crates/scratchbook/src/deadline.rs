@@ -65,6 +65,10 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         self.bound(self.service.get_session(key, config)).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        self.bound(self.service.get_initial_state(key)).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         self.bound(self.service.list_sessions(app_name, config)).await
     }
@@ -87,6 +91,10 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         self.bound(self.service.list_state_changes(owner, after, limit)).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.bound(self.service.list_owners(after, limit)).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

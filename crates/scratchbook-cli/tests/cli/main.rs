@@ -4,7 +4,9 @@
 mod backup;
 mod demo;
 mod failures;
+mod google_adk;
 mod input;
+mod jsonl;
 mod migrate;
 mod sessions;
 mod state;

@@ -1,5 +1,6 @@
 //! Addresses: nothing is named by less than app, user and session.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,6 +83,19 @@ pub enum StateOwner {
         /// The app.
         app_name: Arc<str>,
     },
+}
+
+/// An app comes before its users; names are compared byte by byte.
+impl Ord for StateOwner {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.app_name(), self.user_id()).cmp(&(other.app_name(), other.user_id()))
+    }
+}
+
+impl PartialOrd for StateOwner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl StateOwner {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Session, SessionKey};
+use super::{Session, SessionKey, check_id};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 
@@ -18,6 +18,8 @@ pub struct CreateSessionConfig {
     pub state: Value,
     /// Events to begin with, committed together with the session, as if appended one by one.
     pub events: Vec<Event>,
+    /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
+    pub create_time: Option<f64>,
 }
 
 impl CreateSessionConfig {
@@ -39,6 +41,13 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Made at another time than now, in seconds since 1970, kept to the microsecond.
+    #[must_use]
+    pub fn with_create_time(mut self, seconds: f64) -> Self {
+        self.create_time = Some(seconds);
         self
     }
 }
@@ -217,13 +226,35 @@ pub struct AppendOptions {}
 pub struct PutStateOptions {
     /// Who changes it; the log keeps the name.
     pub author: String,
+    /// When it was changed, in seconds since 1970; absent, now. For changes that come from elsewhere; the time orders
+    /// nothing.
+    pub time: Option<f64>,
 }
 
 impl PutStateOptions {
     /// Changed by somebody.
     #[must_use]
     pub fn by(author: impl Into<String>) -> Self {
-        Self { author: author.into() }
+        Self { author: author.into(), time: None }
+    }
+
+    /// Changed at another time than now, in seconds since 1970.
+    #[must_use]
+    pub fn with_time(mut self, seconds: f64) -> Self {
+        self.time = Some(seconds);
+        self
+    }
+
+    /// What the log is to say: the author, and the time given or now.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an author over 512 bytes or with a control character, and for what is no time in seconds.
+    pub fn checked(self, now: impl FnOnce() -> f64) -> Result<(String, f64)> {
+        check_id("author", &self.author)?;
+        let time = self.time.unwrap_or_else(now);
+        check_timestamp(time).map_err(|e| e.context("the time of the change"))?;
+        Ok((self.author, time))
     }
 }
 

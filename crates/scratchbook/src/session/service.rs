@@ -55,6 +55,14 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
+    /// The state a session was made with, its own keys alone: where the fold of its events begins. `None` where there
+    /// is no such session.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>>;
+
     /// Lists sessions of an app, the one updated longest ago first, in pages; state merged, no events.
     ///
     /// A session updated while its list is paged may be missed or seen twice.
@@ -108,6 +116,15 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
 
+    /// Lists whatever there is: each app, followed by each of its users, in byte order; at most `limit` of them, after
+    /// an owner, or from the beginning. Listed is who has a session, state with its log, or an artifact; one of whom
+    /// all of it was deleted may be.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>>;
+
     /// Erases a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
     /// Silent where there is nothing. The app's own state and its log stay, without the user's name in them.
     ///
@@ -136,6 +153,10 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
         (**self).get_session(key, config).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        (**self).get_initial_state(key).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         (**self).list_sessions(app_name, config).await
     }
@@ -158,6 +179,10 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         (**self).list_state_changes(owner, after, limit).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        (**self).list_owners(after, limit).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

@@ -132,7 +132,9 @@ pub fn prepare_session(
     let events = config.events.into_iter().filter(|event| !event.is_partial());
     let events = events.map(|event| prepare_event(event, environment)).collect::<Result<Vec<_>>>()?;
     check_event_ids(&events)?;
-    let created = micros_of_seconds(environment.now());
+    let created = config.create_time.unwrap_or_else(|| environment.now());
+    check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
+    let created = micros_of_seconds(created);
     Ok(PreparedSession { key, initial, shared, created, events })
 }
 

@@ -27,6 +27,10 @@ impl SessionService for Slow {
         self.store.get_session(key, config).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        self.store.get_initial_state(key).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         self.store.list_sessions(app_name, config).await
     }
@@ -52,6 +56,10 @@ impl SessionService for Slow {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         self.store.list_state_changes(owner, after, limit).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.store.list_owners(after, limit).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

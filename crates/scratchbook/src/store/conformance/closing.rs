@@ -39,6 +39,8 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     let config = CreateSessionConfig::default();
     assert_refused(sessions.create_session(&ground.app, "alice", config).await, closed, "create_session");
     assert_refused(sessions.get_session(&key, &GetSessionConfig::default()).await, closed, "get_session");
+    assert_refused(sessions.get_initial_state(&key).await, closed, "get_initial_state");
+    assert_refused(sessions.list_owners(None, 1).await, closed, "list_owners");
     assert_refused(sessions.list_sessions(&ground.app, &ListSessionsConfig::default()).await, closed, "list_sessions");
     assert_refused(sessions.delete_session(&key).await, closed, "delete_session");
     assert_refused(ground.try_append(&key, saying("hello")).await, closed, "append");

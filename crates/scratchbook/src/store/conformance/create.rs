@@ -2,9 +2,9 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, changing, saying, seqs, state};
+use super::support::{Ground, assert_refused, changing, removal, saying, seqs, state};
 use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, Store};
 
 fn with_id(id: &str) -> CreateSessionConfig {
@@ -132,4 +132,36 @@ pub async fn one_bad_event_and_nothing_is_created(store: &Store) {
     }
     let config = with_id("s").with_events(vec![good(), good()]);
     assert_eq!(seqs(&ground.create_as("alice", config).await), [1], "the same event twice is a retry");
+}
+
+/// The state a session was made with is read as it was, its own keys alone, whatever its events change later.
+pub async fn the_state_at_creation_stays_readable(store: &Store) {
+    let ground = Ground::new(store);
+    let given = json!({"z": 1, "gone": [1.0, null], "user:b": 2, "app:c": 3, "temp:t": 4, "": "empty"});
+    let key = ground.create_as("alice", with_id("s").with_state(given)).await.key().clone();
+    ground.append(&key, changing(json!({"z": 2, "new": 1, "user:b": 3}))).await;
+    ground.append(&key, crate::Event::new("agent").with_state_delta(removal(&["gone"]))).await;
+    let initial = ground.sessions().get_initial_state(&key).await.unwrap();
+    assert_eq!(initial.map(Value::from), Some(json!({"z": 1, "gone": [1.0, null], "": "empty"})));
+    let empty = ground.create("alice", json!({"user:only": 1})).await;
+    let initial = ground.sessions().get_initial_state(empty.key()).await.unwrap();
+    assert_eq!(initial.map(Value::from), Some(json!({})));
+    for missing in [ground.key("bob", "s"), ground.key("alice", "other")] {
+        assert_eq!(ground.sessions().get_initial_state(&missing).await.unwrap(), None);
+    }
+}
+
+/// A session that comes from elsewhere has the time of its creation there, until an event moves it.
+pub async fn a_session_may_have_been_made_earlier(store: &Store) {
+    let ground = Ground::new(store);
+    let made = ground.create_as("alice", with_id("s").with_create_time(1_700_000_000.25)).await;
+    assert_eq!(made.last_update_time(), 1_700_000_000.25);
+    assert_eq!(ground.get(made.key()).await.last_update_time(), 1_700_000_000.25);
+    ground.append(made.key(), saying("hello").with_timestamp(1_600_000_000.5)).await;
+    assert_eq!(ground.get(made.key()).await.last_update_time(), 1_600_000_000.5);
+    for bad in [-1.0, f64::NAN, 1_700_000_000_000.0] {
+        let refused = ground.try_create("alice", with_id("bad").with_create_time(bad)).await;
+        assert_refused(refused, ErrorKind::InvalidArgument, &format!("a creation at {bad}"));
+    }
+    assert_eq!(ground.list(None).await.len(), 1);
 }

@@ -1,9 +1,9 @@
 //! Listing sessions.
 
-use serde_json::json;
+use serde_json::{Map, json};
 
-use super::support::{Ground, assert_refused, ids, saying, state};
-use crate::{CreateSessionConfig, ErrorKind, ListSessionsConfig, ListSessionsResponse, Store};
+use super::support::{Ground, NAMES, assert_refused, delta, ids, saying, state};
+use crate::{CreateSessionConfig, ErrorKind, ListSessionsConfig, ListSessionsResponse, Part, StateOwner, Store};
 
 /// Makes a session whose last event has this time.
 async fn dated(ground: &Ground, user: &str, id: &str, time: f64) {
@@ -139,4 +139,61 @@ pub async fn listed_sessions_hold_state_and_no_events(store: &Store) {
     let expected = [("alice", json!({"a": 1, "user:b": 2, "app:d": 1})), ("bob", json!({"c": 1, "app:d": 1}))];
     assert_eq!(states, expected);
     assert_eq!((listed[0].last_update_time(), listed[0].seq()), (1.5, 1));
+}
+
+/// The app and those of its users who are listed from `after` on, page by page.
+async fn owners(ground: &Ground, page_size: usize) -> Vec<StateOwner> {
+    // The store may hold other apps; this begins right before ours.
+    let mut after = Some(StateOwner::app(&ground.app[..ground.app.len() - 1]).unwrap());
+    let mut found = Vec::new();
+    loop {
+        let page = ground.sessions().list_owners(after.as_ref(), page_size).await.expect("list_owners");
+        assert!(page.len() <= page_size, "{} owners in a page of {page_size}", page.len());
+        let Some(last) = page.last() else { return found };
+        assert!(page.is_sorted() && after.as_ref() < page.first(), "{page:?} after {after:?}");
+        if last.app_name() > ground.app.as_str() {
+            found.extend(page.into_iter().filter(|owner| owner.app_name() == ground.app));
+            return found;
+        }
+        after = Some(last.clone());
+        found.extend(page.into_iter().filter(|owner| owner.app_name() == ground.app));
+    }
+}
+
+/// Every app is listed before its users, in byte order: who has a session, state, or an artifact alone.
+pub async fn owners_are_listed_in_byte_order(store: &Store) {
+    let ground = Ground::new(store);
+    assert_eq!(owners(&ground, 1000).await, []);
+    ground.sessions().put_state(&ground.user("state"), delta(json!({"a": 1})), "test".into()).await.unwrap();
+    store.artifacts.save_artifact(&ground.key("artifact", "s"), "f", Part::text("x"), Map::new()).await.unwrap();
+    for name in NAMES {
+        dated(&ground, name, "s", 1.0).await;
+    }
+    dated(&ground, "", "s", 1.0).await;
+    let mut expected: Vec<_> = NAMES.iter().copied().chain(["", "state", "artifact"]).collect();
+    expected.sort_unstable();
+    let expected: Vec<_> =
+        [ground.app()].into_iter().chain(expected.into_iter().map(|user| ground.user(user))).collect();
+    assert_eq!(owners(&ground, 1000).await, expected);
+
+    let other = Ground::new(store);
+    other.sessions().put_state(&other.app(), delta(json!({"a": 1})), "test".into()).await.unwrap();
+    assert_eq!(owners(&other, 1000).await, [other.app()], "an app that has state and no users");
+    ground.sessions().delete_user(&ground.app, "state").await.unwrap();
+    assert!(!owners(&ground, 1000).await.contains(&ground.user("state")), "an erased user is listed");
+}
+
+/// Pages of owners of every size hold each once.
+pub async fn pages_hold_every_owner_once(store: &Store) {
+    let ground = Ground::new(store);
+    for user in ["a", "b", "b ", "c", "d"] {
+        dated(&ground, user, "s", 1.0).await;
+    }
+    let whole = owners(&ground, 1000).await;
+    assert_eq!(whole.len(), 6);
+    for page_size in [1, 2, 3, 6] {
+        assert_eq!(owners(&ground, page_size).await, whole, "pages of {page_size}");
+    }
+    assert_eq!(ground.sessions().list_owners(None, 0).await.unwrap(), []);
+    assert_eq!(ground.sessions().list_owners(None, 1).await.unwrap().len(), 1);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::support::{Ground, changing, delta, removal};
-use crate::{CreateSessionConfig, Event, StateChange, StateOwner, Store};
+use super::support::{Ground, assert_refused, changing, delta, removal};
+use crate::{CreateSessionConfig, ErrorKind, Event, PutStateOptions, StateChange, StateOwner, Store};
 
 async fn whole_log(store: &Store, owner: &StateOwner) -> Vec<StateChange> {
     store.sessions.list_state_changes(owner, 0, usize::MAX).await.expect("list_state_changes")
@@ -81,6 +81,21 @@ pub async fn the_log_says_who_wrote(store: &Store) {
     );
     assert_eq!(log[1].time, 1_700_000_000.5);
     assert!(log[2].time > 1_700_000_000.5, "the time of a put is the clock's: {}", log[2].time);
+}
+
+/// A change that comes from elsewhere has the time of its making there.
+pub async fn a_put_may_have_been_made_earlier(store: &Store) {
+    let ground = Ground::new(store);
+    let by = |time| PutStateOptions::by("admin").with_time(time);
+    ground.sessions().put_state(&ground.app(), delta(json!({"a": 1})), by(1_600_000_000.1)).await.unwrap();
+    ground.sessions().put_state(&ground.app(), delta(json!({"a": 2})), by(0.0)).await.unwrap();
+    let times: Vec<_> = whole_log(store, &ground.app()).await.iter().map(|change| change.time).collect();
+    assert_eq!(times, [1_600_000_000.1, 0.0], "in the order of the commits");
+    for bad in [-1.0, f64::INFINITY, 1_600_000_000_000.0] {
+        let refused = ground.sessions().put_state(&ground.app(), delta(json!({"a": 3})), by(bad)).await;
+        assert_refused(refused, ErrorKind::InvalidArgument, &format!("a put at {bad}"));
+    }
+    assert_eq!(ground.app_state().await, json!({"a": 2}));
 }
 
 /// Positions rise from commit to commit; the changes of one commit stand together.

@@ -54,6 +54,8 @@ macro_rules! for_each_promise {
                 a_taken_id_is_refused_and_nothing_changes
                 events_at_creation_are_committed_with_it
                 events_at_creation_are_completed
+                the_state_at_creation_stays_readable
+                a_session_may_have_been_made_earlier
                 one_bad_event_and_nothing_is_created
             }
             read {
@@ -82,6 +84,8 @@ macro_rules! for_each_promise {
                 a_page_has_1_to_1000_sessions
                 a_bad_page_token_is_refused
                 listed_sessions_hold_state_and_no_events
+                owners_are_listed_in_byte_order
+                pages_hold_every_owner_once
             }
             append {
                 an_append_commits_event_state_time_and_number
@@ -147,6 +151,7 @@ macro_rules! for_each_promise {
                 state_is_the_fold_of_its_log
                 versions_count_up
                 the_log_says_who_wrote
+                a_put_may_have_been_made_earlier
                 positions_rise
                 pages_of_the_log_hold_every_change_once
                 logs_are_apart

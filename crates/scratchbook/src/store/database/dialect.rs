@@ -66,6 +66,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a session or a part of it.
     async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>>;
 
+    /// Reads the state that a session was made with.
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>>;
+
     /// Reads a page of sessions with their merged state.
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse>;
 
@@ -80,6 +83,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Reads the log of a user's or an app's state; a page ends between two commits.
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>>;
+
+    /// Reads who there is after an owner, each app before its users, in byte order.
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;
 
     /// Removes a user from an app, and the user's name from the app's log.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;

@@ -45,6 +45,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         self.read(|| self.dialect.session(key, events, &state)).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        self.read(|| self.dialect.initial_state(key)).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let query = ListQuery::new(config)?;
@@ -75,9 +79,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = Arc::new(TextChange::all(&prepare_state(owner, delta)?)?);
-        let PutStateOptions { author } = options;
-        check_id("author", &author)?;
-        let (owner, author, time) = (Arc::new(owner.clone()), Arc::new(author), self.environment().now());
+        let (author, time) = options.checked(|| self.environment().now())?;
+        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
             async move { dialect.put_state(&owner, &changes, &author, time).await }
@@ -87,6 +90,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         self.read(|| self.dialect.state_changes(owner, after, limit)).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.read(|| self.dialect.owners(after, limit)).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

@@ -42,6 +42,7 @@ pub(super) struct OwnedState {
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) key: SessionKey,
+    pub(super) initial: ScopeMap,
     pub(super) state: ScopeMap,
     pub(super) events: Events,
     pub(super) ids: HashMap<String, ([u8; 32], usize)>,
@@ -77,7 +78,24 @@ impl OwnedState {
     }
 }
 
+impl User {
+    fn has_something(&self) -> bool {
+        !self.sessions.is_empty() || !self.state.log.is_empty() || !self.artifacts.is_empty()
+    }
+}
+
 impl App {
+    /// The app, where it or a user has something, and those users; in no order.
+    pub(super) fn owners(&self, app_name: &Arc<str>) -> Vec<StateOwner> {
+        let users = self.users.iter().filter(|(_, user)| user.has_something());
+        let user = |user_id: &Arc<str>| StateOwner::User { app_name: app_name.clone(), user_id: user_id.clone() };
+        let mut owners: Vec<_> = users.map(|(user_id, _)| user(user_id)).collect();
+        if !owners.is_empty() || !self.state.log.is_empty() {
+            owners.push(StateOwner::App { app_name: app_name.clone() });
+        }
+        owners
+    }
+
     pub(super) fn user(&mut self, user_id: &str) -> &mut User {
         if !self.users.contains_key(user_id) {
             self.users.insert(user_id.into(), User::default());

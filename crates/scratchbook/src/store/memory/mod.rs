@@ -25,7 +25,7 @@ use crate::session::{
     Outcome, PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
     seconds_of_micros,
 };
-use crate::state::StateDelta;
+use crate::state::{ScopeMap, StateDelta};
 
 /// Keeps sessions, state and artifacts in memory; they are gone when it is dropped.
 ///
@@ -112,9 +112,11 @@ impl SessionService for InMemorySessionService {
             return Err(taken(&key));
         }
         let initial = prepared.initial.into_iter();
+        let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
         let stored = Stored {
             key: key.clone(),
-            state: initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect(),
+            state: initial.clone(),
+            initial,
             events: Events::default(),
             ids: HashMap::new(),
             by_time: BTreeSet::new(),
@@ -147,6 +149,15 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         let session = app.session(key);
         Ok(session.map(|(user, stored)| stored.to_session(app.merged(user, stored, &state), stored.select(events))))
+    }
+
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(None);
+        };
+        let initial = read(&app).session(key).map(|(_, stored)| stored.initial.clone());
+        Ok(initial
+            .map(|values| values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect()))
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -205,12 +216,11 @@ impl SessionService for InMemorySessionService {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = prepare_state(owner, delta)?;
-        let author = options.author.as_str();
-        check_id("author", author)?;
+        let (author, time) = options.checked(|| self.environment.now())?;
         let app = self.app_or_new(owner.app_name())?;
         let mut app = write(&app);
         let position = self.next_position();
-        let origin = Origin { position, session: None, event_id: "", author, time: self.environment.now() };
+        let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
         Ok(position)
     }
@@ -228,6 +238,25 @@ impl SessionService for InMemorySessionService {
             to += 1;
         }
         Ok(log[from..to].to_vec())
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.check_open()?;
+        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut names: Vec<_> =
+            apps.keys().filter(|name| after.is_none_or(|o| o.app_name() <= name.as_str())).collect();
+        names.sort_unstable();
+        let mut owners = Vec::new();
+        for name in names {
+            let mut of_app = read(&apps[name]).owners(&name.as_str().into());
+            of_app.retain(|owner| after.is_none_or(|after| owner > after));
+            of_app.sort_unstable();
+            owners.extend(of_app.into_iter().take(limit - owners.len()));
+            if owners.len() == limit {
+                break;
+            }
+        }
+        Ok(owners)
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

@@ -17,6 +17,7 @@ mod artifact;
 mod changes;
 mod connection;
 mod error;
+mod owners;
 mod read;
 mod schema;
 mod statements;
@@ -125,6 +126,10 @@ impl Dialect for Postgres {
         self.read_session(key, events, state).await
     }
 
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        self.read_initial_state(key).await
+    }
+
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         self.list(app_name, query).await
     }
@@ -143,6 +148,10 @@ impl Dialect for Postgres {
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
         self.read_log(owner, after, limit).await
+    }
+
+    async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        self.read_owners(after, limit).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {

@@ -54,6 +54,21 @@ impl Postgres {
         Ok(assemble(key, &rows)?)
     }
 
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+        let lease = self.connections.lease().await?;
+        let names: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&key.app_name(), &key.user_id(), &key.session_id()];
+        let rows = lease.query(&self.statements.initial_state, &names).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        // It has no row where it was empty.
+        let text: Option<&str> = column(row, 0, place)?;
+        Ok(Some(text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?))
+    }
+
     pub(super) async fn list(&self, app: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
         let after = query.after.as_ref().unwrap_or(&start);

@@ -60,6 +60,8 @@ pub(super) struct Statements {
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
     pub(super) delete: Deletes,
+    pub(super) initial_state: Statement,
+    pub(super) owners: Owners,
     pub(super) list_of_app: Statement,
     pub(super) list_of_user: Statement,
     pub(super) user_state: Statement,
@@ -79,6 +81,14 @@ pub(super) struct Deletes {
     pub(super) lock_user: Statement,
     pub(super) lock_new_sessions: Statement,
     pub(super) of_user: Vec<Statement>,
+}
+
+/// What lists owners: all, those after an app, those after a user.
+#[derive(Debug)]
+pub(super) struct Owners {
+    pub(super) all: Statement,
+    pub(super) after_app: Statement,
+    pub(super) after_user: Statement,
 }
 
 /// What keeps artifacts.
@@ -105,6 +115,8 @@ impl Statements {
             put_user_state: fill.statement(include_str!("sql/put_user_state.sql"), PUT),
             put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
             delete: Deletes::new(&fill),
+            initial_state: fill.statement(INITIAL_STATE, &NAMES[..3]),
+            owners: Owners::new(&fill),
             list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
             list_of_user: fill.statement(&list(include_str!("sql/list_of_user.sql")), LIST),
             user_state: fill.statement(USER_STATE, &NAMES[..2]),
@@ -155,6 +167,10 @@ const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
 
+const INITIAL_STATE: &str = "SELECT (
+        SELECT state FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+    ) FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 AND id = $3";
+
 const USER_STATE: &str = "SELECT key, value FROM {schema}.user_states
     WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL ORDER BY key";
 const APP_STATE: &str = "SELECT key, value FROM {schema}.app_states
@@ -169,6 +185,16 @@ const EVENTS: [&str; 5] = [
     include_str!("sql/session_events_since.sql"),
     include_str!("sql/session_events_last_since.sql"),
 ];
+
+impl Owners {
+    fn new(fill: &Fill<'_>) -> Self {
+        let after = |apps: &str, users: &str| {
+            let sql = include_str!("sql/owners.sql").replace("{apps}", apps).replace("{users}", users);
+            fill.statement(&sql, &[TEXT, TEXT, NUMBER])
+        };
+        Self { all: after(">=", ">="), after_app: after(">", ">="), after_user: after(">", ">") }
+    }
+}
 
 impl Deletes {
     fn new(fill: &Fill<'_>) -> Self {

@@ -9,6 +9,7 @@ mod connection;
 mod error;
 mod lock;
 mod options;
+mod owners;
 mod queue;
 mod read;
 mod readers;
@@ -309,6 +310,11 @@ impl SessionService for SqliteSessionService {
         self.read(move |connection| read::session(connection, &key, events, &state)).await
     }
 
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+        let key = key.clone();
+        self.read(move |connection| read::initial_state(connection, &key)).await
+    }
+
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let (app_name, query) = (app_name.to_owned(), ListQuery::new(config)?);
@@ -349,16 +355,19 @@ impl SessionService for SqliteSessionService {
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = TextChange::all(&prepare_state(owner, delta)?)?;
-        let PutStateOptions { author } = options;
-        check_id("author", &author)?;
-        let (owner, now) = (owner.clone(), self.now());
+        let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, now)).await
+        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         let owner = owner.clone();
         self.read(move |connection| read::state_changes(connection, &owner, after, limit)).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        let after = after.cloned();
+        self.read(move |connection| owners::after(connection, after.as_ref(), limit)).await
     }
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {

@@ -46,6 +46,23 @@ pub(super) fn session(
     Ok(Some(described(key.clone(), state, micros, seq).with_events(events)))
 }
 
+/// The state that a session was made with. It has no row where that was empty.
+pub(super) fn initial_state(connection: &Connection, key: &SessionKey) -> Fallible<Option<Map<String, Value>>> {
+    let sql = "SELECT initial_states.state FROM sessions LEFT JOIN initial_states
+            ON initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
+            AND initial_states.session_id = sessions.id
+        WHERE sessions.app_name = ?1 AND sessions.user_id = ?2 AND sessions.id = ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    match row.get_ref(0)? {
+        ValueRef::Null => Ok(Some(Map::new())),
+        text => decode(text, || format!("the state at the creation of {key}")).map(Some),
+    }
+}
+
 /// A page of sessions with their merged state.
 pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallible<ListSessionsResponse> {
     let mut places = places(connection, app_name, query)?;

@@ -1,0 +1,212 @@
+//! Goes through a database: apps, users, sessions, events and artifacts, page by page.
+
+use std::collections::HashMap;
+
+use scratchbook::{
+    Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey, StateChange, StateDelta, StateOwner,
+};
+use serde_json::{Map, Value};
+
+use super::any_session;
+use super::writer::LineWriter;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::lines::Line;
+
+/// How many owners, changes, sessions or events are read at a time.
+const PAGE: usize = 500;
+
+/// How many sessions' lengths are remembered.
+const MOST_LENGTHS: usize = 10_000;
+
+/// What of the database is wanted.
+pub(super) enum Selection {
+    Everything,
+    App(StateOwner),
+    User(StateOwner),
+}
+
+impl Selection {
+    pub(super) fn new(app: Option<&str>, user: Option<&str>) -> Result<Self, Error> {
+        Ok(match (app, user) {
+            (None, _) => Self::Everything,
+            (Some(app), None) => Self::App(StateOwner::app(app)?),
+            (Some(app), Some(user)) => Self::User(StateOwner::user(app, user)?),
+        })
+    }
+}
+
+pub(super) struct Walk<'a> {
+    database: &'a Database,
+    lines: &'a mut LineWriter,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(database: &'a Database, lines: &'a mut LineWriter) -> Self {
+        Self { database, lines }
+    }
+
+    pub(super) async fn all(mut self, selection: &Selection) -> Result<(), Failure> {
+        self.lines.header()?;
+        match selection {
+            Selection::Everything => self.owners(None, |_| true).await.map(drop),
+            Selection::App(app) => {
+                let state = self.database.sessions.get_state(app).await?;
+                self.owner(app, &state).await?;
+                let users = self.owners(Some(app.clone()), |owner| owner.app_name() == app.app_name()).await?;
+                found(users > 0 || !state.is_empty(), || format!("there is no app '{}'", app.app_name()))
+            }
+            Selection::User(user) => {
+                let state = self.database.sessions.get_state(user).await?;
+                self.owner(user, &state).await?;
+                let user_id = user.user_id().unwrap_or_default();
+                let sessions = self.user(user.app_name(), user_id).await?;
+                let message = || format!("the app '{}' has no user '{user_id}'", user.app_name());
+                found(sessions > 0 || !state.is_empty(), message)
+            }
+        }
+    }
+
+    /// Every owner after one that is wanted, up to the first that is not; how many there were.
+    async fn owners(
+        &mut self,
+        mut after: Option<StateOwner>,
+        wanted: impl Fn(&StateOwner) -> bool,
+    ) -> Result<u64, Failure> {
+        let mut count = 0;
+        loop {
+            let page = self.database.sessions.list_owners(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(count) };
+            after = Some(last.clone());
+            for owner in page {
+                if !wanted(&owner) {
+                    return Ok(count);
+                }
+                let state = self.database.sessions.get_state(&owner).await?;
+                self.owner(&owner, &state).await?;
+                if let Some(user_id) = owner.user_id() {
+                    self.user(owner.app_name(), user_id).await?;
+                }
+                count += 1;
+            }
+        }
+    }
+
+    /// An owner's line, and what was written to its state by no event that is exported.
+    async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
+        let app_name = owner.app_name();
+        self.lines.write(&match owner.user_id() {
+            Some(user_id) => Line::User { app_name, user_id, state },
+            None => Line::App { app_name, state },
+        })?;
+        let (mut after, mut lengths) = (0, HashMap::new());
+        loop {
+            let page = self.database.sessions.list_state_changes(owner, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.position;
+            // A page holds commits whole.
+            for commit in page.chunk_by(|a, b| a.position == b.position) {
+                if !self.is_of_event(&commit[0], &mut lengths).await? {
+                    self.put(commit)?;
+                }
+            }
+        }
+    }
+
+    /// Whether a change stands in an event of a session that is there; `lengths` remembers how many events there are.
+    async fn is_of_event(&self, change: &StateChange, lengths: &mut HashMap<SessionKey, u64>) -> Result<bool, Failure> {
+        let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
+        let length = match lengths.get(session) {
+            Some(length) => *length,
+            None => {
+                let config = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+                let found = self.database.sessions.get_session(session, &config).await?;
+                let length = found.map_or(0, |session| session.seq());
+                if lengths.len() >= MOST_LENGTHS {
+                    lengths.clear();
+                }
+                lengths.insert(session.clone(), length);
+                length
+            }
+        };
+        Ok(*seq <= length)
+    }
+
+    fn put(&mut self, commit: &[StateChange]) -> Result<(), Failure> {
+        let mut delta = StateDelta::new();
+        for change in commit {
+            match &change.value {
+                Some(value) => delta.set(change.name.clone(), value)?,
+                None => delta.remove(change.name.clone())?,
+            }
+        }
+        let StateChange { author, time, .. } = &commit[0];
+        self.lines.write(&Line::Put { author, time: *time, state_delta: &delta })
+    }
+
+    /// A user's sessions and artifacts; how many sessions there were.
+    async fn user(&mut self, app: &str, user: &str) -> Result<u64, Failure> {
+        // The one updated longest ago first: what was written to the user's state last comes last here too.
+        let mut config = ListSessionsConfig::default().with_user_id(user).with_page_size(PAGE);
+        let mut count = 0;
+        loop {
+            let page = self.database.sessions.list_sessions(app, &config).await?;
+            for session in &page.sessions {
+                self.session(session).await?;
+                count += 1;
+            }
+            config.page_token = page.next_page_token;
+            if config.page_token.is_none() {
+                break;
+            }
+        }
+        self.artifacts(&any_session(app, user)?, |name| name.starts_with("user:")).await?;
+        Ok(count)
+    }
+
+    async fn session(&mut self, session: &Session) -> Result<(), Failure> {
+        let (key, events) = (session.key(), session.seq());
+        let Some(state) = self.database.sessions.get_initial_state(key).await? else {
+            // Deleted since it was listed.
+            return Ok(());
+        };
+        let create_time = (events == 0).then(|| session.last_update_time());
+        self.lines.write(&Line::Session { id: key.session_id(), create_time, state: &state, events })?;
+        let mut seq = 0;
+        while seq < events {
+            let limit = usize::try_from(events - seq).map_or(PAGE, |rest| rest.min(PAGE));
+            let config =
+                GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, limit);
+            let page = self.database.sessions.get_session(key, &config).await?;
+            let page = page.map(|session| session.events().clone()).unwrap_or_default();
+            if page.is_empty() {
+                let message = format!("the session {key} was deleted while it was exported; export again");
+                return Err(Error::new(ErrorKind::Conflict, message).into());
+            }
+            for event in page.iter() {
+                seq = event.seq.unwrap_or_default();
+                self.lines.write(&Line::Event { seq, event })?;
+            }
+        }
+        self.artifacts(key, |name| !name.starts_with("user:")).await
+    }
+
+    async fn artifacts(&mut self, key: &SessionKey, wanted: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        let artifacts = &self.database.artifacts;
+        for filename in artifacts.list_artifacts(key).await?.into_iter().filter(|name| wanted(name)) {
+            for found in artifacts.list_artifact_versions(key, &filename).await? {
+                let version = found.version;
+                if let Some(artifact) = artifacts.load_artifact(key, &filename, Some(version)).await? {
+                    let (filename, custom_metadata) = (&filename, &found.custom_metadata);
+                    self.lines.write(&Line::Artifact { filename, version, custom_metadata, artifact: &artifact })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What was asked for by name has to be there.
+fn found(found: bool, message: impl FnOnce() -> String) -> Result<(), Failure> {
+    if found { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message()).into()) }
+}

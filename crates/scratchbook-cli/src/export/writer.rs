@@ -1,0 +1,85 @@
+//! Where the lines go.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use scratchbook::{Error, ErrorKind};
+
+use crate::failure::Failure;
+use crate::lines::{Counts, FORMAT, Line, VERSION};
+use crate::progress::Progress;
+
+/// Writes lines and counts them.
+pub(super) struct LineWriter {
+    to: Destination,
+    counts: Counts,
+    progress: Progress,
+}
+
+enum Destination {
+    File(BufWriter<File>, String),
+    StandardOutput(BufWriter<io::Stdout>),
+}
+
+impl LineWriter {
+    /// Makes a file; one that is there is left alone.
+    pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::create_new(path).map_err(|e| not_written(&name, e))?;
+        Ok(Self { to: Destination::File(BufWriter::new(file), name), counts: Counts::default(), progress })
+    }
+
+    pub(super) fn standard_output(progress: Progress) -> Self {
+        Self { to: Destination::StandardOutput(BufWriter::new(io::stdout())), counts: Counts::default(), progress }
+    }
+
+    pub(super) fn write(&mut self, line: &Line<'_>) -> Result<(), Failure> {
+        self.counts.count(line.kind());
+        self.progress.advance(usize::from(line.kind() == "event"));
+        let written = match &mut self.to {
+            Destination::File(to, _) => write_line(to, line),
+            Destination::StandardOutput(to) => write_line(to, line),
+        };
+        written.map_err(|e| self.failed(e))
+    }
+
+    pub(super) fn header(&mut self) -> Result<(), Failure> {
+        self.write(&Line::Header { format: FORMAT, version: VERSION })
+    }
+
+    /// Writes the last line and sees that all of it is where it should be.
+    pub(super) fn end(mut self) -> Result<Counts, Failure> {
+        self.write(&Line::End(self.counts))?;
+        let done = match &mut self.to {
+            Destination::File(to, _) => to.flush().and_then(|()| to.get_ref().sync_all()),
+            Destination::StandardOutput(to) => to.flush(),
+        };
+        done.map_err(|e| self.failed(e))?;
+        self.progress.finish();
+        Ok(self.counts)
+    }
+
+    fn failed(&self, error: io::Error) -> Failure {
+        match &self.to {
+            Destination::File(_, name) => not_written(name, error),
+            Destination::StandardOutput(_) => Failure::Output(error),
+        }
+    }
+}
+
+fn write_line(to: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
+    serde_json::to_writer(&mut *to, line)?;
+    to.write_all(b"\n")
+}
+
+fn not_written(name: &str, error: io::Error) -> Failure {
+    let (kind, message) = match error.kind() {
+        io::ErrorKind::AlreadyExists => (ErrorKind::AlreadyExists, format!("{name} exists already; name a new file")),
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, format!("the folder of {name} does not exist; make it first")),
+        io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, format!("{name} may not be written")),
+        io::ErrorKind::StorageFull => (ErrorKind::ResourceExhausted, format!("the disk is full: {name}")),
+        _ => (ErrorKind::Unavailable, format!("{name} cannot be written")),
+    };
+    Error::new(kind, message).with_source(error).into()
+}

@@ -1,0 +1,75 @@
+//! Events as google-adk has stored them.
+
+use scratchbook::plan::prepare_event;
+use scratchbook::{Error, ErrorKind, Event, SessionKey, SystemEnvironment};
+
+use super::super::PAGE;
+use super::super::report::Refusal;
+use super::names;
+use super::rows::{EventRow, Rows};
+use super::values::has_no_number;
+use crate::failure::Failure;
+
+/// Some events of a session, in order.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) events: Vec<Event>,
+    /// Those that our rules refuse.
+    pub(super) refused: Vec<Refusal>,
+    /// How many rows were read.
+    pub(super) rows: usize,
+    /// The id of the last of them.
+    pub(super) last: Option<String>,
+}
+
+impl Page {
+    /// Reads the events after one; `None` where there are no more.
+    pub(super) async fn read(
+        source: &dyn Rows,
+        session: &SessionKey,
+        after: Option<&str>,
+    ) -> Result<Option<Self>, Failure> {
+        let rows = source.events(session, after, PAGE).await?;
+        let mut page = Self { rows: rows.len(), last: rows.last().map(|row| row.id.clone()), ..Self::default() };
+        for row in rows {
+            let name = format!("event {} of {session}", row.id);
+            match read(row) {
+                Ok(event) => page.events.push(event),
+                Err(why) => page.refused.push(Refusal::new(name, why)),
+            }
+        }
+        Ok((page.rows > 0).then_some(page))
+    }
+}
+
+fn read(row: EventRow) -> Result<Event, Error> {
+    let text = row.data?;
+    let mut event = Event::from_json(&text).map_err(|why| {
+        if has_no_number(&text) {
+            return invalid("it holds NaN or Infinity, which JSON has no form for");
+        }
+        why
+    })?;
+    if let Some(columns) = row.columns {
+        event.id = row.id;
+        event.invocation_id = columns.invocation_id;
+    }
+    event.timestamp = event.timestamp.or(row.time);
+    names::show(&mut event);
+    if event.id.is_empty() {
+        return Err(invalid("it has no id, by which it could be known when it is imported again"));
+    }
+    if event.timestamp.is_none() {
+        return Err(invalid("it has no time"));
+    }
+    if event.is_partial() {
+        return Err(invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
+    }
+    // All that a store would check, so that one bad event is told by itself.
+    prepare_event(event.clone(), &SystemEnvironment)?;
+    Ok(event)
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

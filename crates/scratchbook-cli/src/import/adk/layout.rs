@@ -1,0 +1,128 @@
+//! Which tables google-adk has made, told by their columns.
+
+use scratchbook::{Error, ErrorKind};
+
+/// How google-adk keeps sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::import) enum Layout {
+    /// As its `SqliteSessionService` does.
+    Sqlite,
+    /// As its `DatabaseSessionService` does, schema version 1.
+    Database,
+}
+
+/// What was found in a database.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The names of its tables.
+    pub(super) tables: Vec<String>,
+    /// The columns of the table `events`.
+    pub(super) event_columns: Vec<String>,
+    /// What `adk_internal_metadata` says.
+    pub(super) version: Option<String>,
+}
+
+impl Found {
+    /// Refuses a database that is not laid out as was said. `source` is how google-adk would be told of it.
+    pub(super) fn check(&self, layout: Layout, name: &str, source: &str) -> Result<(), Error> {
+        let has = |table: &str| self.tables.iter().any(|name| name == table);
+        let has_column = |column: &str| self.event_columns.iter().any(|name| name == column);
+        if has("scratchbook_migrations") {
+            let message =
+                format!("{name} is a database of scratchbook's own; use: scratchbook export, and --from jsonl");
+            return Err(wrong(message));
+        }
+        if !(has("sessions") && has("events")) {
+            return Err(wrong(format!(
+                "{name} holds no sessions of google-adk's: it has no tables sessions and events"
+            )));
+        }
+        if self.version.as_deref() == Some("0") || (has_column("actions") && !has_column("event_data")) {
+            return Err(wrong(format!(
+                "{name} has schema version 0, whose events are pickled Python objects; have google-adk upgrade it into \
+                 a new file, and import that with --from adk-database: {}",
+                upgrade(source)
+            )));
+        }
+        let found = match (&self.version, has("adk_internal_metadata")) {
+            (Some(version), _) if version != "1" => {
+                let message = format!("{name} has schema version {version}; versions up to 1 are known here");
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            (Some(_), _) => Layout::Database,
+            (None, true) => {
+                return Err(wrong(format!("{name} does not say its schema version; open it with google-adk once")));
+            }
+            (None, false) => Layout::Sqlite,
+        };
+        if !has_column("event_data") {
+            return Err(wrong(format!("{name} has a table events without event_data; it is not google-adk's")));
+        }
+        match (layout, found) {
+            (Layout::Sqlite, Layout::Database) => {
+                Err(wrong(format!("{name} was made by DatabaseSessionService; write --from adk-database")))
+            }
+            (Layout::Database, Layout::Sqlite) => {
+                Err(wrong(format!("{name} was made by SqliteSessionService; write --from adk-sqlite")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// google-adk's command that makes schema version 1 of version 0, in a file in this folder.
+fn upgrade(source: &str) -> String {
+    let stem = source.rsplit(['/', '\\']).next().unwrap_or_default();
+    let stem = stem.strip_suffix(".db").unwrap_or(stem);
+    let (source, destination) = (quoted(&format!("--source_db_url={source}")), format!("sqlite:///{stem}-v1.db"));
+    format!("adk migrate session {source} {}", quoted(&format!("--dest_db_url={destination}")))
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:/.@+,%".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+fn wrong(message: String) -> Error {
+    Error::new(ErrorKind::FailedPrecondition, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(tables: &[&str], columns: &[&str], version: Option<&str>) -> Found {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Found { tables: owned(tables), event_columns: owned(columns), version: version.map(str::to_owned) }
+    }
+
+    #[test]
+    fn each_wrong_layout_is_told_what_would_be_right() {
+        let (tables, metadata) = (["sessions", "events"], ["sessions", "events", "adk_internal_metadata"]);
+        let sqlite = found(&tables, &["event_data"], None);
+        let database = found(&metadata, &["event_data"], Some("1"));
+        assert!(sqlite.check(Layout::Sqlite, "f", "f").is_ok() && database.check(Layout::Database, "f", "f").is_ok());
+        let cases = [
+            (&sqlite, Layout::Database, "--from adk-sqlite"),
+            (&database, Layout::Sqlite, "--from adk-database"),
+            (&found(&["other"], &[], None), Layout::Sqlite, "no sessions of google-adk's"),
+            (
+                &found(&["scratchbook_migrations", "sessions", "events"], &[], None),
+                Layout::Sqlite,
+                "scratchbook export",
+            ),
+            (&found(&metadata, &["event_data"], Some("2")), Layout::Database, "version 2"),
+            (&found(&metadata, &["event_data"], None), Layout::Database, "does not say"),
+            (&found(&tables, &["text"], None), Layout::Sqlite, "event_data"),
+        ];
+        for (found, layout, said) in cases {
+            let error = found.check(layout, "f", "f").unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let error = found(&tables, &["actions"], None).check(Layout::Database, "f", "sqlite:///it's/agents.db");
+        let command =
+            r"adk migrate session '--source_db_url=sqlite:///it'\''s/agents.db' --dest_db_url=sqlite:///agents-v1.db";
+        assert!(error.unwrap_err().to_string().ends_with(command));
+    }
+}

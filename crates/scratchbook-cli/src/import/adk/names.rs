@@ -1,0 +1,107 @@
+//! google-adk stores the names of fields in snake_case and shows them in camelCase. Our events take their own fields
+//! either way; what they keep as plain JSON, because only models look into it, is spelled here as google-adk shows it.
+
+use scratchbook::{Content, Event, Part};
+use serde_json::{Map, Value};
+
+/// Spells the names of fields inside an event in camelCase. What is a program's own data keeps its names.
+pub(super) fn show(event: &mut Event) {
+    let Event {
+        grounding_metadata,
+        turn_complete_reason,
+        interaction_status,
+        usage_metadata,
+        live_session_resumption_update,
+        go_away,
+        voice_activity,
+        input_transcription,
+        output_transcription,
+        logprobs_result,
+        citation_metadata,
+        ..
+    } = event;
+    let fields = [
+        grounding_metadata,
+        turn_complete_reason,
+        interaction_status,
+        usage_metadata,
+        live_session_resumption_update,
+        go_away,
+        voice_activity,
+        input_transcription,
+        output_transcription,
+        logprobs_result,
+        citation_metadata,
+    ];
+    fields.into_iter().flatten().for_each(|value| camel(value, &[]));
+    for widget in event.actions.render_ui_widgets.iter_mut().flatten() {
+        camel(widget, &["payload"]);
+    }
+    let summary = event.actions.compaction.as_mut().map(|compaction| &mut compaction.compacted_content);
+    for content in event.content.iter_mut().chain(summary) {
+        parts(content);
+    }
+}
+
+fn parts(content: &mut Content) {
+    for part in content.parts.iter_mut().flatten() {
+        let Part { media_resolution, video_metadata, audio_transcription, media_processing, speech_metadata, .. } =
+            part;
+        let fields = [media_resolution, video_metadata, audio_transcription, media_processing, speech_metadata];
+        fields.into_iter().flatten().for_each(|value| camel(value, &[]));
+        part.tool_call.iter_mut().for_each(|call| camel(call, &["args"]));
+        part.tool_response.iter_mut().for_each(|response| camel(response, &["response"]));
+        let partial = part.function_call.iter_mut().filter_map(|call| call.partial_args.as_mut()).flatten();
+        let media = part.function_response.iter_mut().filter_map(|response| response.parts.as_mut()).flatten();
+        partial.chain(media).for_each(|value| camel(value, &[]));
+    }
+}
+
+/// Spells the names of all fields in camelCase, but for those inside a program's own data.
+fn camel(value: &mut Value, own_data: &[&str]) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| camel(item, own_data)),
+        Value::Object(map) => {
+            let fields = std::mem::take(map).into_iter().map(|(name, mut value)| {
+                if !own_data.contains(&name.as_str()) {
+                    camel(&mut value, own_data);
+                }
+                (camel_name(&name), value)
+            });
+            *map = fields.collect::<Map<_, _>>();
+        }
+        _ => {}
+    }
+}
+
+fn camel_name(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_names_of_fields_are_spelled_anew() {
+        let mut event = Event::default();
+        event.usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}));
+        event.actions.render_ui_widgets = Some(vec![json!({"id": 1, "the_kind": "x", "payload": {"my_key": 1}})]);
+        event.custom_metadata = json!({"my_key": {"a_b": 1}}).as_object().cloned();
+        event.cache_metadata = Some(json!({"cache_name": "x"}));
+        show(&mut event);
+        assert_eq!(event.usage_metadata, Some(json!({"promptTokenCount": 1, "details": [{"tokenCount": "a_b"}]})));
+        let widgets = event.actions.render_ui_widgets.unwrap();
+        assert_eq!(widgets, [json!({"id": 1, "theKind": "x", "payload": {"my_key": 1}})]);
+        assert_eq!(json!(event.custom_metadata), json!({"my_key": {"a_b": 1}}));
+        assert_eq!(event.cache_metadata, Some(json!({"cache_name": "x"})), "google-adk shows it as it is stored");
+    }
+}

@@ -1,0 +1,84 @@
+//! Which database of google-adk's is meant: a path, or a URL as google-adk takes it.
+
+use std::path::PathBuf;
+
+use scratchbook::{Error, ErrorKind, without_password};
+
+use super::layout::Layout;
+
+/// Where a database is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Place {
+    /// A SQLite file.
+    File(PathBuf),
+    /// A PostgreSQL database, as `postgresql://...`.
+    Postgres(String),
+}
+
+impl Place {
+    pub(super) fn read(source: &str, layout: Layout) -> Result<Self, Error> {
+        let Some((scheme, rest)) = source.split_once("://") else {
+            if source.is_empty() {
+                return Err(invalid("the source is empty; name a file, or a URL".to_owned()));
+            }
+            return Ok(Self::File(source.into()));
+        };
+        // SQLAlchemy's URLs may name a driver, as in `postgresql+asyncpg`; it is Python's.
+        match (scheme.split('+').next().unwrap_or_default(), layout) {
+            ("sqlite", _) => file(source, rest),
+            ("postgresql" | "postgres", Layout::Database) => Ok(Self::Postgres(format!("postgresql://{rest}"))),
+            ("postgresql" | "postgres", Layout::Sqlite) => Err(invalid(
+                "SqliteSessionService keeps files alone; write --from adk-database for PostgreSQL".to_owned(),
+            )),
+            (other, _) => {
+                let message = format!(
+                    "databases of google-adk's are read from SQLite and PostgreSQL, not from '{other}'; copy it there \
+                     first"
+                );
+                Err(Error::new(ErrorKind::Unsupported, message))
+            }
+        }
+    }
+}
+
+/// `sqlite:///relative` and `sqlite:////absolute`, as SQLAlchemy has it.
+fn file(source: &str, rest: &str) -> Result<Place, Error> {
+    let path = rest.split('?').next().unwrap_or_default();
+    match path.strip_prefix('/') {
+        Some(path) if !path.is_empty() => Ok(Place::File(path.into())),
+        _ => {
+            let shown = without_password(source);
+            Err(invalid(format!(
+                "'{shown}' names no file in the way of google-adk; write the path alone, or sqlite:///PATH with three \
+                 slashes before it"
+            )))
+        }
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_what_google_adk_takes() {
+        let read = |source| Place::read(source, Layout::Database);
+        let file = |path: &str| Place::File(path.into());
+        assert_eq!(read("a b/agents.db").unwrap(), file("a b/agents.db"));
+        assert_eq!(read("sqlite:///agents.db?mode=ro").unwrap(), file("agents.db"));
+        assert_eq!(read("sqlite+aiosqlite:////var/agents.db").unwrap(), file("/var/agents.db"));
+        let postgres = "postgresql://me:s3cret@db/agents?sslmode=require";
+        let with_driver = postgres.replace("ql:", "ql+asyncpg:");
+        assert_eq!(read(&with_driver).unwrap(), Place::Postgres(postgres.to_owned()));
+        for bad in ["", "sqlite://agents.db", "sqlite:///"] {
+            assert_eq!(read(bad).unwrap_err().kind(), ErrorKind::InvalidArgument, "{bad}");
+        }
+        let error = read("mysql+aiomysql://me:s3cret@db/agents").unwrap_err();
+        assert!(error.kind() == ErrorKind::Unsupported && !error.to_string().contains("s3cret"), "{error}");
+        assert!(Place::read(postgres, Layout::Sqlite).unwrap_err().to_string().contains("adk-database"));
+    }
+}

@@ -1,0 +1,249 @@
+//! google-adk's databases in SQLite files: both layouts, which differ in how times are written and what orders events.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
+
+use super::layout::{Found, Layout};
+use super::rows::{Columns, EventRow, Rows, SessionRow};
+
+/// A file, opened for reading alone, on one snapshot.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    /// For one caller at a time, which is all there is.
+    connection: Mutex<Connection>,
+    name: String,
+    layout: Layout,
+}
+
+impl Sqlite {
+    pub(super) fn open(path: &Path, layout: Layout) -> Result<Self> {
+        let name = path.display().to_string();
+        let connection = connect(path).map_err(|e| failed(&name, e))?;
+        let found = look(&connection).map_err(|e| failed(&name, e))?;
+        found.check(layout, &name, &format!("sqlite:///{name}"))?;
+        Ok(Self { connection: Mutex::new(connection), name, layout })
+    }
+
+    fn query<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = || connection.prepare_cached(sql)?.query_map(params, read)?.collect::<Result<_, _>>();
+        rows().map_err(|e| failed(&self.name, e))
+    }
+
+    fn one<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.query(sql, params, read)?.into_iter().next())
+    }
+}
+
+#[async_trait]
+impl Rows for Sqlite {
+    async fn count_events(&self) -> Result<u64> {
+        let count = self.one("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0))?;
+        Ok(count.unwrap_or_default().unsigned_abs())
+    }
+
+    async fn apps(&self) -> Result<Vec<String>> {
+        let sql = "SELECT app_name FROM sessions UNION SELECT app_name FROM app_states
+            UNION SELECT app_name FROM user_states ORDER BY app_name";
+        self.query(sql, [], |row| row.get(0))
+    }
+
+    async fn users(&self, app: &str, after: Option<&str>, limit: usize) -> Result<Vec<String>> {
+        let sql = "SELECT user_id FROM sessions WHERE app_name = ?1 AND (?2 IS NULL OR user_id > ?2)
+            UNION SELECT user_id FROM user_states WHERE app_name = ?1 AND (?2 IS NULL OR user_id > ?2)
+            ORDER BY user_id LIMIT ?3";
+        self.query(sql, params![app, after, limit_of(limit)], |row| row.get(0))
+    }
+
+    async fn state(&self, app: &str, user: Option<&str>) -> Result<Option<String>> {
+        let Some(user) = user else {
+            return self.one("SELECT state FROM app_states WHERE app_name = ?1", [app], |row| row.get(0));
+        };
+        self.one("SELECT state FROM user_states WHERE app_name = ?1 AND user_id = ?2", [app, user], |row| row.get(0))
+    }
+
+    async fn sessions(&self, app: &str, user: &str, after: Option<&str>, limit: usize) -> Result<Vec<SessionRow>> {
+        let sql = "SELECT id, state, create_time, update_time FROM sessions
+            WHERE app_name = ?1 AND user_id = ?2 AND (?3 IS NULL OR (update_time, id) > (
+                SELECT update_time, id FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3
+            ))
+            ORDER BY update_time, id LIMIT ?4";
+        self.query(sql, params![app, user, after, limit_of(limit)], |row| {
+            let (create_time, update_time) = (seconds(row.get_ref(2)?), seconds(row.get_ref(3)?));
+            Ok(SessionRow { id: row.get(0)?, state: row.get(1)?, create_time, update_time })
+        })
+    }
+
+    async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
+        // As each service orders them: events of one time as they were appended, or by id.
+        let tie = match self.layout {
+            Layout::Sqlite => "rowid",
+            Layout::Database => "id",
+        };
+        let sql = format!(
+            "SELECT id, invocation_id, timestamp, event_data FROM events
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND (?4 IS NULL OR (timestamp, {tie}) > (
+                SELECT timestamp, {tie} FROM events
+                WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4
+            ))
+            ORDER BY timestamp, {tie} LIMIT ?5"
+        );
+        let (app, user, session) = (session.app_name(), session.user_id(), session.session_id());
+        self.query(&sql, params![app, user, session, after, limit_of(limit)], |row| {
+            let data = match row.get_ref(3)? {
+                ValueRef::Null => Ok("{}".to_owned()),
+                ValueRef::Text(text) | ValueRef::Blob(text) => String::from_utf8(text.to_vec())
+                    .map_err(|_| Error::new(ErrorKind::DataCorrupted, "its event_data is not UTF-8")),
+                _ => Err(Error::new(ErrorKind::DataCorrupted, "its event_data is no text")),
+            };
+            let columns = match self.layout {
+                Layout::Sqlite => None,
+                Layout::Database => Some(Columns { invocation_id: row.get(1)? }),
+            };
+            Ok(EventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?), columns })
+        })
+    }
+
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4";
+        let params = params![session.app_name(), session.user_id(), session.session_id(), id];
+        Ok(self.one(sql, params, |_| Ok(()))?.is_some())
+    }
+}
+
+/// A time as the layouts write it: a number of seconds, or a date and time of day in UTC.
+fn seconds(value: ValueRef<'_>) -> Option<f64> {
+    match value {
+        ValueRef::Real(seconds) => Some(seconds),
+        ValueRef::Integer(seconds) => Some(seconds as f64),
+        ValueRef::Text(text) => {
+            let time: DateTime = std::str::from_utf8(text).ok()?.parse().ok()?;
+            let time = time.to_zoned(TimeZone::UTC).ok()?.timestamp();
+            Some(time.as_microsecond() as f64 / 1e6)
+        }
+        _ => None,
+    }
+}
+
+fn limit_of(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let connection = if is_at_rest(&absolute) {
+        // Reading a write-ahead log would make files beside the database. Where there is no log, nobody has it open.
+        Connection::open_with_flags(immutable(&absolute), flags | OpenFlags::SQLITE_OPEN_URI)?
+    } else {
+        Connection::open_with_flags(&absolute, flags)?
+    };
+    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.execute_batch("BEGIN")?;
+    Ok(connection)
+}
+
+/// Whether a file has a write-ahead log when it is in use, and none now.
+fn is_at_rest(path: &Path) -> bool {
+    let mut header = [0; 20];
+    // Read and closed before SQLite opens it: closing it later would drop SQLite's locks.
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    read.is_ok() && header[18] == 2 && !PathBuf::from(log).exists()
+}
+
+fn immutable(path: &Path) -> String {
+    let encode = |c: char| match c {
+        '%' | '?' | '#' => format!("%{:02X}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("file:{}?immutable=1", path.to_string_lossy().chars().map(encode).collect::<String>())
+}
+
+fn look(connection: &Connection) -> rusqlite::Result<Found> {
+    let names =
+        |sql: &str| connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
+    let tables = names("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+    let event_columns = names("SELECT name FROM pragma_table_info('events')")?;
+    let mut found = Found { tables, event_columns, version: None };
+    if found.tables.iter().any(|name| name == "adk_internal_metadata") {
+        let sql = "SELECT value FROM adk_internal_metadata WHERE key = 'schema_version'";
+        found.version = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    }
+    Ok(found)
+}
+
+fn failed(name: &str, error: rusqlite::Error) -> Error {
+    let (kind, message) = match error.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen) if !Path::new(name).exists() => {
+            (ErrorKind::NotFound, format!("there is no file {name}; name the database of google-adk"))
+        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            (ErrorKind::PermissionDenied, format!("{name} cannot be opened for reading"))
+        }
+        Some(ErrorCode::NotADatabase) => (ErrorKind::FailedPrecondition, format!("{name} is no SQLite database")),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (ErrorKind::Unavailable, format!("{name} is being written to; try again, or stop google-adk first"))
+        }
+        Some(ErrorCode::ReadOnly) => (
+            ErrorKind::FailedPrecondition,
+            format!(
+                "{name} was left in the middle of a write, and is not written to here; open it with google-adk once"
+            ),
+        ),
+        _ => (ErrorKind::DataCorrupted, format!("{name} cannot be read")),
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_what_python_makes_of_them() {
+        let text = |text: &'static str| seconds(ValueRef::Text(text.as_bytes()));
+        assert_eq!(text("2023-11-14 22:13:20.123457"), Some(1_700_000_000.123457));
+        assert_eq!(text("1970-01-01 00:00:00"), Some(0.0));
+        assert_eq!(text("yesterday"), None);
+        assert_eq!(seconds(ValueRef::Real(1.25)), Some(1.25));
+    }
+
+    #[test]
+    fn nothing_is_written_beside_a_file_at_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("50% ? done#.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        let tables = "CREATE TABLE sessions (id); CREATE TABLE events (event_data, timestamp);";
+        writer.execute_batch(tables).unwrap();
+        let files = || std::fs::read_dir(folder.path()).unwrap().count();
+        Sqlite::open(&path, Layout::Sqlite).unwrap();
+        drop(writer);
+        assert_eq!(files(), 1, "the last writer has tidied up");
+        let open = Sqlite::open(&path, Layout::Sqlite).unwrap();
+        assert_eq!(files(), 1);
+        assert!(open.connection.lock().unwrap().execute("INSERT INTO sessions VALUES (1)", []).is_err());
+    }
+}

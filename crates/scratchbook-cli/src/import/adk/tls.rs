@@ -1,0 +1,129 @@
+//! A connection to PostgreSQL, encrypted as `sslmode` says. Where it is encrypted, the server's certificate is checked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use scratchbook::{Error, ErrorKind, Result, without_password};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::postgres::failed;
+
+/// How long the server may take to answer, unless the URI says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Whether the connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Disable,
+    /// Where the server can and its certificate is good.
+    Prefer,
+    Require,
+}
+
+/// Connects to the database of a URI.
+pub(super) async fn connect(uri: &str) -> Result<Client> {
+    let name = without_password(uri);
+    let (mut config, mode, root) = read(uri)?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if mode != Mode::Disable {
+        let encrypted = MakeRustlsConnect::new(tls(root.as_deref())?);
+        match config.ssl_mode(SslMode::Require).connect(encrypted).await {
+            Ok((client, connection)) => return Ok(driven(client, connection)),
+            // What the server itself refuses, it refuses either way.
+            Err(error) if mode == Mode::Require || error.code().is_some() => {
+                let hint = "; name the authority of its certificate with sslrootcert=FILE";
+                let hint = if error.code().is_none() { hint } else { "" };
+                return Err(failed(&name, &error, hint));
+            }
+            Err(_) => {}
+        }
+    }
+    let (client, connection) =
+        config.ssl_mode(SslMode::Disable).connect(NoTls).await.map_err(|e| failed(&name, &e, ""))?;
+    Ok(driven(client, connection))
+}
+
+/// Lets a connection do its work until its client is dropped.
+fn driven(client: Client, connection: impl Future + Send + 'static) -> Client {
+    tokio::spawn(async move {
+        // What goes wrong here is told to whoever asks the client.
+        let _ = connection.await;
+    });
+    client
+}
+
+/// Takes out of a URI what is ours or Python's, and leaves the rest to the driver.
+fn read(uri: &str) -> Result<(Config, Mode, Option<String>)> {
+    let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
+    let (mut mode, mut root, mut rest) = (Mode::Prefer, None, Vec::new());
+    for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+        match parameter.split_once('=') {
+            // asyncpg calls it `ssl`.
+            Some(("sslmode" | "ssl", "disable")) => mode = Mode::Disable,
+            Some(("sslmode" | "ssl", "allow" | "prefer")) => mode = Mode::Prefer,
+            Some(("sslmode" | "ssl", "require" | "verify-ca" | "verify-full" | "true")) => mode = Mode::Require,
+            Some(("sslrootcert", path)) => root = Some(path.to_owned()),
+            _ => rest.push(parameter),
+        }
+    }
+    let plain = if rest.is_empty() { address.to_owned() } else { format!("{address}?{}", rest.join("&")) };
+    let config = plain.parse().map_err(|e: tokio_postgres::Error| {
+        // Its cause may quote a part of the URI.
+        let name = without_password(uri);
+        invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
+    })?;
+    Ok((config, mode, root))
+}
+
+fn tls(root: Option<&str>) -> Result<ClientConfig> {
+    let mut trusted = RootCertStore::empty();
+    match root {
+        Some(path) => {
+            let unreadable = |e| invalid(format!("sslrootcert: {path} cannot be read: {e}"));
+            for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
+                let certificate = certificate.map_err(unreadable)?;
+                trusted.add(certificate).map_err(|e| invalid(format!("sslrootcert: {path}: {e}")))?;
+            }
+        }
+        // Some of the system's may be no good; the others are.
+        None => drop(trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
+    }
+    // The provider by name: the process may have none, or several.
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config
+        .with_safe_default_protocol_versions()
+        .map_err(|e| Error::new(ErrorKind::Internal, "no version of TLS can be spoken").with_source(e))?;
+    Ok(config.with_root_certificates(trusted).with_no_client_auth())
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_says_how_it_is_encrypted() {
+        let mode = |uri: &str| read(uri).map(|(_, mode, root)| (mode, root));
+        let uri = "postgresql://me:s3cret@db/agents";
+        assert_eq!(mode(uri).unwrap(), (Mode::Prefer, None));
+        assert_eq!(mode(&format!("{uri}?ssl=disable&application_name=x")).unwrap(), (Mode::Disable, None));
+        let root = Some("ca.pem".to_owned());
+        assert_eq!(mode(&format!("{uri}?sslmode=verify-full&sslrootcert=ca.pem")).unwrap(), (Mode::Require, root));
+        for bad in ["?sslmode=s3cret", "?unknown=s3cret"] {
+            let error = mode(&format!("{uri}{bad}")).unwrap_err();
+            assert!(error.kind() == ErrorKind::InvalidArgument && !error.to_string().contains("s3cret"), "{error}");
+        }
+        assert!(tls(Some("no such file")).unwrap_err().to_string().contains("no such file"));
+    }
+}

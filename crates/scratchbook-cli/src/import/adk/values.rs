@@ -1,0 +1,173 @@
+//! State as google-adk has stored it: one JSON object, or nearly. Python writes NaN and infinities into it, and
+//! integers of any length; so it is read key by key, and a key that cannot be kept is told by itself.
+
+use std::borrow::Cow;
+
+use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::super::not_an_object;
+use super::super::report::{Refusal, Report};
+
+/// A number that no float holds, in the place of what is no number at all.
+const NO_NUMBER: &str = "1e9999";
+
+/// The keys of a state, and those that our rules refuse.
+#[derive(Debug, Default)]
+pub(super) struct Values {
+    kept: Map<String, Value>,
+    refused: Vec<(String, Error)>,
+}
+
+impl Values {
+    /// Reads a session's own state.
+    pub(super) fn of_session(text: &str) -> Result<Self, Error> {
+        Self::read(text, |name| match Scope::split(name).0 {
+            Scope::Session => Ok(Cow::Borrowed(name)),
+            scope => Err(invalid(format!("the prefix '{}' makes it no key of the session's own", scope.prefix()))),
+        })
+    }
+
+    /// Reads the state of a user or an app, whose names have no prefix.
+    pub(super) fn of_owner(text: &str, owner: &StateOwner) -> Result<Self, Error> {
+        let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+        Self::read(text, |name| Ok(Cow::Owned(scope.key(name).into_owned())))
+    }
+
+    fn read(text: &str, key_of: impl Fn(&str) -> Result<Cow<'_, str>, Error>) -> Result<Self, Error> {
+        let text = with_numbers(text);
+        let raw: Raw = serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
+        let mut values = Self::default();
+        for (name, text) in raw.0 {
+            let value = key_of(&name).and_then(|key| read_value(&key, text.get()));
+            match value {
+                Ok(value) => drop(values.kept.insert(name, value)),
+                Err(why) => values.refused.push((name, why)),
+            }
+        }
+        Ok(values)
+    }
+
+    /// Reports what is refused and gives what is kept.
+    pub(super) fn report(self, whose: &str, report: &mut Report) -> Map<String, Value> {
+        for (name, why) in self.refused {
+            report.refuse(Refusal::new(format!("key '{}' of {whose}", short(&name)), why));
+        }
+        self.kept
+    }
+}
+
+/// A value, checked as a store would check it under its whole key.
+fn read_value(key: &str, text: &str) -> Result<Value, Error> {
+    if text.contains(NO_NUMBER) && has_no_number(text) {
+        return Err(invalid("it holds NaN or Infinity, which JSON has no form for".to_owned()));
+    }
+    let value: Value = json::from_str(text)?;
+    StateDelta::new().set(key, &value)?;
+    Ok(value)
+}
+
+/// The name of a key in a message; a long one is cut.
+fn short(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(60) {
+        Some((end, _)) => Cow::Owned(format!("{}...", &name[..end])),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// Whether JSON holds, outside of its strings, what Python writes for numbers that are none.
+pub(super) fn has_no_number(text: &str) -> bool {
+    matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(NO_NUMBER))
+}
+
+/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings made numbers, which no key can hold.
+fn with_numbers(text: &str) -> Cow<'_, str> {
+    const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    if !outside(text).any(|(_, part)| WORDS.iter().any(|word| part.contains(word))) {
+        return Cow::Borrowed(text);
+    }
+    let (mut changed, mut end) = (String::with_capacity(text.len()), 0);
+    for (start, part) in outside(text) {
+        changed.push_str(&text[end..start]);
+        changed.push_str(&WORDS.iter().fold(part.to_owned(), |part, word| part.replace(word, NO_NUMBER)));
+        end = start + part.len();
+    }
+    changed.push_str(&text[end..]);
+    Cow::Owned(changed)
+}
+
+/// The parts of a JSON text that are in no string, each with its place.
+fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= bytes.len() {
+            return None;
+        }
+        let start = at;
+        let end = bytes[at..].iter().position(|byte| *byte == b'"').map_or(bytes.len(), |quote| at + quote);
+        // Over the string that follows.
+        at = end + 1;
+        while at < bytes.len() && bytes[at] != b'"' {
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        at += 1;
+        Some((start, &text[start..end]))
+    })
+}
+
+/// An object whose values are not looked at yet, in the order of its keys.
+struct Raw(Vec<(String, Box<RawValue>)>);
+
+impl<'de> serde::Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> serde::de::Visitor<'de> for Entries {
+            type Value = Raw;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of state keys")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Raw(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_kept_takes_no_other_with_it() {
+        let text = r#"{"a": 1, "nan": NaN, "in": [-Infinity, {"x": Infinity}], "big": 1180591620717411303424,
+            "says": "NaN \" Infinity", "gone": "__ADK_SENTINEL_REMOVED__", "half": "\ud83d", "user:x": 1, "z": 0.1}"#;
+        let values = Values::of_session(text).unwrap();
+        assert_eq!(Value::from(values.kept), serde_json::json!({"a": 1, "says": "NaN \" Infinity", "z": 0.1}));
+        let refused: Vec<_> = values.refused.iter().map(|(name, why)| (name.as_str(), why.to_string())).collect();
+        let names: Vec<_> = refused.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["nan", "in", "big", "gone", "half", "user:x"]);
+        assert!(refused[0].1.contains("NaN") && refused[1].1.contains("NaN"), "{refused:?}");
+        assert!(refused[2].1.contains("22 digits"), "{refused:?}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error_without_its_value() {
+        for text in ["", "[]", "{\"a\": hunter2}", "\"hunter2\"", "{"] {
+            let error = Values::of_session(text).unwrap_err();
+            assert!(!error.to_string().contains("hunter"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Files that `scratchbook export` has made; what their lines are is in `lines.rs`.
+//!
+//! A file is gone through twice: first to check all of it, then to write it. What comes through a pipe is kept in a
+//! temporary file meanwhile.
+
+mod check;
+mod record;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek};
+
+use async_trait::async_trait;
+use scratchbook::{Error, ErrorKind, Event, Part, SessionKey, StateChange, StateOwner};
+use serde_json::{Map, Value};
+
+use super::PAGE;
+use super::report::{Refusal, Report};
+use super::session::{SessionWriter, same_value};
+use super::shared::{Known, Shared};
+use crate::database::Database;
+use crate::export::any_session;
+use crate::failure::Failure;
+use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
+use record::{Artifact, Record, invalid};
+
+/// A file all of whose lines are good.
+pub(super) struct Checked {
+    file: File,
+    contents: Contents,
+}
+
+/// Opens a file, or standard input for `-`, and goes through all of it.
+pub(super) fn open(source: &str) -> Result<Checked, Failure> {
+    let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
+    let mut checker = Checker::default();
+    let mut lines = Lines::new(&file);
+    while let Some(record) = lines.next().map_err(|e| e.context(source))? {
+        let checked = checker.line(&record);
+        checked.map_err(|e| e.context(format!("{source}: line {}", lines.number)))?;
+    }
+    let contents = checker.end(lines.number).map_err(|e| e.context(source))?;
+    file.rewind().map_err(|e| unread(source, e))?;
+    Ok(Checked { file, contents })
+}
+
+fn standard_input() -> Result<File, Failure> {
+    let mut file = tempfile::tempfile().map_err(|e| unread("a temporary file for standard input", e))?;
+    io::copy(&mut io::stdin().lock(), &mut file).map_err(|e| unread("standard input", e))?;
+    file.rewind().map_err(|e| unread("a temporary file for standard input", e))?;
+    Ok(file)
+}
+
+fn unread(source: &str, error: io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        io::ErrorKind::NotFound => {
+            (ErrorKind::NotFound, format!("there is no file {source}; name one, or - for a pipe"))
+        }
+        io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, format!("{source} may not be read")),
+        io::ErrorKind::StorageFull => (ErrorKind::ResourceExhausted, format!("the disk is full: {source}")),
+        io::ErrorKind::IsADirectory => (ErrorKind::InvalidArgument, format!("{source} is a folder; name a file")),
+        _ => (ErrorKind::Unavailable, format!("{source} cannot be read")),
+    };
+    Error::new(kind, message).with_source(error)
+}
+
+/// The lines of a file, one in memory at a time.
+struct Lines<'a> {
+    reader: BufReader<&'a File>,
+    line: Vec<u8>,
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(file: &'a File) -> Self {
+        Self { reader: BufReader::new(file), line: Vec::new(), number: 0 }
+    }
+
+    fn next(&mut self) -> Result<Option<Record>, Error> {
+        self.line.clear();
+        self.reader.read_until(b'\n', &mut self.line).map_err(|e| unread(&format!("line {}", self.number + 1), e))?;
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        let whole = self.line.ends_with(b"\n");
+        self.number += 1;
+        let text = std::str::from_utf8(&self.line).map_err(|_| invalid("it is not UTF-8".to_owned()));
+        let record = text.and_then(|text| Record::read(text.trim_end_matches(['\n', '\r'])));
+        match record {
+            Ok(record) => Ok(Some(record)),
+            // The last line has lost its end.
+            Err(_) if !whole && self.number > 1 => Err(cut(self.number - 1)),
+            Err(why) => Err(why.context(format!("line {}", self.number))),
+        }
+    }
+}
+
+/// Writes a checked file into the database.
+pub(super) async fn import(source: Checked, database: &Database, report: &mut Report) -> Result<(), Failure> {
+    let Checked { file, contents } = source;
+    report.progress.of(contents.counts.events);
+    let mut import =
+        Import { database, report, contents: &contents, app: None, user: None, session: None, artifacts: None };
+    let mut lines = Lines::new(&file);
+    while let Some(record) = lines.next()? {
+        import.record(record).await?;
+    }
+    import.end_user().await?;
+    import.end_app().await
+}
+
+struct Import<'a> {
+    database: &'a Database,
+    report: &'a mut Report,
+    contents: &'a Contents,
+    app: Option<Owner>,
+    user: Option<Owner>,
+    session: Option<Incoming<'a>>,
+    /// The artifact whose versions are being written, and how many of them were there.
+    artifacts: Option<(String, u64)>,
+}
+
+/// An owner whose sessions are being written.
+struct Owner {
+    owner: StateOwner,
+    shared: Shared,
+    /// The puts that are in the log already.
+    there: std::collections::HashSet<u64>,
+}
+
+/// A session whose events are being read.
+struct Incoming<'a> {
+    key: SessionKey,
+    /// `None` where it was refused.
+    writer: Option<SessionWriter<'a>>,
+    page: Vec<Event>,
+    missing: u64,
+}
+
+impl<'a> Import<'a> {
+    async fn record(&mut self, record: Record) -> Result<(), Failure> {
+        match record {
+            Record::Owner(owner, state) if owner.user_id().is_none() => {
+                self.end_user().await?;
+                self.end_app().await?;
+                self.app = Some(self.begin(owner, Some(state)).await?);
+            }
+            Record::Owner(owner, state) => {
+                self.end_user().await?;
+                if self.app.is_none() {
+                    // A user was exported alone: the app's keys stay as they are here.
+                    let app = StateOwner::app(owner.app_name())?;
+                    self.app = Some(self.begin(app, None).await?);
+                }
+                self.user = Some(self.begin(owner, Some(state)).await?);
+            }
+            Record::Put(delta, options) => {
+                let Some(Owner { owner, there, .. }) = self.user.as_ref().or(self.app.as_ref()) else { return Ok(()) };
+                let time = options.time.unwrap_or_default();
+                let known = |name: &str, value| there.contains(&hash_of_put(owner, name, value, &options.author, time));
+                if !delta.iter().all(|(name, change)| known(name, change.value())) {
+                    self.report.keys += delta.len() as u64;
+                    self.database.sessions.put_state(owner, delta, options).await?;
+                }
+            }
+            Record::Session { id, config, events } => {
+                let Some(user) = &self.user else { return Ok(()) };
+                let key = SessionKey::new(user.owner.app_name(), user.owner.user_id().unwrap_or_default(), &id)?;
+                let writer = Some(SessionWriter::new(self.database, &key, *config).await?);
+                self.artifacts = None;
+                self.session = Some(Incoming { key, writer, page: Vec::new(), missing: events });
+                if events == 0 {
+                    self.end_session().await?;
+                }
+            }
+            Record::Event(_, event) => {
+                if let Some(session) = &mut self.session {
+                    session.page.push(*event);
+                    session.missing -= 1;
+                    if session.missing == 0 {
+                        self.end_session().await?;
+                    } else if session.page.len() == PAGE {
+                        self.write_page().await?;
+                    }
+                }
+            }
+            Record::Artifact(artifact) => self.artifact(*artifact).await?,
+            Record::Header | Record::End(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, owner: StateOwner, state: Option<Map<String, Value>>) -> Result<Owner, Failure> {
+        let known = InFile(self.contents, &owner);
+        let shared = Shared::begin(self.database, owner.clone(), state, &known, self.report).await?;
+        let (mut there, mut after) = (std::collections::HashSet::new(), 0);
+        loop {
+            let page = self.database.sessions.list_state_changes(&owner, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = last.position;
+            let puts = page.iter().filter(|change| change.origin.is_none());
+            there.extend(puts.map(|c| hash_of_put(&owner, &c.name, c.value.as_ref(), &c.author, c.time)));
+        }
+        Ok(Owner { owner, shared, there })
+    }
+
+    async fn end_user(&mut self) -> Result<(), Failure> {
+        (self.session, self.artifacts) = (None, None);
+        match self.user.take() {
+            Some(user) => user.shared.settle(self.database, self.report).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn end_app(&mut self) -> Result<(), Failure> {
+        match self.app.take() {
+            Some(app) => app.shared.settle(self.database, self.report).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the events that were read of a session; a session that is refused is passed over from then on.
+    async fn write_page(&mut self) -> Result<(), Failure> {
+        let Some(Incoming { key, writer, page, .. }) = &mut self.session else { return Ok(()) };
+        let events = std::mem::take(page);
+        self.report.progress.advance(events.len());
+        let Some(writing) = writer else { return Ok(()) };
+        match writing.events(events).await {
+            Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                self.report.refuse(Refusal::new(format!("session {key}"), why));
+                *writer = None;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    async fn end_session(&mut self) -> Result<(), Failure> {
+        self.write_page().await?;
+        if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.take()) {
+            match writer.finish(None).await {
+                Ok(written) => self.report.session(written),
+                Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                    let key = self.session.as_ref().map(|session| session.key.to_string()).unwrap_or_default();
+                    self.report.refuse(Refusal::new(format!("session {key}"), why));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    async fn artifact(&mut self, artifact: Artifact) -> Result<(), Failure> {
+        let Artifact { filename, version, custom_metadata, part } = artifact;
+        let Some(user) = &self.user else { return Ok(()) };
+        let key = match &self.session {
+            Some(session) if !filename.starts_with("user:") => session.key.clone(),
+            _ => any_session(user.owner.app_name(), user.owner.user_id().unwrap_or_default())?,
+        };
+        let artifacts = &self.database.artifacts;
+        let there = match &self.artifacts {
+            Some((name, there)) if *name == filename => *there,
+            _ => artifacts.list_artifact_versions(&key, &filename).await?.len() as u64,
+        };
+        self.artifacts = Some((filename.clone(), there));
+        let row = || format!("artifact {filename}, version {version}, of {key}");
+        if version < there {
+            let found = artifacts.load_artifact(&key, &filename, Some(version)).await?;
+            if !found.is_some_and(|found| same_part(&found, &part)) {
+                let message = "another artifact is there under this name and version; delete it there first";
+                self.report.refuse(Refusal::new(row(), Error::new(ErrorKind::AlreadyExists, message)));
+            }
+            return Ok(());
+        }
+        let saved = artifacts.save_artifact(&key, &filename, part, custom_metadata).await?;
+        self.report.artifacts += 1;
+        if saved != version {
+            let message = format!("it was saved as version {saved}: somebody else saved one at the same time");
+            self.report.refuse(Refusal::new(row(), Error::new(ErrorKind::Conflict, message)));
+        }
+        Ok(())
+    }
+}
+
+fn same_part(a: &Part, b: &Part) -> bool {
+    match (serde_json::to_value(a), serde_json::to_value(b)) {
+        (Ok(a), Ok(b)) => same_value(&a, &b),
+        _ => false,
+    }
+}
+
+/// A file, for changes to the state of an owner that may have come from it.
+struct InFile<'a>(&'a Contents, &'a StateOwner);
+
+#[async_trait]
+impl Known for InFile<'_> {
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure> {
+        Ok(self.0.changes.contains(&hash_of_event(session, id)))
+    }
+
+    fn has_put(&self, change: &StateChange) -> bool {
+        let StateChange { name, value, author, time, .. } = change;
+        self.0.changes.contains(&hash_of_put(self.1, name, value.as_ref(), author, *time))
+    }
+}

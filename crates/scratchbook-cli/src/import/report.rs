@@ -1,0 +1,131 @@
+//! What an import has written, what was there already, and what it had to leave out.
+
+use scratchbook::Error;
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::{BAD, Format, Output, styled, visible};
+use crate::progress::Progress;
+
+/// How many characters of a row's name are shown.
+const MAX_SHOWN: usize = 200;
+
+/// A row of the source that is not in the database now, and why.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// Which row: `session shop/alice/s1`, `event e1 of shop/alice/s1`.
+    pub(super) row: String,
+    pub(super) why: Error,
+}
+
+impl Refusal {
+    pub(super) fn new(row: impl Into<String>, why: Error) -> Self {
+        let mut row = row.into();
+        // An id may be refused for its length.
+        if let Some((end, _)) = row.char_indices().nth(MAX_SHOWN) {
+            row.truncate(end);
+            row.push_str("...");
+        }
+        Self { row, why }
+    }
+}
+
+/// What became of a session, or of the artifacts and the state of somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It was not there.
+    Created,
+    /// A part of it was there.
+    Completed,
+    /// All of it was there.
+    Nothing,
+}
+
+/// Counts, and every refusal.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) progress: Progress,
+    created: u64,
+    completed: u64,
+    unchanged: u64,
+    events: u64,
+    pub(super) artifacts: u64,
+    pub(super) keys: u64,
+    refused: Vec<Refusal>,
+}
+
+impl Report {
+    pub(super) fn new(progress: Progress) -> Self {
+        let (created, completed, unchanged, events, artifacts, keys) = (0, 0, 0, 0, 0, 0);
+        Self { progress, created, completed, unchanged, events, artifacts, keys, refused: Vec::new() }
+    }
+
+    /// Counts a session, and how many events of it were written.
+    pub(super) fn session(&mut self, (written, events): (Written, u64)) {
+        self.events += events;
+        match written {
+            Written::Created => self.created += 1,
+            Written::Completed => self.completed += 1,
+            Written::Nothing => self.unchanged += 1,
+        }
+    }
+
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        self.refused.push(refusal);
+    }
+
+    /// Prints what was done. Rows left out make it a failure.
+    pub(super) fn print(self, out: &mut Output) -> Result<(), Failure> {
+        self.progress.finish();
+        match out.format() {
+            Format::Json => out.json(&self.as_json())?,
+            Format::Text => self.print_text(out)?,
+        }
+        match self.refused.len() {
+            0 => Ok(()),
+            count => Err(Failure::LeftOut(count)),
+        }
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        let refused = self
+            .refused
+            .iter()
+            .map(|Refusal { row, why }| json!({"row": row, "kind": why.kind().as_str(), "message": why.to_string()}));
+        json!({
+            "sessions": {"created": self.created, "completed": self.completed, "unchanged": self.unchanged},
+            "events": self.events,
+            "keys": self.keys,
+            "artifacts": self.artifacts,
+            "refused": refused.collect::<Vec<_>>(),
+        })
+    }
+
+    fn print_text(&self, out: &mut Output) -> Result<(), Failure> {
+        for Refusal { row, why } in &self.refused {
+            let row = visible(row).into_owned();
+            out.line(format_args!("{} {row}: {}", styled(BAD, "left out"), visible(&why.to_string())))?;
+        }
+        let (created, events) = (plural(self.created, "session"), plural(self.events, "event"));
+        out.line(format_args!("imported {created}, {events}, {}, {}", self.keys_text(), self.artifacts_text()))?;
+        if self.completed > 0 {
+            out.line(format_args!("completed {}", plural(self.completed, "session")))?;
+        }
+        if self.unchanged > 0 {
+            out.line(format_args!("{} were there already", plural(self.unchanged, "session")))?;
+        }
+        Ok(())
+    }
+
+    fn keys_text(&self) -> String {
+        plural(self.keys, "user and app key")
+    }
+
+    fn artifacts_text(&self) -> String {
+        plural(self.artifacts, "version") + " of artifacts"
+    }
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

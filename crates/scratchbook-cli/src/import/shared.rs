@@ -1,0 +1,130 @@
+//! The state of a user or an app. Imported events change it too, in the order in which their sessions are written, so
+//! that it has to be set right when all of them are in: to what the source has, but for keys that somebody has changed
+//! in the database since.
+
+use std::collections::{BTreeMap, HashSet};
+
+use async_trait::async_trait;
+use scratchbook::{Error, ErrorKind, PutStateOptions, SessionKey, StateChange, StateOwner};
+use serde_json::{Map, Value};
+
+use super::report::{Refusal, Report};
+use super::session::{difference, same_value};
+use super::{IMPORTER, PAGE};
+use crate::database::Database;
+use crate::failure::Failure;
+
+/// Says which changes in the log of the database came from the source.
+#[async_trait]
+pub(super) trait Known {
+    /// Whether an event of a session is one of the source's.
+    async fn has_event(&self, session: &SessionKey, id: &str) -> Result<bool, Failure>;
+
+    /// Whether a change outside of any session is one of the source's.
+    fn has_put(&self, change: &StateChange) -> bool;
+}
+
+/// State that is to be set right at the end.
+pub(super) struct Shared {
+    owner: StateOwner,
+    /// What the source has; nothing where it does not tell of this owner.
+    source: Option<Map<String, Value>>,
+    /// What the keys are that somebody else wrote last; `None` for a removed one.
+    kept: BTreeMap<String, Option<Value>>,
+}
+
+impl Shared {
+    /// Looks, before anything is written, at what somebody else wrote last.
+    pub(super) async fn begin(
+        database: &Database,
+        owner: StateOwner,
+        source: Option<Map<String, Value>>,
+        known: &dyn Known,
+        report: &mut Report,
+    ) -> Result<Self, Failure> {
+        let there = database.sessions.get_state(&owner).await?;
+        let mut kept = BTreeMap::new();
+        let Some(source) = source else {
+            kept.extend(there.into_iter().map(|(name, value)| (name, Some(value))));
+            return Ok(Self { owner, source: None, kept });
+        };
+        for change in last_changes(database, &owner, &there, &source).await? {
+            let of_source = match &change.origin {
+                _ if change.author == IMPORTER && change.event_id.is_empty() => true,
+                Some((session, seq)) if *seq > 0 => known.has_event(session, &change.event_id).await?,
+                Some(_) => false,
+                None => known.has_put(&change),
+            };
+            if of_source {
+                continue;
+            }
+            if source.contains_key(&change.name) {
+                report.refuse(Refusal::new(format!("key '{}' of {}", change.name, name_of(&owner)), newer(&change)));
+            }
+            kept.insert(change.name, change.value);
+        }
+        Ok(Self { owner, source: Some(source), kept })
+    }
+
+    /// Makes the state what it has to be.
+    pub(super) async fn settle(self, database: &Database, report: &mut Report) -> Result<(), Failure> {
+        let there = database.sessions.get_state(&self.owner).await?;
+        let mut ought = self.source.unwrap_or_else(|| there.clone());
+        for (name, value) in self.kept {
+            match value {
+                Some(value) => ought.insert(name, value),
+                None => ought.shift_remove(&name),
+            };
+        }
+        let delta = difference(&there, &ought)?;
+        if !delta.is_empty() {
+            report.keys += delta.len() as u64;
+            database.sessions.put_state(&self.owner, delta, PutStateOptions::by(IMPORTER)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The last change in the log to each key that is not what the source has.
+async fn last_changes(
+    database: &Database,
+    owner: &StateOwner,
+    there: &Map<String, Value>,
+    source: &Map<String, Value>,
+) -> Result<Vec<StateChange>, Failure> {
+    let other = |name: &String, a: &Map<String, Value>, b: &Map<String, Value>| match (a.get(name), b.get(name)) {
+        (Some(a), Some(b)) => !same_value(a, b),
+        _ => true,
+    };
+    let names = there.keys().chain(source.keys());
+    let differing: HashSet<_> = names.filter(|name| other(name, there, source)).collect();
+    let (mut last, mut after) = (BTreeMap::new(), 0);
+    while !differing.is_empty() {
+        let page = database.sessions.list_state_changes(owner, after, PAGE).await?;
+        let Some(end) = page.last() else { break };
+        after = end.position;
+        for change in page.into_iter().filter(|change| differing.contains(&change.name)) {
+            last.insert(change.name.clone(), change);
+        }
+    }
+    Ok(last.into_values().collect())
+}
+
+fn newer(change: &StateChange) -> Error {
+    let writer = match &change.origin {
+        Some((session, _)) => format!("'{}' in the session {session}", change.author),
+        None => format!("'{}'", change.author),
+    };
+    let message = format!(
+        "it was changed in the database by {writer}, and stays as it is there; set it with: scratchbook state set"
+    );
+    Error::new(ErrorKind::Conflict, message)
+}
+
+/// `user shop/alice`, `app shop`.
+pub(super) fn name_of(owner: &StateOwner) -> String {
+    match owner.user_id() {
+        Some(user_id) => format!("user {}/{user_id}", owner.app_name()),
+        None => format!("app {}", owner.app_name()),
+    }
+}

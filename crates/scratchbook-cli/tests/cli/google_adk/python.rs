@@ -1,0 +1,36 @@
+//! A Python with google-adk in it, and what google-adk says of the databases that it writes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
+pub(crate) fn python() -> PathBuf {
+    if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
+        return path.into();
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python");
+    let path = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    assert!(
+        path.is_file(),
+        "this test needs a Python with google-adk. Either make one with: cargo xtask test --step python, or set \
+         SCRATCHBOOK_TEST_PYTHON to one that has what tests/google_adk/requirements.txt lists, or leave such tests out: \
+         cargo test -- --skip google_adk"
+    );
+    path
+}
+
+/// Runs `tests/google_adk/fill.py`, which says what its arguments are, and gives what it prints.
+pub(crate) fn fill(arguments: &[&str]) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/google_adk/fill.py");
+    let output = Command::new(python()).arg(script).args(arguments).stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A folder for databases that are written in thousands of commits: in memory where that can be.
+pub(crate) fn folder() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}

@@ -1,0 +1,95 @@
+//! A Python with google-adk in it, for the tests that compare with what google-adk does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{program, root, run};
+use crate::step::Stop;
+
+/// What is installed, in which versions.
+const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements.txt";
+/// The environment variable with the path of a Python of the user's, in which they are installed.
+const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
+/// What the names of the tests contain that need it.
+const WORD: &str = "google_adk";
+
+/// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
+pub(crate) fn install() -> Result<(), Stop> {
+    if of_environment() {
+        return Ok(());
+    }
+    let requirements = fs::read_to_string(root().join(REQUIREMENTS))
+        .map_err(|error| Stop::Failed(format!("{REQUIREMENTS}: {error}")))?;
+    if is_installed(&folder(), &requirements) {
+        return Ok(());
+    }
+    make(&folder(), &requirements).map_err(|stop| match stop {
+        Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
+            "{why}. It takes Python 3.10 or newer with venv (on Debian and Ubuntu: python3-venv) and the package index \
+             of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests with \
+             {WORD} in their names are not run"
+        )),
+    })
+}
+
+/// The word in the names of the tests that have no Python here.
+pub(crate) fn skips() -> Option<String> {
+    let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
+    let there = of_environment() || is_installed(&folder(), &requirements);
+    (!there).then(|| WORD.to_owned())
+}
+
+fn of_environment() -> bool {
+    std::env::var_os(VARIABLE).is_some_and(|path| !path.is_empty())
+}
+
+fn folder() -> PathBuf {
+    root().join("target/python")
+}
+
+/// Tells of a finished installation what was installed; written last.
+fn record(folder: &Path) -> PathBuf {
+    folder.join("installed.txt")
+}
+
+fn interpreter(folder: &Path) -> PathBuf {
+    if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") }
+}
+
+fn is_installed(folder: &Path, requirements: &str) -> bool {
+    let same = fs::read_to_string(record(folder)).is_ok_and(|installed| installed == requirements);
+    // A virtual environment dies with the Python that it was made from.
+    same && answers(&mut program(interpreter(folder)))
+}
+
+fn answers(python: &mut Command) -> bool {
+    python.arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
+    let found = ["python3", "python"].into_iter().find(|name| answers(&mut program(name)));
+    let python = found.ok_or_else(|| Stop::LeftOut("there is no python3 in PATH".to_owned()))?;
+    let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
+    if folder.exists() {
+        // What an older list or an interrupted run has left.
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    run(program(python).args(["-m", "venv"]).arg(folder))?;
+    let mut pip = program(interpreter(folder));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r", REQUIREMENTS]);
+    run(&mut pip)?;
+    fs::write(record(folder), requirements).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_finished_installation_is_none() {
+        let folder = std::env::temp_dir().join("scratchbook no such folder");
+        assert!(!is_installed(&folder, "x"));
+        assert!(fs::read_to_string(root().join(REQUIREMENTS)).unwrap().contains("google-adk"));
+    }
+}
