@@ -12,6 +12,7 @@ mod memory;
 mod migrate;
 pub(crate) mod query;
 mod redact;
+pub(crate) mod resolve;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]

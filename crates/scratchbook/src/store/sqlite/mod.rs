@@ -12,6 +12,7 @@ mod options;
 mod queue;
 mod read;
 mod readers;
+mod resolve;
 mod schema;
 mod transaction;
 mod write;
@@ -32,6 +33,7 @@ use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
+use super::resolve::has_operations;
 use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
@@ -295,8 +297,13 @@ impl SessionService for SqliteSessionService {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let own = StateMap::from(prepared.initial.clone());
-        let new = NewSession::new(prepared)?;
-        self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+        if prepared.is_plain() {
+            let new = NewSession::new(prepared)?;
+            self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+        } else {
+            let bytes = prepared.bytes();
+            self.write(bytes, move |tx| resolve::create(tx, &prepared)).await?;
+        }
         // By a reader: the user's and the app's state may be large, and everybody waits for the writer.
         let address = key.clone();
         let made = self.read(move |c| read::session(c, &address, EventQuery::All, &StateQuery::All)).await?;
@@ -320,24 +327,29 @@ impl SessionService for SqliteSessionService {
         self.erase(move |tx| write::delete_session(tx, &key)).await
     }
 
-    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
             drop(self.queues()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let new = Arc::new(NewEvent::new(prepare_event(event, self.environment.as_ref())?)?);
-        let (shared, key) = (Arc::clone(&new), key.clone());
+        let (prepared, key) = (prepare_event(event, self.environment.as_ref())?, key.clone());
+        if !prepared.is_plain(&options) {
+            let bytes = prepared.bytes();
+            return self.write(bytes, move |tx| resolve::append(tx, &key, &prepared, &options)).await;
+        }
+        let new = Arc::new(NewEvent::new(prepared)?);
+        let shared = Arc::clone(&new);
         let appended = self.write(new.bytes(), move |tx| write::append(tx, &key, &shared)).await?;
         Ok(match appended {
-            Appended::Replayed(event) => Committed::new(Arc::new(*event), Outcome::Replayed),
-            Appended::Stored(seq) => {
+            Appended::Replayed(committed) => committed,
+            Appended::Stored { seq, position } => {
                 // The writer has dropped its share before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
                     Err(shared) => shared.prepared.event.clone(),
                 };
                 event.seq = Some(seq);
-                Committed::new(Arc::new(event), Outcome::Stored)
+                write::committed(event, Outcome::Stored, position)
             }
         })
     }
@@ -348,10 +360,14 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = TextChange::all(&prepare_state(owner, delta)?)?;
+        let changes = prepare_state(owner, delta)?;
         let PutStateOptions { author } = options;
         check_id("author", &author)?;
         let (owner, now) = (owner.clone(), self.now());
+        if has_operations(&changes) {
+            return self.write(0, move |tx| resolve::put_state(tx, &owner, &changes, &author, now)).await;
+        }
+        let changes = TextChange::all(&changes)?;
         let bytes = changes.iter().map(TextChange::bytes).sum();
         self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, now)).await
     }
@@ -391,7 +407,7 @@ mod tests {
         let path = folder.path().join("agents.db");
         let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
         let write = service.write::<()>(0, |tx| {
-            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1)", [])?;
+            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1, 1)", [])?;
             panic!("a defect")
         });
         let position = service.write(0, |tx| tx.next_position());
