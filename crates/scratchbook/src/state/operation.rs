@@ -190,7 +190,7 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
-        Value::Array(_) => "a list",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
 }
