@@ -14,7 +14,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::event::Event;
-use crate::state::{Scope, StateDelta, StateMap};
+use crate::state::{StateDelta, StateMap};
 
 pub use key::{SessionKey, StateOwner};
 pub use options::{
@@ -202,15 +202,8 @@ impl Session {
     /// Remembers the keys of an own event as seen where it wrote them. What others wrote before it was not seen, so
     /// that the logs as such stay where they were read.
     fn has_written(&mut self, event: &Event, logs: LogPositions) {
-        for (key, _) in event.actions.state_delta.iter() {
-            let place = match Scope::split(key).0 {
-                Scope::Session => event.seq.unwrap_or_default(),
-                Scope::User => logs.user,
-                Scope::App => logs.app,
-                Scope::Temp => continue,
-            };
-            self.seen.add_key(key, place);
-        }
+        let seq = event.seq.unwrap_or_default();
+        event.actions.state_delta.iter().for_each(|(key, _)| self.seen.add_own(key, seq, logs));
     }
 }
 

@@ -76,17 +76,23 @@ impl Seen {
     /// position in the owner's log for one of the user or the app.
     #[must_use]
     pub fn place(&self, key: &str) -> u64 {
-        let scope = match Scope::split(key).0 {
-            Scope::Session | Scope::Temp => self.seq,
-            Scope::User => self.logs.user,
-            Scope::App => self.logs.app,
-        };
+        let scope = in_scope(key, self.seq, self.logs);
         self.own.get(key).map_or(scope, |place| scope.max(*place))
     }
 
-    pub(super) fn add_key(&mut self, key: &str, place: u64) {
-        if place > self.place(key) {
-            self.own.insert(key.into(), place);
+    /// A key that the writer wrote with an event that has this number and stands at these positions.
+    pub(super) fn add_own(&mut self, key: &str, seq: u64, logs: LogPositions) {
+        self.add_key(key, in_scope(key, seq, logs));
+    }
+
+    fn add_key(&mut self, key: &str, place: u64) {
+        // Mostly there is nothing to remember: an own event without unseen ones before it was seen as such.
+        if place <= in_scope(key, self.seq, self.logs) {
+            return;
+        }
+        match self.own.get_mut(key) {
+            Some(known) => *known = place.max(*known),
+            None => drop(self.own.insert(key.into(), place)),
         }
     }
 
@@ -96,5 +102,14 @@ impl Seen {
 
     pub(super) fn set_logs(&mut self, logs: LogPositions) {
         self.logs = logs;
+    }
+}
+
+/// What of a number and of positions is about a key.
+fn in_scope(key: &str, seq: u64, logs: LogPositions) -> u64 {
+    match Scope::split(key).0 {
+        Scope::Session | Scope::Temp => seq,
+        Scope::User => logs.user,
+        Scope::App => logs.app,
     }
 }

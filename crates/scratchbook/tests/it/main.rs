@@ -12,6 +12,7 @@ mod fixtures;
 mod generate;
 mod instructions;
 mod model;
+mod operations;
 mod overlay;
 mod processes;
 mod runner;

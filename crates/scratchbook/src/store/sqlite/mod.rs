@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 use super::closed;
-use super::commit::{prepare_event, prepare_session, prepare_state};
+use super::commit::{Prepared, prepare_event, prepare_session, prepare_state};
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::resolve::has_operations;
@@ -262,6 +262,24 @@ pub(super) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migratio
     Ok(missing)
 }
 
+/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
+enum Write {
+    /// It is written as it is.
+    Plain(Arc<NewEvent>),
+    /// It depends on what is stored.
+    Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
+}
+
+impl Write {
+    fn new(event: Event, options: AppendOptions, environment: &dyn Environment) -> Result<Self> {
+        let prepared = prepare_event(event, environment)?;
+        if prepared.is_plain(&options) {
+            return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
+        }
+        Ok(Self::Resolved { bytes: prepared.bytes(), of: Box::new((prepared, options)) })
+    }
+}
+
 /// Opens everything; runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: watch::Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
@@ -301,7 +319,7 @@ impl SessionService for SqliteSessionService {
             let new = NewSession::new(prepared)?;
             self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
         } else {
-            let bytes = prepared.bytes();
+            let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write(bytes, move |tx| resolve::create(tx, &prepared)).await?;
         }
         // By a reader: the user's and the app's state may be large, and everybody waits for the writer.
@@ -332,12 +350,13 @@ impl SessionService for SqliteSessionService {
             drop(self.queues()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let (prepared, key) = (prepare_event(event, self.environment.as_ref())?, key.clone());
-        if !prepared.is_plain(&options) {
-            let bytes = prepared.bytes();
-            return self.write(bytes, move |tx| resolve::append(tx, &key, &prepared, &options)).await;
-        }
-        let new = Arc::new(NewEvent::new(prepared)?);
+        let key = key.clone();
+        let new = match Write::new(event, options, self.environment.as_ref())? {
+            Write::Plain(new) => new,
+            Write::Resolved { bytes, of } => {
+                return self.write(bytes, move |tx| resolve::append(tx, &key, &of.0, &of.1)).await;
+            }
+        };
         let shared = Arc::clone(&new);
         let appended = self.write(new.bytes(), move |tx| write::append(tx, &key, &shared)).await?;
         Ok(match appended {
