@@ -17,7 +17,7 @@ mod wrap;
 
 use std::process::{self, ExitCode};
 
-use args::{Cli, Command, SessionsCommand, StateCommand, UsersCommand};
+use args::{Cli, Command, Global, SessionsCommand, StateCommand, UsersCommand};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
@@ -96,16 +96,10 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
                     state::get(&database, args, &mut out).await?;
                     database
                 }
-                StateCommand::Set(args) => {
-                    let setting = state::Setting::new(args)?;
-                    let database = if setting.may_create() {
-                        Database::open_or_create(global, database::DEFAULT).await?
-                    } else {
-                        Database::open(global).await?
-                    };
-                    state::set(&database, setting, &mut out).await?;
-                    database
-                }
+                StateCommand::Set(args) => set(global, state::Setting::new(args)?, &mut out).await?,
+                StateCommand::Increment(args) => set(global, state::Setting::increment(args)?, &mut out).await?,
+                StateCommand::Append(args) => set(global, state::Setting::append(args)?, &mut out).await?,
+                StateCommand::Merge(args) => set(global, state::Setting::merge(args)?, &mut out).await?,
                 StateCommand::Unset(args) => {
                     let database = Database::open(global).await?;
                     state::unset(&database, args, &mut out).await?;
@@ -122,4 +116,14 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
         Command::Backup(args) => backup::backup(global, args, &mut out).await,
     }
+}
+
+async fn set(global: &Global, setting: state::Setting, out: &mut Output) -> Result<Database, Failure> {
+    let database = if setting.may_create() {
+        Database::open_or_create(global, database::DEFAULT).await?
+    } else {
+        Database::open(global).await?
+    };
+    state::set(&database, setting, out).await?;
+    Ok(database)
 }

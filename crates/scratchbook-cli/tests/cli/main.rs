@@ -6,6 +6,7 @@ mod demo;
 mod failures;
 mod input;
 mod migrate;
+mod operations;
 mod sessions;
 mod state;
 

@@ -208,8 +208,7 @@ async fn increments_of_a_run_count_beside_those_of_others() {
             async move {
                 context.state().increment("user:n", 1)?;
                 context.state().increment("app:n", 1)?;
-                let mut other =
-                    sessions.create_session("app", "alice", Default::default()).await?;
+                let mut other = sessions.create_session("app", "alice", Default::default()).await?;
                 let delta = StateDelta::new().with_increment("user:n", 10)?.with("app:n", 100)?;
                 sessions.append_event(&mut other, Event::new("other").with_state_delta(delta)).await?;
                 assert_eq!(context.state().get("user:n"), Some(json!(2)), "as this run sees it: its message counted 1");
