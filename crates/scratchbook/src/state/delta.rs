@@ -213,7 +213,7 @@ impl StateDelta {
             };
             match change {
                 Ok(change) => resolved.changes.extend(change.map(|change| (key.clone(), change))),
-                Err(Refused::Guard(conflict)) => conflicts.push(conflict),
+                Err(Refused::Guard(conflict)) => conflicts.push(*conflict),
                 Err(Refused::Impossible(error)) => impossible = impossible.or(Some(error)),
             }
         }

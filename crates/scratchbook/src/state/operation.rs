@@ -69,7 +69,7 @@ pub(super) fn check_value(key: &str, value: &Value) -> Result<()> {
 #[derive(Debug)]
 pub(crate) enum Refused {
     /// A guard does not hold.
-    Guard(KeyConflict),
+    Guard(Box<KeyConflict>),
     /// The value is of a kind that the operation is not for, or would not fit.
     Impossible(Error),
 }
@@ -77,7 +77,7 @@ pub(crate) enum Refused {
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Guard(conflict) => Self::conflict(vec![conflict]),
+            Refused::Guard(conflict) => Self::conflict(vec![*conflict]),
             Refused::Impossible(error) => error,
         }
     }
@@ -120,7 +120,7 @@ fn expect(key: &str, found: Option<&Value>, expected: Option<&Value>) -> Result<
     }
     let mut conflict = KeyConflict::new(key, ConflictCause::Guard, found.cloned());
     conflict.read = expected.cloned();
-    Err(Refused::Guard(conflict))
+    Err(Refused::Guard(Box::new(conflict)))
 }
 
 fn incremented(key: &str, found: Option<&Value>, by: &Number) -> Result<Value, Refused> {

@@ -192,7 +192,7 @@ fn resolve_changes(
         };
         match known {
             Ok(known) => resolved.extend(known.map(|known| KeyChange { change: known, ..change.clone() })),
-            Err(Refused::Guard(conflict)) => refuse(conflict),
+            Err(Refused::Guard(conflict)) => refuse(*conflict),
             Err(Refused::Impossible(error)) => refusal.impossible = refusal.impossible.or(Some(error)),
         }
     }
