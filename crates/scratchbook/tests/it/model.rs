@@ -40,6 +40,8 @@ struct Kept {
     state: Naive,
     /// The id and the changes of each event, without `temp:` keys.
     events: Vec<(String, StateDelta)>,
+    /// The changes of each event as they were sent, with operations in them.
+    sent: Vec<StateDelta>,
     time: f64,
     /// The commit that made it.
     life: u64,
@@ -162,6 +164,7 @@ impl Model {
                     stored.insert(name.to_owned(), change.clone()).unwrap();
                 }
                 kept.events.push((id, stored));
+                kept.sent.push(delta.clone());
                 kept.time = time;
                 assert_eq!(committed.unwrap().event.seq, Some(kept.events.len() as u64));
                 for (name, change) in delta.iter() {
@@ -194,14 +197,17 @@ impl Model {
             }
             Call::Retry(place) => {
                 let key = key(place);
-                let Some((id, delta)) = self.sessions.get(&key).and_then(|kept| kept.events.first().cloned()) else {
+                let Some(kept) = self.sessions.get(&key).filter(|kept| !kept.events.is_empty()) else {
                     return;
                 };
+                let place = count % kept.events.len();
                 let read = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
-                let time = read.events().get(0).unwrap().timestamp.unwrap();
-                let event = Event::new("agent").with_id(id).with_timestamp(time).with_state_delta(delta);
+                let stored = read.events().get(place).unwrap();
+                let (id, time) = (&kept.events[place].0, stored.timestamp.unwrap());
+                let event = Event::new("agent").with_id(id).with_timestamp(time);
+                let event = event.with_state_delta(kept.sent[place].clone());
                 let committed = sessions.append(&key, event, AppendOptions::default()).await.unwrap();
-                assert_eq!((committed.outcome, committed.event.seq), (Outcome::Replayed, Some(1)));
+                assert_eq!((committed.outcome, &committed.event), (Outcome::Replayed, stored));
             }
             Call::PutUser(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
@@ -243,13 +249,10 @@ impl Model {
     ) {
         let Ok(delta) = delta_of(&deeds) else { return };
         let stored: Deeds = deeds.into_iter().filter(|(name, _)| !name.starts_with("temp:")).collect();
-        let mut delta_stored = delta.clone();
-        if mode.is_some() {
-            // A copy carries out what is temporary by itself.
-            delta_stored = delta_of(&stored).unwrap();
-        }
+        // A copy carries out what is temporary by itself, and may refuse it.
+        let sent = if mode.is_some() { delta_of(&stored).unwrap() } else { delta.clone() };
         let (id, time) = (format!("e{count}"), count as f64);
-        let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(delta_stored);
+        let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(sent);
         let touched: Vec<_> = delta.iter().map(|(name, _)| name).filter(|name| !name.starts_with("temp:")).collect();
         let (answer, late) = match mode {
             None => {
@@ -297,6 +300,7 @@ impl Model {
         assert_eq!(json!(answer.actions.state_delta).to_string(), json!(resolved).to_string());
         let kept = self.sessions.get_mut(&key).unwrap();
         kept.events.push((id, resolved));
+        kept.sent.push(delta);
         kept.time = time;
         assert_eq!(answer.seq, Some(kept.events.len() as u64));
     }
