@@ -246,4 +246,20 @@ mod tests {
         let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
     }
+
+    /// The same for operations: what was asked for is hashed, in a form of its own.
+    #[test]
+    fn the_hash_of_operations_stays_what_it_is() {
+        let delta = StateDelta::new().with("plain", 1).unwrap().with_increment("user:n", 2).unwrap();
+        let delta = delta.with_append("list", "x").unwrap().with_merge_patch("map", serde_json::json!({"a": null}));
+        let delta = delta.unwrap().with_set_if_absent("s", 0.5).unwrap().with_expect("e", ()).unwrap();
+        let delta = delta.with_expect_absent("none").unwrap().with("none", true).unwrap();
+        let mut delta = delta.with_increment("gone", -1).unwrap();
+        delta.remove("gone").unwrap();
+        let event = Event::new("agent").with_id("e1").with_timestamp(1_700_000_000.5).with_state_delta(delta);
+        let prepared = prepare_event(event, &SystemEnvironment).unwrap();
+        let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "1bb10899ec8a495f7a9c6d894a664e11fcc989541ecc4b219971bdc852b8f93e");
+        assert_eq!(prepared.text, "", "nothing that could be stored by mistake");
+    }
 }
