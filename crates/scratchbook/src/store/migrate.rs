@@ -21,7 +21,7 @@ pub enum MigrationRun {
     Real,
 }
 
-#[cfg(any(feature = "sqlite", feature = "mysql"))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 impl Migration {
     /// A step as refinery holds it.
     pub(crate) fn of(migration: &refinery::Migration) -> Self {

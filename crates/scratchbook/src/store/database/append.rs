@@ -4,7 +4,8 @@
 //! longer, its appends are tried one by one, and what still has to wait does so aside, with all that follows for the
 //! same session, while the next batches go on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -109,17 +110,14 @@ impl<D: Dialect> Lane<D> {
     fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
         for job in batch {
             let key = job.work.append.key.clone();
-            let is_new = {
-                let mut aside = self.aside();
-                let is_new = !aside.contains_key(&key);
-                aside.entry(key.clone()).or_default().push(job);
-                is_new
-            };
-            if !is_new {
-                continue;
+            match self.aside().entry(key.clone()) {
+                Entry::Occupied(mut waiting) => waiting.get_mut().push(job),
+                Entry::Vacant(place) => {
+                    place.insert(vec![job]);
+                    let lane = Arc::clone(self);
+                    tokio::spawn(async move { lane.wait_for(key).await });
+                }
             }
-            let lane = Arc::clone(self);
-            tokio::spawn(async move { lane.wait_for(key).await });
         }
     }
 

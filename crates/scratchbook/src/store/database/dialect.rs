@@ -42,8 +42,9 @@ pub enum AppendRow {
 
 /// A database: statements, connections, and what its errors mean.
 ///
-/// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a lock than
-/// [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods are called again after a failure, possibly one that had been done.
+/// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a
+/// lock than [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods
+/// are called again after a failure, possibly one that had been done.
 #[async_trait]
 pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a URI of this database's: its address with the driver's own parameters, and ours as options.

@@ -146,7 +146,8 @@ impl Schema {
         if !pending.is_empty() && run == MigrationRun::Real {
             pending = self.carry_out(&lease).await?;
         }
-        Ok(pending.iter().map(|migration| self.described(migration, missing)).collect::<Result<_>>()?)
+        let described = |m: &refinery::Migration| Migration { sql: self.script(m, missing), ..Migration::of(m) };
+        Ok(pending.iter().map(described).collect())
     }
 
     async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
@@ -218,11 +219,6 @@ impl Schema {
                 Err(Failure::from(self.refused(format!("{what}; name another with the parameter 'schema'"))))
             }
         }
-    }
-
-    fn described(&self, migration: &refinery::Migration, missing: bool) -> Result<Migration> {
-        let version = u32::try_from(migration.version()).map_err(|e| Error::internal("a version").with_source(e))?;
-        Ok(Migration { version, name: migration.name().to_owned(), sql: self.script(migration, missing) })
     }
 
     /// A migration as a script that another can run as it stands. Where the schema is there it is not made, for which
