@@ -209,6 +209,21 @@ pub(crate) enum StateCommand {
     /// objects or strings has to be JSON; --string takes any VALUE as a string.
     #[command(after_help = DASHES)]
     Set(SetArgs),
+    /// Add to numbers, in one commit that counts whoever else adds; a key that is absent counts as 0
+    ///
+    /// Of whole numbers comes a whole number, or an error where it does not fit 64 bits.
+    #[command(after_help = DASHES)]
+    Increment(IncrementArgs),
+    /// Put values at the end of lists; a key that is absent counts as an empty one
+    ///
+    /// A VALUE is read as by set. A key may be given several times.
+    #[command(after_help = DASHES)]
+    Append(AppendArgs),
+    /// Merge JSON objects into maps, as JSON Merge Patch (RFC 7386) says: null takes a member out
+    ///
+    /// What is no map, or absent, counts as an empty one; a patch that is no object replaces the value.
+    #[command(after_help = DASHES)]
+    Merge(MergeArgs),
     /// Remove keys, the same way; one that is not there is told
     #[command(after_help = DASHES)]
     Unset(UnsetArgs),
@@ -232,6 +247,55 @@ pub(crate) struct SetArgs {
     pub(crate) owner: StateAddress,
     #[command(flatten)]
     pub(crate) values: Assignments,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct IncrementArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// What to add to; by 1, or by N, which may be negative or a decimal (count, count=5, user:credit=-0.5)
+    #[arg(value_name = "KEY[=N]", required = true)]
+    pub(crate) keys: Vec<String>,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AppendArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// What to append, one value each
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    pub(crate) items: Vec<String>,
+    /// Take every VALUE as a string
+    #[arg(long)]
+    pub(crate) string: bool,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    #[command(flatten)]
+    pub(crate) owner: StateAddress,
+    /// What to merge (profile={"city": "Rome", "zip": null})
+    #[arg(value_name = "KEY=PATCH", required = true)]
+    pub(crate) patches: Vec<String>,
+    #[command(flatten)]
+    pub(crate) writing: Writing,
+}
+
+/// Who writes, and on what condition.
+#[derive(Debug, Args)]
+pub(crate) struct Writing {
+    /// Write only if the key has this value at that moment, or else nothing at all; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) expect: Vec<String>,
+    /// Write only if the key is absent at that moment; may be given several times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) expect_absent: Vec<String>,
     /// Who is said to have written it
     #[arg(long, default_value = "user")]
     pub(crate) author: String,

@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{Error, ErrorKind};
-use serde_json::{Value, json};
+use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter};
+use serde_json::{Map, Value, json};
 
 use crate::output::{compact, visible};
 
@@ -97,7 +97,13 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
     };
     if json {
-        return print_json(&json!({"kind": kind, "message": message, "causes": causes}));
+        let mut error = json!({"kind": kind, "message": message, "causes": causes});
+        if let Failure::Refused(refused) = failure
+            && !refused.conflicts().is_empty()
+        {
+            error["conflicts"] = refused.conflicts().iter().map(conflict).collect();
+        }
+        return print_json(&error);
     }
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let mut err = anstream::stderr();
@@ -106,6 +112,22 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         // Where even standard error is closed, nobody is left to tell.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
     }
+}
+
+/// A key in the way of a write; what is absent is left out.
+fn conflict(conflict: &KeyConflict) -> Value {
+    let cause = if conflict.cause == ConflictCause::Guard { "guard" } else { "changed" };
+    let mut shown = Map::from_iter([("key".to_owned(), json!(conflict.key)), ("cause".to_owned(), json!(cause))]);
+    shown.extend(conflict.read.clone().map(|value| ("read".to_owned(), value)));
+    shown.extend(conflict.found.clone().map(|value| ("found".to_owned(), value)));
+    if let Some(KeyWriter { author, event_id, seq, session, .. }) = &conflict.writer {
+        let mut writer = json!({"author": author});
+        if let Some((user, session)) = session {
+            writer = json!({"author": author, "userId": user, "sessionId": session, "seq": seq, "eventId": event_id});
+        }
+        shown.insert("writer".to_owned(), writer);
+    }
+    shown.into()
 }
 
 /// Prints an error as JSON to standard error.

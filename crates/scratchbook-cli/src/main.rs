@@ -22,7 +22,7 @@ mod wrap;
 
 use std::process::{self, ExitCode};
 
-use args::{Cli, Command, SessionsCommand, StateCommand, UsersCommand};
+use args::{Cli, Command, Global, SessionsCommand, StateCommand, UsersCommand};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
@@ -101,16 +101,10 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
                     state::get(&database, args, &mut out).await?;
                     database
                 }
-                StateCommand::Set(args) => {
-                    let setting = state::Setting::new(args)?;
-                    let database = if setting.may_create() {
-                        Database::open_or_create(global, database::DEFAULT).await?
-                    } else {
-                        Database::open(global).await?
-                    };
-                    state::set(&database, setting, &mut out).await?;
-                    database
-                }
+                StateCommand::Set(args) => set(global, state::Setting::new(args)?, &mut out).await?,
+                StateCommand::Increment(args) => set(global, state::Setting::increment(args)?, &mut out).await?,
+                StateCommand::Append(args) => set(global, state::Setting::append(args)?, &mut out).await?,
+                StateCommand::Merge(args) => set(global, state::Setting::merge(args)?, &mut out).await?,
                 StateCommand::Unset(args) => {
                     let database = Database::open(global).await?;
                     state::unset(&database, args, &mut out).await?;
@@ -129,4 +123,14 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         Command::Import(args) => Box::pin(import::import(global, args, &mut out)).await,
         Command::Export(args) => Box::pin(export::export(global, args, &mut out)).await,
     }
+}
+
+async fn set(global: &Global, setting: state::Setting, out: &mut Output) -> Result<Database, Failure> {
+    let database = if setting.may_create() {
+        Database::open_or_create(global, database::DEFAULT).await?
+    } else {
+        Database::open(global).await?
+    };
+    state::set(&database, setting, out).await?;
+    Ok(database)
 }

@@ -1,12 +1,12 @@
-//! `scratchbook state`: get, set, unset.
+//! `scratchbook state`: get, set, unset, increment, append, merge.
 
 use comfy_table::Row;
 use scratchbook::{
-    AppendOptions, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta, StateOwner,
+    AppendOptions, Change, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta, StateOwner,
 };
 use serde_json::{Map, Value, json};
 
-use crate::args::{DASHES, GetArgs, SetArgs, StateAddress, UnsetArgs};
+use crate::args::{AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, Writing};
 use crate::database::Database;
 use crate::delta;
 use crate::failure::Failure;
@@ -39,7 +39,7 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     Ok(out.table(&["KEY", "VALUE"], rows)?)
 }
 
-/// What `state set` is to do, all of it checked.
+/// What is to be written, all of it checked.
 pub(crate) struct Setting {
     target: Target,
     delta: StateDelta,
@@ -52,9 +52,25 @@ impl Setting {
             let message = format!("there is nothing to set; write KEY=VALUE, or --delta. {DASHES}");
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let (target, delta) = (Target::new(&args.owner)?, delta::read(&args.values)?);
+        Self::of(&args.owner, delta::read(&args.values)?, args.writing)
+    }
+
+    pub(crate) fn increment(args: IncrementArgs) -> Result<Self, Error> {
+        Self::of(&args.owner, delta::increments(&args)?, args.writing)
+    }
+
+    pub(crate) fn append(args: AppendArgs) -> Result<Self, Error> {
+        Self::of(&args.owner, delta::appends(&args)?, args.writing)
+    }
+
+    pub(crate) fn merge(args: MergeArgs) -> Result<Self, Error> {
+        Self::of(&args.owner, delta::merges(&args)?, args.writing)
+    }
+
+    fn of(owner: &StateAddress, delta: StateDelta, writing: Writing) -> Result<Self, Error> {
+        let (target, delta) = (Target::new(owner)?, delta::guarded(delta, &writing)?);
         delta.iter().try_for_each(|(key, _)| target.check(key))?;
-        Ok(Self { target, delta, author: args.author })
+        Ok(Self { target, delta, author: writing.author })
     }
 
     /// Whether it may make the database: a session has to be there, a user or an app need not.
@@ -159,6 +175,18 @@ async fn read(database: &Database, target: &Target, keys: &[String]) -> Result<M
     }
 }
 
+/// What operations came to, as the log has it.
+async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Result<StateDelta, Failure> {
+    let mut delta = StateDelta::new();
+    for change in database.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+        // Where guards alone were asked for, others may come next.
+        if change.position == position {
+            delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
+        }
+    }
+    Ok(delta)
+}
+
 async fn write(
     database: &Database,
     target: &Target,
@@ -168,15 +196,17 @@ async fn write(
     out: &mut Output,
 ) -> Result<(), Failure> {
     // Where nothing changes there is no event to tell of it.
-    let event = match target {
-        _ if delta.is_empty() && !missing.is_empty() => None,
+    let (event, delta) = match target {
+        _ if delta.is_empty() && !missing.is_empty() => (None, delta),
         Target::Owner(owner) => {
-            database.sessions.put_state(owner, delta.clone(), author.into()).await?;
-            None
+            let position = database.sessions.put_state(owner, delta.clone(), author.into()).await?;
+            (None, if delta.has_operations() { logged(database, owner, position).await? } else { delta })
         }
         Target::Session(key) => {
-            let event = Event::new(author).with_state_delta(delta.clone());
-            Some(database.sessions.append(key, event, AppendOptions::default()).await?.event)
+            let event = Event::new(author).with_state_delta(delta);
+            let event = database.sessions.append(key, event, AppendOptions::default()).await?.event;
+            let delta = event.actions.state_delta.clone();
+            (Some(event), delta)
         }
     };
     if out.format() == Format::Json {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use scratchbook::plan::{
-    EventQuery, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, StateQuery, check_filename,
-    prepare_artifact, prepare_event, prepare_session, prepare_state, replay,
+    EventQuery, Found, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, Refusal, StateQuery,
+    WrittenKey, check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state, replay, resolve_state,
 };
 use scratchbook::*;
 use serde_json::{Map, Value};
@@ -35,8 +35,11 @@ type ArtifactName = (String, String, Option<String>, String);
 struct Kept {
     initial: Map<String, Value>,
     state: Map<String, Value>,
+    /// The number of the event that wrote a key last.
+    written: HashMap<String, u64>,
     events: Vec<Arc<Event>>,
-    hashes: HashMap<String, [u8; 32]>,
+    /// The hash of an event as it was sent, and the position of its commit.
+    known: HashMap<String, ([u8; 32], u64)>,
     micros: i64,
 }
 
@@ -81,33 +84,89 @@ impl Inner {
         owned.log.push(logged(StateChange::new(position, &change.name, *version, value)));
     }
 
-    fn append(&mut self, key: &SessionKey, prepared: PreparedEvent) -> Result<Committed> {
-        let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
-        if let Some(hash) = kept.hashes.get(&prepared.event.id) {
+    fn append(&mut self, key: &SessionKey, prepared: PreparedEvent, options: &AppendOptions) -> Result<Committed> {
+        let kept = self.sessions.get(key).ok_or_else(|| missing(key))?;
+        if let Some((hash, position)) = kept.known.get(&prepared.event.id) {
             let outcome = replay(&prepared, hash)?;
-            let stored = kept.events.iter().find(|event| event.id == prepared.event.id);
-            return stored.map(|event| Committed::new(event.clone(), outcome)).ok_or_else(|| missing(key));
+            let stored = kept.events.iter().find(|event| event.id == prepared.event.id).ok_or_else(|| missing(key))?;
+            return Ok(Committed::new(stored.clone(), outcome).with_log_positions(LogPositions::of_feed(*position)));
         }
         let seq = kept.events.len() as u64 + 1;
+        let prepared = match prepared.is_plain(options) {
+            true => prepared,
+            // Operations, guards, and appends that want to be refused for being late depend on what is stored.
+            false => {
+                let mut found = Found::new(seq - 1);
+                let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
+                self.find(key, reads, &mut found)?;
+                prepared.resolve(options, &found).map_err(|refusal| self.refused(key, refusal))?
+            }
+        };
+        self.position += 1;
+        let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
         let mut event = prepared.event;
         event.seq = Some(seq);
         let event = Arc::new(event);
         kept.events.push(event.clone());
-        kept.hashes.insert(event.id.clone(), prepared.hash);
+        kept.known.insert(event.id.clone(), (prepared.hash, self.position));
         kept.micros = prepared.micros;
-        self.position += 1;
         for change in &prepared.changes {
-            let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
-            match (change.scope, change.change.value()) {
-                (Scope::Session, Some(value)) => drop(kept.state.insert(change.name.clone(), value.clone())),
-                (Scope::Session, None) => drop(kept.state.remove(&change.name)),
-                (scope, _) => self.change(owner_of(scope, key)?, change, |change| {
-                    let time = event.timestamp.unwrap_or_default();
-                    change.with_origin(key.clone(), seq, &event.id).with_author(&event.author, time)
-                }),
+            if change.scope == Scope::Session {
+                let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
+                kept.written.insert(change.name.clone(), seq);
+                match change.change.value() {
+                    Some(value) => drop(kept.state.insert(change.name.clone(), value.clone())),
+                    None => drop(kept.state.remove(&change.name)),
+                }
+                continue;
+            }
+            self.change(owner_of(change.scope, key)?, change, |change| {
+                let time = event.timestamp.unwrap_or_default();
+                change.with_origin(key.clone(), seq, &event.id).with_author(&event.author, time)
+            });
+        }
+        Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(self.position)))
+    }
+
+    /// Reads keys: their values, and where they were written last.
+    fn find<'a>(
+        &self,
+        key: &SessionKey,
+        names: impl IntoIterator<Item = (Scope, &'a str)>,
+        found: &mut Found,
+    ) -> Result<()> {
+        for (scope, name) in names {
+            if scope == Scope::Session {
+                if let Some(kept) = self.sessions.get(key) {
+                    let place = kept.written.get(name).copied().unwrap_or_default();
+                    found.insert(scope, name, kept.state.get(name).cloned(), place);
+                }
+            } else if let Some(owned) = self.owned.get(&owner_of(scope, key)?) {
+                let last = owned.log.iter().rev().find(|change| change.name == name);
+                found.insert(scope, name, owned.values.get(name).cloned(), last.map_or(0, |change| change.position));
             }
         }
-        Ok(Committed::new(event, Outcome::Stored))
+        Ok(())
+    }
+
+    /// Looks up who wrote the keys in the way.
+    fn refused(&self, key: &SessionKey, refusal: Refusal) -> Error {
+        let writer = |WrittenKey { scope, name, place, .. }: &WrittenKey| {
+            if *scope == Scope::Session {
+                let event = self.sessions.get(key)?.events.iter().find(|event| event.seq == Some(*place))?;
+                let writer = KeyWriter::new(&event.author);
+                return Some(writer.with_event(key.user_id(), key.session_id(), *place, &event.id));
+            }
+            let log = &self.owned.get(&owner_of(*scope, key).ok()?)?.log;
+            let change = log.iter().find(|change| change.position == *place && change.name == *name)?;
+            let writer = KeyWriter::new(&change.author);
+            Some(match &change.origin {
+                Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id),
+                None => writer,
+            })
+        };
+        let writers: Vec<_> = refusal.keys().map(writer).collect();
+        refusal.into_error(writers)
     }
 
     fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Result<Option<Session>> {
@@ -141,7 +200,8 @@ impl Inner {
         let session = Session::new(key.clone(), merged.into())
             .with_events(events.into_iter().collect())
             .with_last_update_time(seconds(kept.micros))
-            .with_seq(kept.events.len() as u64);
+            .with_seq(kept.events.len() as u64)
+            .with_log_positions(LogPositions::of_feed(self.position));
         Ok(Some(session))
     }
 }
@@ -157,10 +217,13 @@ fn owner_of(scope: Scope, key: &SessionKey) -> Result<StateOwner> {
 impl SessionService for MapStore {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment)?;
-        let (key, mut inner) = (prepared.key, self.open()?);
+        let (key, mut inner) = (prepared.key.clone(), self.open()?);
         if inner.sessions.contains_key(&key) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}")));
         }
+        let mut found = Found::new(0);
+        inner.find(&key, prepared.reads(), &mut found)?;
+        let prepared = prepared.resolve(found).map_err(|refusal| inner.refused(&key, refusal))?;
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
         let kept = Kept { initial, state, micros: prepared.created, ..Kept::default() };
         inner.sessions.insert(key.clone(), kept);
@@ -171,7 +234,7 @@ impl SessionService for MapStore {
             });
         }
         for event in prepared.events {
-            inner.append(&key, event)?;
+            inner.append(&key, event, &AppendOptions::default())?;
         }
         inner.session(&key, EventQuery::All, &StateQuery::All)?.ok_or_else(|| missing(&key))
     }
@@ -217,13 +280,13 @@ impl SessionService for MapStore {
         Ok(())
     }
 
-    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
             drop(self.open()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, &SystemEnvironment)?;
-        self.open()?.append(key, prepared)
+        self.open()?.append(key, prepared, &options)
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -234,6 +297,11 @@ impl SessionService for MapStore {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let (author, time) = options.checked(|| SystemEnvironment.now())?;
         let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
+        // The owner's keys are looked up by the address of some session of its.
+        let of = SessionKey::new(owner.app_name(), owner.user_id().unwrap_or_default(), "any")?;
+        let mut found = Found::new(0);
+        inner.find(&of, changes.iter().map(|change| (change.scope, change.name.as_str())), &mut found)?;
+        let changes = resolve_state(&changes, &found).map_err(|refusal| inner.refused(&of, refusal))?;
         inner.position += 1;
         for change in &changes {
             inner.change(owner.clone(), change, |change| change.with_author(&author, time));

@@ -127,6 +127,15 @@ fn check_float(digits: &[u8]) -> Result<()> {
 
 /// Refuses a value that is nested deeper than it could be read back.
 pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
+    check_levels(value, MAX_DEPTH, what)
+}
+
+/// Refuses a value that could not be an item of a list.
+pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
+    check_levels(value, MAX_DEPTH - 1, what)
+}
+
+fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> Result<()> {
     fn fits(value: &Value, levels: usize) -> bool {
         match value {
             Value::Array(items) => levels > 0 && items.iter().all(|v| fits(v, levels - 1)),
@@ -134,10 +143,10 @@ pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()
             _ => true,
         }
     }
-    if fits(value, MAX_DEPTH) {
+    if fits(value, levels) {
         return Ok(());
     }
-    Err(Error::invalid(format!("{} is nested deeper than {MAX_DEPTH} levels", what())))
+    Err(Error::invalid(format!("{} is nested deeper than {levels} levels", what())))
 }
 
 /// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.

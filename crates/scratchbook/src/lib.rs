@@ -76,7 +76,7 @@ pub use artifact::{ArtifactService, ArtifactVersion};
 pub use content::{Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part};
 pub use deadline::WithDeadline;
 pub use environment::{Environment, SystemEnvironment};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 pub use event::{Event, EventActions, EventCompaction, NodeInfo};
 #[cfg(feature = "agent")]
 pub use instruction::InstructionTemplate;
@@ -85,11 +85,13 @@ pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, Sc
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 pub use session::{
-    AppendOptions, Committed, CreateSessionConfig, EventCursor, Events, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionServiceExt,
-    StateChange, StateOwner, StateSelection,
+    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Events, GetSessionConfig,
+    ListSessionsConfig, ListSessionsResponse, LogPositions, Outcome, PutStateOptions, Seen, Session, SessionKey,
+    SessionService, SessionServiceExt, StateChange, StateOwner, StateSelection,
 };
-pub use state::{Change, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold};
+pub use state::{
+    Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,
+};
 #[cfg(feature = "conformance")]
 pub use store::conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]

@@ -9,3 +9,4 @@ pub use crate::store::commit::{
     KeyChange, Prepared as PreparedEvent, PreparedSession, prepare_event, prepare_session, prepare_state, replay,
 };
 pub use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+pub use crate::store::resolve::{Found, Refusal, WrittenKey, has_operations, resolve_state};

@@ -8,6 +8,7 @@ mod google_adk;
 mod input;
 mod jsonl;
 mod migrate;
+mod operations;
 mod sessions;
 mod state;
 

@@ -4,15 +4,16 @@
 //! once; a tool call's when it has returned well. When the event that carries a layer has been committed, the
 //! layer is gone and the committed state shows it; where that never happens, nothing of it remains.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
-use crate::session::Session;
-use crate::state::{Change, StateDelta, StateMap};
+use crate::session::{Committed, Session};
+use crate::state::{Change, StateDelta, StateMap, resolve};
 
 /// The state of a running invocation, shared by all its agents.
 #[derive(Debug)]
@@ -115,40 +116,57 @@ impl Board {
         Ok(delta)
     }
 
-    /// Reads a key: the layer's own write, else the latest pending one by others, else what is committed.
+    /// Reads a key: the layer's own write, else the latest pending one by others, else what is committed. An operation
+    /// shows what it comes to on what lies below it.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
-        let inner = self.lock();
-        match inner.pending(Some(layer), key) {
-            Some(change) => change.value().cloned(),
-            None => inner.session.state().get(key).cloned(),
-        }
+        self.lock().value(Some(layer), key).map(Cow::into_owned)
     }
 
-    /// Writes to a layer.
+    /// Writes to a layer, all of the delta or nothing.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the layer is gone: its event is committed or dropped, or its call has failed.
+    /// `FailedPrecondition` where the layer is gone: its event is committed or dropped, or its call has failed. For
+    /// operations, what they give on what this layer sees.
     pub(crate) fn write(&self, layer: LayerId, delta: &StateDelta) -> Result<()> {
         let mut inner = self.lock();
+        let mut changes = Vec::with_capacity(delta.len());
+        for (key, change) in delta.iter() {
+            changes.push((key.to_owned(), inner.after(layer, key, change)?));
+        }
         let mut stamp = inner.writes;
         let Some(layer) = inner.layer(layer) else {
             let message = "the event of this context is done; write within the callback or tool it was given to";
             return Err(Error::new(ErrorKind::FailedPrecondition, message));
         };
-        for (key, change) in delta.iter() {
+        for (key, change) in changes {
             stamp += 1;
-            layer.changes.insert(key.to_owned(), (change.clone(), stamp));
+            layer.changes.insert(key, (change, stamp));
         }
         inner.writes = stamp;
         Ok(())
     }
 
+    /// A delta as a piece of a streamed answer shows it: with what its operations come to on what is committed so far.
+    /// What they really come to is known when the whole answer is committed.
+    pub(crate) fn shown(&self, delta: &StateDelta) -> Result<StateDelta> {
+        let inner = self.lock();
+        let mut shown = StateDelta::new();
+        for (key, change) in delta.iter() {
+            let known = match change {
+                Change::Apply(operations) => resolve(key, operations, inner.session.state().get(key)).ok().flatten(),
+                known => Some(known.clone()),
+            };
+            known.map_or(Ok(()), |known| shown.insert(key.to_owned(), known))?;
+        }
+        Ok(shown)
+    }
+
     /// Takes over a committed event, with its `temp:` changes, in place of the layers it carried.
-    pub(crate) fn committed(&self, event: &Arc<Event>, temp: &StateDelta) {
+    pub(crate) fn committed(&self, committed: &Committed, temp: &StateDelta) {
         let mut inner = self.lock();
-        inner.session.apply(event, temp);
-        inner.layers.retain(|layer| layer.event_id != event.id);
+        inner.session.apply(committed, temp);
+        inner.layers.retain(|layer| layer.event_id != committed.event.id);
     }
 
     /// A poisoned lock is still whole: nothing that holds it can panic half-way.
@@ -162,22 +180,55 @@ impl Inner {
         self.layers.iter_mut().find(|layer| layer.id == id)
     }
 
-    fn pending(&self, own: Option<LayerId>, key: &str) -> Option<&Change> {
-        let own_change =
-            self.layers.iter().find(|layer| Some(layer.id) == own).and_then(|layer| layer.changes.get(key));
-        let seen = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll);
-        let latest = || seen.filter_map(|layer| layer.changes.get(key)).max_by_key(|(_, stamp)| *stamp);
-        own_change.or_else(latest).map(|(change, _)| change)
+    /// A layer's own change to a key.
+    fn own(&self, layer: LayerId, key: &str) -> Option<&Change> {
+        let layer = self.layers.iter().find(|other| other.id == layer)?;
+        layer.changes.get(key).map(|(change, _)| change)
+    }
+
+    /// The pending changes to a key that a layer sees, its own or everybody's last.
+    fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
+        let others = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll && Some(layer.id) != own);
+        let mut others: Vec<_> = others.filter_map(|layer| layer.changes.get(key)).collect();
+        others.sort_by_key(|(_, stamp)| *stamp);
+        let own = own.and_then(|own| self.own(own, key));
+        others.into_iter().map(|(change, _)| change).chain(own).collect()
+    }
+
+    /// What a layer, or everybody, sees under a key.
+    fn value(&self, own: Option<LayerId>, key: &str) -> Option<Cow<'_, Value>> {
+        let mut value = self.session.state().get(key).map(Cow::Borrowed);
+        for change in self.pending(own, key) {
+            value = match change {
+                // What cannot be carried out any more, after what somebody else wrote, will be refused at its commit.
+                Change::Apply(operations) => match resolve(key, operations, value.as_deref()) {
+                    Ok(Some(known)) => known.value().cloned().map(Cow::Owned),
+                    Ok(None) | Err(_) => value,
+                },
+                known => known.value().map(Cow::Borrowed),
+            };
+        }
+        value
+    }
+
+    /// What there is to be in a layer after a change; operations have to be possible on what it sees.
+    fn after(&self, layer: LayerId, key: &str, change: &Change) -> Result<Change> {
+        if let Some(operations) = change.operations() {
+            resolve(key, operations, self.value(Some(layer), key).as_deref())?;
+        }
+        match self.own(layer, key) {
+            Some(earlier) => earlier.clone().then(key, change.clone()),
+            None => Ok(change.clone()),
+        }
     }
 
     fn snapshot(&self, own: Option<LayerId>) -> StateMap {
         let mut state = self.session.state().clone();
         let seen = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll || Some(layer.id) == own);
-        let keys = seen.flat_map(|layer| layer.changes.keys());
+        let keys: BTreeSet<_> = seen.flat_map(|layer| layer.changes.keys()).collect();
         for key in keys {
-            if let Some(change) = self.pending(own, key) {
-                state.apply_change(key, change);
-            }
+            let change = self.value(own, key).map_or(Change::Remove, |value| Change::Set(value.into_owned()));
+            state.apply_change(key, &change);
         }
         state
     }

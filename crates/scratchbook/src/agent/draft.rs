@@ -77,9 +77,9 @@ impl EventDraft {
         for page in self.pages().iter() {
             let mut added = page.actions().clone();
             added.state_delta = self.context.board().delta(page.layer)?;
-            merge_actions(&mut actions, added);
+            merge_actions(&mut actions, added)?;
         }
-        merge_actions(&mut actions, event.actions);
+        merge_actions(&mut actions, event.actions)?;
         event.actions = actions;
         event.id.clone_from(&self.id);
         self.context.address(&mut event);
@@ -106,8 +106,8 @@ impl Drop for EventDraft {
 }
 
 /// Adds actions to others; where both say something, the later wins.
-fn merge_actions(into: &mut EventActions, later: EventActions) {
-    into.state_delta.merge(later.state_delta);
+fn merge_actions(into: &mut EventActions, later: EventActions) -> Result<()> {
+    into.state_delta.merge(later.state_delta)?;
     into.artifact_delta.extend(later.artifact_delta);
     into.requested_auth_configs.extend(later.requested_auth_configs);
     into.requested_tool_confirmations.extend(later.requested_tool_confirmations);
@@ -131,4 +131,5 @@ fn merge_actions(into: &mut EventActions, later: EventActions) {
         render_ui_widgets,
         set_model_response
     );
+    Ok(())
 }

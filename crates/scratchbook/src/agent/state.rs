@@ -84,11 +84,12 @@ impl ContextState {
         self.require(key)
     }
 
-    /// Takes over every change of a delta.
+    /// Takes over every change of a delta, or after an error none.
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where the callback or tool has ended and its event is done.
+    /// `FailedPrecondition` where the callback or tool has ended and its event is done, and for an operation that is not
+    /// for the value seen here; `Conflict` for a guard that does not hold even here.
     pub fn update(&self, delta: &StateDelta) -> Result<()> {
         self.invocation.board.write(self.layer, delta)
     }
@@ -103,6 +104,68 @@ impl ContextState {
         let mut delta = StateDelta::new();
         delta.remove(key)?;
         self.update(&delta)
+    }
+
+    /// Has the number under a key made larger when the event is committed, by whatever it is then; reads show what that
+    /// comes to as things are seen here.
+    ///
+    /// ```
+    /// # use scratchbook::CallbackContext;
+    /// # fn example(context: CallbackContext) -> scratchbook::Result<()> {
+    /// context.state().increment("user:visits", 1)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`StateDelta::increment`] and [`update`](Self::update).
+    pub fn increment(&self, key: impl Into<String>, by: impl Serialize) -> Result<()> {
+        self.update(&StateDelta::new().with_increment(key, by)?)
+    }
+
+    /// Has a value put at the end of the list under a key when the event is committed.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateDelta::append`] and [`update`](Self::update).
+    pub fn append(&self, key: impl Into<String>, item: impl Serialize) -> Result<()> {
+        self.update(&StateDelta::new().with_append(key, item)?)
+    }
+
+    /// Has members of the map under a key changed when the event is committed, as RFC 7386 says.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateDelta::merge_patch`] and [`update`](Self::update).
+    pub fn merge_patch(&self, key: impl Into<String>, patch: impl Serialize) -> Result<()> {
+        self.update(&StateDelta::new().with_merge_patch(key, patch)?)
+    }
+
+    /// Has a key set when the event is committed, unless it is there then.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateDelta::set_if_absent`] and [`update`](Self::update).
+    pub fn set_if_absent(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
+        self.update(&StateDelta::new().with_set_if_absent(key, value)?)
+    }
+
+    /// Has the event refused, and with it the run ended, unless the key has this value when it is committed.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it has not even here; and as [`StateDelta::expect`].
+    pub fn expect(&self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
+        self.update(&StateDelta::new().with_expect(key, value)?)
+    }
+
+    /// Has the event refused, and with it the run ended, unless the key is absent when it is committed.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is there even here; and as [`StateDelta::expect_absent`].
+    pub fn expect_absent(&self, key: impl Into<String>) -> Result<()> {
+        self.update(&StateDelta::new().with_expect_absent(key)?)
     }
 
     /// Whether this callback or tool call has written anything.

@@ -17,8 +17,8 @@ use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService, check_id,
-    no_session, temp_changes,
+    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
+    check_id, no_session, temp_changes,
 };
 use crate::state::Scope;
 
@@ -242,7 +242,9 @@ impl Inner {
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
     async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
         if event.is_partial() {
-            event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+            let delta = &mut event.actions.state_delta;
+            delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+            *delta = context.board().shown(delta)?;
             return Ok(event);
         }
         // With an id and a time of its own the append can be tried again.
@@ -256,15 +258,15 @@ impl Inner {
         if event.invocation_id.is_empty() {
             context.invocation_id().clone_into(&mut event.invocation_id);
         }
-        let temp = temp_changes(&event);
+        let temp = temp_changes(&event, &context.session())?;
         let committed = self.append(context.session_key().clone(), event, turn).await?;
         context.board().committed(&committed, &temp);
-        Ok(Event::clone(&committed))
+        Ok(Event::clone(&committed.event))
     }
 
     /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
     /// of the session begin before it is done.
-    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Arc<Event>> {
+    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Committed> {
         let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
         let append = tokio::spawn(async move {
             let committed = sessions.append(&key, event, AppendOptions::default()).await;
@@ -273,7 +275,7 @@ impl Inner {
         });
         let committed = append.await.map_err(|e| Error::internal("the append panicked").with_source(e))??;
         match committed.outcome {
-            Outcome::Stored => Ok(committed.event),
+            Outcome::Stored => Ok(committed),
             Outcome::Replayed | Outcome::Partial => {
                 let id = &committed.event.id;
                 Err(Error::invalid(format!("the event {id} is in the session already; yield each event once")))

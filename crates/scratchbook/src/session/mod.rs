@@ -2,6 +2,8 @@
 
 mod key;
 mod options;
+mod retry;
+mod seen;
 mod service;
 
 use std::fmt;
@@ -16,9 +18,10 @@ use crate::state::{StateDelta, StateMap};
 
 pub use key::{SessionKey, StateOwner};
 pub use options::{
-    AppendOptions, Committed, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,
+    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,
     ListSessionsResponse, Outcome, PutStateOptions, StateChange, StateSelection,
 };
+pub use seen::{LogPositions, Seen};
 pub use service::{SessionService, SessionServiceExt};
 
 pub(crate) use key::{check_id, check_owner};
@@ -36,14 +39,14 @@ pub struct Session {
     state: StateMap,
     events: Events,
     last_update_time: f64,
-    seq: u64,
+    seen: Seen,
 }
 
 impl Session {
     /// A session without events; for stores, yours among them, as are the `with_` methods.
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
-        Self { key, state, events: Events::default(), last_update_time: 0.0, seq: 0 }
+        Self { key, state, events: Events::default(), last_update_time: 0.0, seen: Seen::default() }
     }
 
     /// With events, in the store's order, each with its number.
@@ -63,7 +66,14 @@ impl Session {
     /// With the number of the session's last event, read or not.
     #[must_use]
     pub fn with_seq(mut self, seq: u64) -> Self {
-        self.seq = seq;
+        self.seen.set_seq(seq);
+        self
+    }
+
+    /// With the positions up to which the logs of the user's and the app's state were read with it, in one snapshot.
+    #[must_use]
+    pub fn with_log_positions(mut self, logs: LogPositions) -> Self {
+        self.seen.set_logs(logs);
         self
     }
 
@@ -115,19 +125,26 @@ impl Session {
     /// [`refresh`](SessionServiceExt::refresh) closes it.
     #[must_use]
     pub fn seq(&self) -> u64 {
-        self.seq
+        self.seen.seq()
+    }
+
+    /// What this copy has seen: all that was there when it was read, and what it has itself written since. An append
+    /// [by key](ConflictMode::ByKey) or [by session](ConflictMode::BySession) goes by it.
+    #[must_use]
+    pub fn seen(&self) -> &Seen {
+        &self.seen
     }
 
     /// The last event here up to which this copy has seen everything.
     fn last_seen(&self) -> Option<&Arc<Event>> {
-        self.events.iter().rev().find(|event| event.seq.is_some_and(|seq| seq <= self.seq))
+        self.events.iter().rev().find(|event| event.seq.is_some_and(|seq| seq <= self.seq()))
     }
 
     /// Takes over the session as it is now, of which the events were read from the last one seen on. False where
     /// that one is another now: the session was deleted and made anew.
     fn continue_with(&mut self, fresh: Self) -> bool {
         let Some(seen) = self.last_seen() else {
-            let same = fresh.seq >= self.seq;
+            let same = fresh.seq() >= self.seq();
             if same {
                 *self = fresh;
             }
@@ -148,13 +165,18 @@ impl Session {
     ///
     /// An event may come later than one with a higher number, when the answer to its append was lost and the
     /// append tried again: then what the later event changed stays as it is.
-    pub(crate) fn apply(&mut self, event: &Arc<Event>, temp: &StateDelta) {
+    pub(crate) fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
+        let Committed { event, logs, .. } = committed;
         let seq = event.seq.unwrap_or_default();
         let later: Vec<_> =
             self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).cloned().collect();
-        if seq <= self.seq || later.iter().any(|e| e.seq == event.seq) {
-            return;
+        if seq > self.seq() && later.iter().all(|e| e.seq != event.seq) {
+            self.take_over(event, temp, &later);
         }
+        self.has_written(event, *logs);
+    }
+
+    fn take_over(&mut self, event: &Arc<Event>, temp: &StateDelta, later: &[Arc<Event>]) {
         if later.is_empty() {
             self.state.apply(&event.actions.state_delta);
             self.state.apply(temp);
@@ -171,8 +193,17 @@ impl Session {
         self.events.insert(self.events.len() - later.len(), Arc::clone(event));
         let seen = self.events.iter().skip(self.events.len() - later.len() - 1);
         for number in seen.filter_map(|event| event.seq) {
-            self.seq += u64::from(number == self.seq + 1);
+            if number == self.seen.seq() + 1 {
+                self.seen.set_seq(number);
+            }
         }
+    }
+
+    /// Remembers the keys of an own event as seen where it wrote them. What others wrote before it was not seen, so
+    /// that the logs as such stay where they were read.
+    fn has_written(&mut self, event: &Event, logs: LogPositions) {
+        let seq = event.seq.unwrap_or_default();
+        event.actions.state_delta.iter().for_each(|(key, _)| self.seen.add_own(key, seq, logs));
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Session, SessionKey, check_id};
+use super::{LogPositions, Seen, Session, SessionKey, check_id};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 
@@ -215,10 +215,60 @@ impl ListSessionsResponse {
     }
 }
 
-/// How an append is to be done. Nothing can be chosen yet: deltas merge key by key, the later commit wins.
+/// How an append is to be done.
+///
+/// ```
+/// use scratchbook::*;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let sessions = InMemorySessionService::new();
+/// let session = sessions.create_session("app", "alice", Default::default()).await?;
+/// let change = |n| Ok::<_, Error>(Event::new("agent").with_state_delta(StateDelta::new().with("n", n)?));
+/// sessions.append(session.key(), change(1)?, AppendOptions::default()).await?;
+///
+/// // `session` was read before that.
+/// let options = AppendOptions::by_key(session.seen().clone());
+/// let error = sessions.append(session.key(), change(2)?, options).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Conflict);
+/// assert_eq!(error.conflicts()[0].key, "n");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct AppendOptions {}
+pub struct AppendOptions {
+    /// When it is refused for the sake of what others have committed.
+    pub conflict: ConflictMode,
+    /// What its writer has seen; of no matter where deltas merge.
+    pub seen: Seen,
+}
+
+/// When an append is refused, as a `Conflict`, for the sake of what others have committed meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConflictMode {
+    /// Never: deltas merge key by key, and the later commit wins a key.
+    #[default]
+    Merge,
+    /// Where a key that its delta names, be it in a guard, was written since its writer has seen it.
+    ByKey,
+    /// Where the session has any event that its writer has not seen: ADK's rule. What others did to the user's and the
+    /// app's keys from other sessions does not matter.
+    BySession,
+}
+
+impl AppendOptions {
+    /// Refused where a key that the delta names was written since.
+    #[must_use]
+    pub fn by_key(seen: Seen) -> Self {
+        Self { conflict: ConflictMode::ByKey, seen }
+    }
+
+    /// Refused where the session has moved since.
+    #[must_use]
+    pub fn by_session(seen: Seen) -> Self {
+        Self { conflict: ConflictMode::BySession, seen }
+    }
+}
 
 /// How state is changed outside of any session.
 #[derive(Clone, Debug)]
@@ -273,13 +323,22 @@ pub struct Committed {
     pub event: Arc<Event>,
     /// Whether it was stored by this call.
     pub outcome: Outcome,
+    /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
+    pub logs: LogPositions,
 }
 
 impl Committed {
     /// An answer; for stores, yours among them.
     #[must_use]
     pub fn new(event: Arc<Event>, outcome: Outcome) -> Self {
-        Self { event, outcome }
+        Self { event, outcome, logs: LogPositions::default() }
+    }
+
+    /// With the commit's positions in the logs of the user's and the app's state.
+    #[must_use]
+    pub fn with_log_positions(mut self, logs: LogPositions) -> Self {
+        self.logs = logs;
+        self
     }
 }
 

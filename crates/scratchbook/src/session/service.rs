@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
-    PutStateOptions, Session, SessionKey, StateChange, StateOwner,
+    AppendOptions, Committed, ConflictMode, CreateSessionConfig, GetSessionConfig, ListSessionsConfig,
+    ListSessionsResponse, Outcome, PutStateOptions, Session, SessionKey, StateChange, StateOwner, retry,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::state::{Scope, StateDelta};
 
@@ -26,7 +26,8 @@ use crate::state::{Scope, StateDelta};
 /// - **Ordered by the store**: each event gets the next number of its session, without gaps. No clock orders
 ///   anything but lists.
 /// - **Nothing lost**: concurrent appends, from wherever, all succeed; deltas merge key by key and the later
-///   commit wins a key.
+///   commit wins a key. Operations are carried out one commit after the other, so that each counts. Whoever wants to be
+///   refused for being late, asks for it.
 /// - **Retries are safe**: an event whose id is in the session with the same content is answered as stored
 ///   and changes nothing; with other content it is `AlreadyExists`.
 /// - **`temp:` leaves no trace**: no such key is stored, in state or in events.
@@ -84,10 +85,17 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// A partial event is given back as it came. An event without id or timestamp gets them here.
     ///
+    /// Operations in its delta are carried out on what is found in the commit; the event that is stored and given back
+    /// has what they came to, as values and removals. `temp:` keys are dropped first, with operations and guards on them.
+    /// A retry is known by the event as it was sent, and answered before anything is checked: its operations are not
+    /// carried out again.
+    ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `AlreadyExists` for an id in use with other content;
-    /// `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
+    /// `NotFound` where there is no such session; `AlreadyExists` for an id in use with other content; `Conflict` for a
+    /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
+    /// [`Error::conflicts`]; `FailedPrecondition` for an operation that is not for the value found, or would leave 64
+    /// bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
     /// stays full. After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
@@ -99,10 +107,12 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
     /// Changes state of a user or an app outside of any session, logged with its author in one commit, and gives
-    /// the position of that commit in the owner's log. Names are without prefix.
+    /// the position of that commit in the owner's log. Names are without prefix. Operations and guards are carried out as
+    /// in an [`append`](Self::append).
     ///
     /// # Errors
     ///
+    /// `Conflict` and `FailedPrecondition` for guards and operations, as [`append`](Self::append);
     /// `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
     /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
@@ -224,12 +234,82 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// As [`SessionService::append`].
     async fn append_event(&self, session: &mut Session, event: Event) -> Result<Arc<Event>> {
-        let temp = temp_changes(&event);
-        let committed = self.append(session.key(), event, AppendOptions::default()).await?;
-        if committed.outcome != Outcome::Partial {
-            session.apply(&committed.event, &temp);
+        append_to(self, session, event, AppendOptions::default()).await
+    }
+
+    /// [`append_event`](Self::append_event), refused where others were faster: by key, or by session.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let mut mine = service.create_session("app", "alice", Default::default()).await?;
+    /// let mut theirs = mine.clone();
+    /// let step = |n| Ok::<_, Error>(Event::new("agent").with_state_delta(StateDelta::new().with("step", n)?));
+    /// service.append_event(&mut theirs, step(1)?).await?;
+    ///
+    /// let error = service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await.unwrap_err();
+    /// let conflict = &error.conflicts()[0];
+    /// assert_eq!((conflict.key.as_str(), &conflict.read, &conflict.found), ("step", &None, &Some(1.into())));
+    /// service.refresh(&mut mine).await?;
+    /// service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::append`]; a `Conflict` knows what this copy shows of each key, and what is stored.
+    async fn append_event_with(
+        &self,
+        session: &mut Session,
+        event: Event,
+        conflict: ConflictMode,
+    ) -> Result<Arc<Event>> {
+        let options = AppendOptions { conflict, seen: session.seen().clone() };
+        append_to(self, session, event, options).await
+    }
+
+    /// Appends the event that a function makes of the session, by key; where others were faster, the session is
+    /// refreshed and the function asked again, after a little while and some twenty times at most.
+    ///
+    /// For changes that no operation can express. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let config = CreateSessionConfig::default().with_state(json!({"user:credit": 10}));
+    /// let mut session = service.create_session("app", "alice", config).await?;
+    /// let event = service.append_retrying(&mut session, |session| {
+    ///     let credit = session.state().get_as::<u64>("user:credit")?.unwrap_or(0);
+    ///     let left = credit.checked_sub(7).ok_or_else(|| Error::new(ErrorKind::FailedPrecondition, "no credit"))?;
+    ///     Ok(Event::new("shop").with_state_delta(StateDelta::new().with("user:credit", left)?))
+    /// });
+    /// assert_eq!(event.await?.seq, Some(1));
+    /// assert_eq!(session.state().get("user:credit"), Some(&json!(3)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the function gives; as [`append_event_with`](Self::append_event_with) and [`refresh`](Self::refresh);
+    /// `Conflict` where others were faster every time.
+    async fn append_retrying<F>(&self, session: &mut Session, mut make: F) -> Result<Arc<Event>>
+    where
+        F: FnMut(&Session) -> Result<Event> + Send,
+    {
+        for pause in retry::pauses() {
+            let event = make(session)?;
+            match self.append_event_with(session, event, ConflictMode::ByKey).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                done => return done,
+            }
+            tokio::time::sleep(pause).await;
+            self.refresh(session).await?;
         }
-        Ok(committed.event)
+        let event = make(session)?;
+        self.append_event_with(session, event, ConflictMode::ByKey).await
     }
 
     /// Brings a session up to what is committed: the state, and the events after those it has seen. `temp:` keys
@@ -272,11 +352,27 @@ pub trait SessionServiceExt: SessionService {
 
 impl<S: SessionService + ?Sized> SessionServiceExt for S {}
 
-/// The changes of an event that live in the caller's copy alone.
-pub(crate) fn temp_changes(event: &Event) -> StateDelta {
+async fn append_to<S: SessionService + ?Sized>(
+    service: &S,
+    session: &mut Session,
+    event: Event,
+    options: AppendOptions,
+) -> Result<Arc<Event>> {
+    let temp = temp_changes(&event, session)?;
+    let appended = service.append(session.key(), event, options).await;
+    let committed = appended.map_err(|e| e.with_read(|key| session.state().get(key).cloned()))?;
+    if committed.outcome != Outcome::Partial {
+        session.apply(&committed, &temp);
+    }
+    Ok(committed.event)
+}
+
+/// The changes of an event that live in the caller's copy alone, with operations carried out on what it shows: no store
+/// ever sees these.
+pub(crate) fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
     let mut temp = event.actions.state_delta.clone();
     temp.retain(|key| Scope::split(key).0 == Scope::Temp);
-    temp
+    if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
 }
 
 /// The error for a session that is not there.

@@ -3,40 +3,28 @@
 use std::fmt;
 
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
+use serde::ser::{Error as _, SerializeMap};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Scope, check_key, to_value};
+use super::change::{Change, check_change};
+use super::operation::{Refused, kind_of, resolve};
+use super::{Operation, Scope, check_key, to_value};
 use crate::error::{Error, Result};
-use crate::json::check_depth;
+
+/// What is said where a delta with operations is to be written as JSON.
+const OPERATIONS_HAVE_NO_JSON: &str =
+    "operations on state have no form in JSON before they are committed; append the event and write what is given back";
 
 /// How a removal looks inside `stateDelta` on the wire; ADK for Java and Kotlin use the same string.
 pub const REMOVED: &str = "__ADK_SENTINEL_REMOVED__";
 
-/// What happens to one key.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Change {
-    /// The key has this value from now on. `null` is a value like any other.
-    Set(Value),
-    /// The key is gone.
-    Remove,
-}
-
-impl Change {
-    /// The value set, or `None` for a removal.
-    #[must_use]
-    pub fn value(&self) -> Option<&Value> {
-        match self {
-            Self::Set(value) => Some(value),
-            Self::Remove => None,
-        }
-    }
-}
-
 /// Changes to state keys (prefixed), in the order written; a later write to a key replaces the earlier.
+///
+/// A change may also be [operations](Operation), such as [`increment`](Self::increment) or a guard: the store carries
+/// them out on what it finds when it commits. Several to one key follow one another.
 ///
 /// ```
 /// use scratchbook::StateDelta;
@@ -97,15 +85,39 @@ impl StateDelta {
         self.insert(key, Change::Remove)
     }
 
-    /// Puts a change under a key.
+    /// Puts a change under a key, after what the delta does to it already.
     ///
     /// # Errors
     ///
-    /// As [`set`](Self::set).
+    /// As [`set`](Self::set) and, for operations, as [`apply`](Self::apply).
     pub fn insert(&mut self, key: String, change: Change) -> Result<()> {
         check_change(&key, &change)?;
-        self.changes.insert(key, change);
+        self.put(key, change)
+    }
+
+    /// Puts a change after what there is under its key. After an error the delta is as it was.
+    fn put(&mut self, key: String, change: Change) -> Result<()> {
+        match self.changes.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(change);
+            }
+            Entry::Occupied(mut entry) => {
+                let change = after(entry.key(), entry.get(), change)?;
+                entry.insert(change);
+            }
+        }
         Ok(())
+    }
+
+    /// Has an operation carried out on what the key holds when the delta is committed, after what the delta does to
+    /// the key before.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or value; where the delta has set or removed the key before, what the operation
+    /// gives on that: `FailedPrecondition` where it cannot be done, `Conflict` for a guard that does not hold.
+    pub fn apply(&mut self, key: impl Into<String>, operation: Operation) -> Result<()> {
+        self.insert(key.into(), Change::Apply(vec![operation]))
     }
 
     /// The change to a key, if there is one.
@@ -137,9 +149,79 @@ impl StateDelta {
         self.changes.iter().map(|(key, change)| (key.as_str(), change))
     }
 
-    /// Takes over every change of another delta, which wins where both change a key.
-    pub fn merge(&mut self, later: Self) {
-        self.changes.extend(later.changes);
+    /// Takes over every change of another delta, which wins where both change a key; its operations follow this
+    /// one's changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this one sets or removes. Then this
+    /// one is as it was.
+    pub fn merge(&mut self, later: Self) -> Result<()> {
+        let changes = self.followed_by(later)?;
+        self.extend(changes);
+        Ok(())
+    }
+
+    /// What there is to be under each key of a later delta, after that.
+    pub(super) fn followed_by(&self, later: Self) -> Result<Vec<(String, Change)>> {
+        let follow = |(key, change): (String, Change)| {
+            let change = match self.changes.get(&key) {
+                Some(earlier) => after(&key, earlier, change)?,
+                None => change,
+            };
+            Ok((key, change))
+        };
+        later.changes.into_iter().map(follow).collect()
+    }
+
+    /// Puts changes in place of those under their keys.
+    pub(super) fn extend(&mut self, changes: Vec<(String, Change)>) {
+        self.changes.extend(changes);
+    }
+
+    /// Whether any change is made of operations, whose outcome is known only when they are committed.
+    #[must_use]
+    pub fn has_operations(&self) -> bool {
+        self.changes.values().any(|change| change.operations().is_some())
+    }
+
+    /// The delta with its operations carried out on these values: sets and removals alone. Keys that come to no change
+    /// are left out.
+    ///
+    /// Stores do this with what they find in their commit.
+    ///
+    /// ```
+    /// use scratchbook::StateDelta;
+    /// use serde_json::json;
+    ///
+    /// let delta = StateDelta::new().with_increment("n", 2)?.with_append("log", "started")?.with_expect("open", true)?;
+    /// let state = json!({"n": 40, "open": true});
+    /// assert_eq!(delta.resolve(|key| state.get(key))?, StateDelta::new().with("n", 42)?.with("log", ["started"])?);
+    /// # Ok::<(), scratchbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where guards do not hold, with every such key in [`conflicts`](Error::conflicts);
+    /// `FailedPrecondition` where an operation is not for the value found, or would leave 64 bits.
+    pub fn resolve<'v>(&self, found: impl Fn(&str) -> Option<&'v Value>) -> Result<Self> {
+        let (mut resolved, mut conflicts, mut impossible) = (Self::new(), Vec::new(), None);
+        for (key, change) in &self.changes {
+            let change = match change {
+                Change::Apply(operations) => resolve(key, operations, found(key)),
+                known => Ok(Some(known.clone())),
+            };
+            match change {
+                Ok(change) => resolved.changes.extend(change.map(|change| (key.clone(), change))),
+                Err(Refused::Guard(conflict)) => conflicts.push(*conflict),
+                Err(Refused::Impossible(error)) => impossible = impossible.or(Some(error)),
+            }
+        }
+        match (conflicts.is_empty(), impossible) {
+            (false, _) => Err(Error::conflict(conflicts)),
+            (true, Some(error)) => Err(error),
+            (true, None) => Ok(resolved),
+        }
     }
 
     /// Drops every change.
@@ -157,14 +239,11 @@ impl StateDelta {
     }
 }
 
-fn check_change(key: &str, change: &Change) -> Result<()> {
-    check_key(key)?;
-    match change {
-        Change::Remove => Ok(()),
-        Change::Set(Value::String(s)) if s == REMOVED => Err(Error::invalid(format!(
-            "the value of '{key}' is the string '{REMOVED}', which means removal on the wire; use remove()"
-        ))),
-        Change::Set(value) => check_depth(value, || format!("the value of '{key}'")),
+/// A change after another one to the same key. The common case copies nothing.
+fn after(key: &str, earlier: &Change, later: Change) -> Result<Change> {
+    match (earlier, &later) {
+        (Change::Set(_) | Change::Remove, Change::Set(_) | Change::Remove) => Ok(later),
+        _ => earlier.clone().then(key, later),
     }
 }
 
@@ -193,17 +272,6 @@ impl TryFrom<Value> for StateDelta {
     }
 }
 
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
 impl Serialize for StateDelta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.len()))?;
@@ -211,6 +279,7 @@ impl Serialize for StateDelta {
             match change {
                 Change::Set(value) => map.serialize_entry(key, value)?,
                 Change::Remove => map.serialize_entry(key, REMOVED)?,
+                Change::Apply(_) => return Err(S::Error::custom(format_args!("{OPERATIONS_HAVE_NO_JSON} ('{key}')"))),
             }
         }
         map.end()

@@ -2,9 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::{Change, StateDelta};
+use super::{Change, StateDelta, resolve};
 
 /// Applies one delta to a plain map: a value replaces the old one whole, a removal takes the key out.
+///
+/// A committed delta holds nothing else. Where one has operations still, they are carried out on the map, and those
+/// that cannot be leave their key as it is; [`StateDelta::resolve`] tells which.
 pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
     for (key, change) in delta.iter() {
         match change {
@@ -13,6 +16,14 @@ pub fn apply(state: &mut Map<String, Value>, delta: &StateDelta) {
             }
             Change::Remove => {
                 state.shift_remove(key);
+            }
+            Change::Apply(operations) => {
+                let after = resolve(key, operations, state.get(key)).ok().flatten();
+                match after.as_ref().map(Change::value) {
+                    Some(Some(value)) => drop(state.insert(key.to_owned(), value.clone())),
+                    Some(None) => drop(state.shift_remove(key)),
+                    None => {}
+                }
             }
         }
     }

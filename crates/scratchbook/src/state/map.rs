@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Change, Scope, StateDelta};
+use super::{Change, Scope, StateDelta, resolve};
 use crate::error::{Error, Result};
 use crate::json;
 
@@ -120,7 +120,7 @@ impl StateMap {
     }
 }
 
-/// Applies one change to the values of a scope.
+/// Applies one change to the values of a scope; operations that cannot be carried out leave the key as it is.
 pub(crate) fn change_scope(scope: &mut ScopeMap, name: &str, change: &Change) {
     match change {
         Change::Set(value) => {
@@ -128,6 +128,10 @@ pub(crate) fn change_scope(scope: &mut ScopeMap, name: &str, change: &Change) {
         }
         Change::Remove => {
             scope.remove(name);
+        }
+        Change::Apply(operations) => {
+            let after = resolve(name, operations, scope.get(name).map(Arc::as_ref)).ok().flatten();
+            after.iter().for_each(|known| change_scope(scope, name, known));
         }
     }
 }

@@ -2,19 +2,25 @@
 //!
 //! Everything here is a function of its arguments: no clock, no randomness, no async, no I/O.
 
+mod change;
 mod delta;
 mod fold;
 mod map;
+mod operate;
+mod operation;
 mod overlay;
 mod scope;
 mod to_value;
 
-pub use delta::{Change, REMOVED, ScopedDelta, StateDelta, extract_state_delta};
+pub use change::Change;
+pub use delta::{REMOVED, ScopedDelta, StateDelta, extract_state_delta};
 pub use fold::{apply, fold};
 pub use map::StateMap;
+pub use operation::Operation;
 pub use overlay::State;
 pub use scope::Scope;
 
 pub(crate) use map::{ScopeMap, change_scope};
+pub(crate) use operation::{Refused, resolve};
 pub(crate) use scope::{MAX_KEY_BYTES, check_key};
 pub(crate) use to_value::to_value;

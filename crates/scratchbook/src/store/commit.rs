@@ -13,12 +13,14 @@ use crate::session::{CreateSessionConfig, Outcome, SessionKey, StateOwner, check
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
 /// An event made ready to be stored, and everything that is written with it but its number.
-#[derive(Debug)]
+///
+/// One with operations in its delta has to be [resolved](Self::resolve) first, with what the store finds.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Prepared {
     /// The event, with id and timestamp and without `temp:` keys.
     pub event: Event,
-    /// The event as JSON.
+    /// The event as JSON; empty while there are operations in it.
     pub text: String,
     /// The hash of the event as it was sent, by which a retry is known.
     pub hash: [u8; 32],
@@ -29,7 +31,7 @@ pub struct Prepared {
 }
 
 /// A change to one stored key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KeyChange {
     /// Whose key it is; never `temp:`.
@@ -45,8 +47,13 @@ impl KeyChange {
     ///
     /// # Errors
     ///
-    /// None in practice: the value was checked when the change was prepared.
+    /// `Internal` for operations, which a store has to resolve before it writes. None else in practice: the value was
+    /// checked when the change was prepared.
     pub fn text(&self) -> Result<Option<String>> {
+        if self.change.operations().is_some() {
+            let key = self.scope.key(&self.name);
+            return Err(Error::internal(format!("the operations on '{key}' were not resolved; this is a defect")));
+        }
         self.change.value().map(|value| json::to_text(value, "a value")).transpose()
     }
 }
@@ -63,8 +70,9 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<
     event.seq = None;
     event.drop_nulls();
     event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+    let operations = take_operations(&mut event);
     let mut text = json::to_text(&event, "the event")?;
-    let hash = Sha256::digest(&text).into();
+    let hash = hash(&text, operations.as_ref())?;
     if event.id.is_empty() || event.timestamp.is_none() {
         if event.id.is_empty() {
             event.id = environment.new_id();
@@ -73,9 +81,36 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<
         check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
         text = json::to_text(&event, "the event")?;
     }
+    if let Some(delta) = operations {
+        event.actions.state_delta = delta;
+        text.clear();
+    }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
     Ok(Prepared { event, text, hash, micros, changes })
+}
+
+/// Takes a delta with operations out of an event and leaves what has a form in JSON.
+fn take_operations(event: &mut Event) -> Option<StateDelta> {
+    if !event.actions.state_delta.has_operations() {
+        return None;
+    }
+    let delta = event.actions.state_delta.clone();
+    event.actions.state_delta.retain(|key| delta.get(key).is_some_and(|change| change.operations().is_none()));
+    Some(delta)
+}
+
+/// The hash of an event as it was sent. Operations are covered by it: they are not in the event's text, and what they
+/// come to is not what was sent.
+fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
+    let mut hash = Sha256::new_with_prefix(text);
+    let operations = operations.into_iter().flat_map(StateDelta::iter);
+    for (key, operations) in operations.filter_map(|(key, change)| Some((key, change.operations()?))) {
+        // No JSON text has this byte, so that no event without operations has this hash.
+        hash.update([0]);
+        hash.update(json::to_text(&(key, operations), "an operation")?);
+    }
+    Ok(hash.finalize().into())
 }
 
 /// What becomes of an event whose id is in its session already, with this hash.
@@ -94,7 +129,7 @@ pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
 }
 
 /// A session made ready to be stored.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PreparedSession {
     /// Its address, with an id of the environment's where none was given.
@@ -141,7 +176,8 @@ pub fn prepare_session(
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
     let values = changes.into_iter().filter_map(|KeyChange { name, change, .. }| match change {
         Change::Set(value) => Some((name, value)),
-        Change::Remove => None,
+        // Given as JSON, where there are no operations.
+        Change::Remove | Change::Apply(_) => None,
     });
     values.collect()
 }
@@ -211,5 +247,21 @@ mod tests {
         let prepared = prepare_event(Event::from_json(text).unwrap(), &SystemEnvironment).unwrap();
         let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
+    }
+
+    /// The same for operations: what was asked for is hashed, in a form of its own.
+    #[test]
+    fn the_hash_of_operations_stays_what_it_is() {
+        let delta = StateDelta::new().with("plain", 1).unwrap().with_increment("user:n", 2).unwrap();
+        let delta = delta.with_append("list", "x").unwrap().with_merge_patch("map", serde_json::json!({"a": null}));
+        let delta = delta.unwrap().with_set_if_absent("s", 0.5).unwrap().with_expect("e", ()).unwrap();
+        let delta = delta.with_expect_absent("none").unwrap().with("none", true).unwrap();
+        let mut delta = delta.with_increment("gone", -1).unwrap();
+        delta.remove("gone").unwrap();
+        let event = Event::new("agent").with_id("e1").with_timestamp(1_700_000_000.5).with_state_delta(delta);
+        let prepared = prepare_event(event, &SystemEnvironment).unwrap();
+        let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "1bb10899ec8a495f7a9c6d894a664e11fcc989541ecc4b219971bdc852b8f93e");
+        assert_eq!(prepared.text, "", "nothing that could be stored by mistake");
     }
 }

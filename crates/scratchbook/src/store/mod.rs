@@ -20,6 +20,7 @@ mod mysql;
 mod postgres;
 pub(crate) mod query;
 mod redact;
+pub(crate) mod resolve;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Part, SessionKey, StateDelta, StateOwner, Store,
-    connect,
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, LogPositions, Part, Seen, SessionKey, StateDelta,
+    StateOwner, Store, connect,
 };
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 /// Names that tables, dumps and messages may get wrong.
 const ODD: &str = "O'Neil \"100%\" \\ {x} ; DROP TABLE sessions; -- \u{1f600} e\u{301}";
@@ -113,13 +114,52 @@ async fn what_is_checked_is_what_was_filled_in() {
 }
 
 #[tokio::test]
-async fn a_sqlite_file_of_version_1_is_read_and_written() {
-    let folder = tempfile::tempdir().unwrap();
+async fn sqlite_files_of_every_version_are_read_and_written() {
+    for version in ["v1", "v2"] {
+        let folder = tempfile::tempdir().unwrap();
+        check(&connect(&old_file(&folder, version)).await.unwrap()).await;
+    }
+}
+
+/// Makes a file as that version of the tables had it, and gives its URI.
+fn old_file(folder: &TempDir, version: &str) -> String {
     let path = folder.path().join("old.db");
     let file = rusqlite::Connection::open(&path).unwrap();
-    file.execute_batch(&fixture("sqlite/v1.sql")).unwrap();
+    file.execute_batch(&fixture(&format!("sqlite/{version}.sql"))).unwrap();
     file.close().unwrap();
-    check(&connect(&format!("sqlite://{}", path.display())).await.unwrap()).await;
+    format!("sqlite://{}", path.display())
+}
+
+/// Where keys were written last was told by the log alone, before version 2.
+#[tokio::test]
+async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
+    for version in ["v1", "v2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = connect(&old_file(&folder, version)).await.unwrap().sessions;
+        let alices = key("shop", "alice", "s1");
+        let owner = [StateOwner::user("shop", "alice").unwrap(), StateOwner::app("shop").unwrap()];
+        let mut logs = Vec::new();
+        for owner in &owner {
+            logs.push(sessions.list_state_changes(owner, 0, 100).await.unwrap());
+        }
+        let last = |log: &[scratchbook::StateChange], name: &str| {
+            log.iter().rev().find(|change| change.name == name).unwrap().position
+        };
+        let (gone, theme, limit) = (last(&logs[0], "gone"), last(&logs[0], "theme"), last(&logs[1], "limit"));
+        let append = |name: &'static str, place: u64| {
+            let delta = StateDelta::new().with_expect_absent("none").unwrap().with(name, 1).unwrap();
+            let options = AppendOptions::by_key(Seen::new(2, LogPositions::default()).with_key(name, place));
+            sessions.append(&alices, Event::new("agent").with_state_delta(delta), options)
+        };
+        for (name, place) in [("user:gone", gone), ("user:theme", theme), ("app:limit", limit)] {
+            let error = append(name, place - 1).await.unwrap_err();
+            let conflict = &error.conflicts()[0];
+            assert_eq!(conflict.key, name);
+            let author = if name == "app:limit" { "admin" } else { "agent" };
+            assert_eq!(conflict.writer.as_ref().map(|writer| writer.author.as_str()), Some(author), "{error}");
+            append(name, place).await.unwrap();
+        }
+    }
 }
 
 /// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make; its dump is the next fixture.

@@ -1,7 +1,7 @@
 //! Random keys, values and deltas, with the ones that have gone wrong somewhere among them.
 
 use proptest::prelude::*;
-use scratchbook::StateDelta;
+use scratchbook::{ErrorKind, Operation, Result, StateDelta};
 use serde_json::{Value, json};
 
 /// So many cases, unless `PROPTEST_CASES` says otherwise.
@@ -75,4 +75,162 @@ pub(crate) fn delta(changes: &Changes) -> StateDelta {
         }
     }
     delta
+}
+
+/// What a program does to a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    Set(Value),
+    Remove,
+    Do(Operation),
+}
+
+/// Deeds in the order done.
+pub(crate) type Deeds = Vec<(String, Deed)>;
+
+/// Values that operations are for, and edges of them.
+fn operand() -> impl Strategy<Value = Value> {
+    let values = vec![
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(0.5),
+        json!(-0.0),
+        json!(i64::MAX),
+        json!(i64::MIN),
+        json!(u64::MAX),
+        json!(f64::MAX),
+        json!([]),
+        json!([1]),
+        json!({}),
+        json!({"a": 1, "b": {"c": null}}),
+        json!({"a": null, "b": {"c": 2, "d": []}}),
+        json!(null),
+        json!("text"),
+    ];
+    prop_oneof![8 => prop::sample::select(values), 1 => value()]
+}
+
+pub(crate) fn operation() -> impl Strategy<Value = Operation> {
+    let number =
+        prop::sample::select(vec![json!(1), json!(-1), json!(0.5), json!(u64::MAX), json!(i64::MIN), json!(7)]);
+    let number = number.prop_map(|number| match number {
+        Value::Number(number) => Operation::Increment(number),
+        _ => unreachable!("numbers alone"),
+    });
+    prop_oneof![
+        4 => number,
+        3 => operand().prop_map(Operation::Append),
+        3 => operand().prop_map(Operation::MergePatch),
+        2 => operand().prop_map(Operation::SetIfAbsent),
+        1 => operand().prop_map(Operation::Expect),
+        1 => Just(Operation::ExpectAbsent),
+        1 => operand().prop_map(Operation::Set),
+        1 => Just(Operation::Remove),
+    ]
+}
+
+/// Deeds on few keys, so that they meet.
+pub(crate) fn deeds() -> impl Strategy<Value = Deeds> {
+    let keys = ["a", "b", "user:a", "user:b", "app:a", "temp:a"].map(str::to_owned).to_vec();
+    let deed = prop_oneof![
+        2 => operand().prop_map(Deed::Set),
+        1 => Just(Deed::Remove),
+        5 => operation().prop_map(Deed::Do),
+    ];
+    prop::collection::vec((prop::sample::select(keys), deed), 0..6)
+}
+
+/// The deeds as a delta, by the calls a program would make; some are refused at once.
+pub(crate) fn delta_of(deeds: &Deeds) -> Result<StateDelta> {
+    let mut delta = StateDelta::new();
+    for (key, deed) in deeds {
+        match deed {
+            Deed::Set(value) => delta.set(key.as_str(), value)?,
+            Deed::Remove => delta.remove(key.as_str())?,
+            Deed::Do(operation) => delta.apply(key.as_str(), operation.clone())?,
+        }
+    }
+    Ok(delta)
+}
+
+/// What deeds come to, naively: of each key named, in the order first named, whether it was written and what it is.
+pub(crate) fn done(
+    deeds: &Deeds,
+    found: impl Fn(&str) -> Option<Value>,
+) -> Result<Vec<(String, bool, Option<Value>)>, ErrorKind> {
+    let mut keys: Vec<(String, bool, Option<Value>)> = Vec::new();
+    let mut refused = Vec::new();
+    for (key, deed) in deeds {
+        let place = keys.iter().position(|(known, ..)| known == key).unwrap_or_else(|| {
+            keys.push((key.clone(), false, found(key)));
+            keys.len() - 1
+        });
+        let (_, written, value) = &mut keys[place];
+        if refused.iter().any(|(of, _)| of == key) {
+            continue;
+        }
+        match naive(deed, value.clone()) {
+            Ok(None) => {}
+            Ok(Some(new)) => (*written, *value) = (true, new),
+            Err(kind) => refused.push((key.clone(), kind)),
+        }
+    }
+    // That things are not as expected is told before that something cannot be done.
+    let kinds = [ErrorKind::Conflict, ErrorKind::FailedPrecondition];
+    match kinds.into_iter().find(|kind| refused.iter().any(|(_, of)| of == kind)) {
+        Some(kind) => Err(kind),
+        None => Ok(keys),
+    }
+}
+
+/// What a deed makes of a value: `None` for no write.
+fn naive(deed: &Deed, found: Option<Value>) -> Result<Option<Option<Value>>, ErrorKind> {
+    let impossible = Err(ErrorKind::FailedPrecondition);
+    let operation = match deed {
+        Deed::Set(value) => return Ok(Some(Some(value.clone()))),
+        Deed::Remove => return Ok(Some(None)),
+        Deed::Do(operation) => operation,
+    };
+    Ok(match operation {
+        Operation::Set(value) => Some(Some(value.clone())),
+        Operation::Remove => Some(None),
+        Operation::SetIfAbsent(value) => found.is_none().then(|| Some(value.clone())),
+        Operation::Expect(value) if found.as_ref() != Some(value) => return Err(ErrorKind::Conflict),
+        Operation::ExpectAbsent if found.is_some() => return Err(ErrorKind::Conflict),
+        Operation::Append(item) => match found.unwrap_or_else(|| json!([])) {
+            Value::Array(list) => Some(Some(list.into_iter().chain([item.clone()]).collect())),
+            _ => return impossible,
+        },
+        Operation::MergePatch(patch) => Some(Some(patched(found.unwrap_or_else(|| json!({})), patch))),
+        Operation::Increment(by) => {
+            let found = found.unwrap_or_else(|| json!(0));
+            let (by, exact) = (Value::Number(by.clone()), |value: &Value| value.to_string().parse::<i128>().ok());
+            let sum = match (exact(&found), exact(&by)) {
+                _ if !found.is_number() => return impossible,
+                (Some(a), Some(b)) => scratchbook::json::from_str(&(a + b).to_string()).ok(),
+                _ => Some(json!(found.as_f64().unwrap() + by.as_f64().unwrap())),
+            };
+            match sum.filter(Value::is_number) {
+                Some(sum) => Some(Some(sum)),
+                None => return impossible,
+            }
+        }
+        _ => None,
+    })
+}
+
+/// RFC 7386, in its own words.
+fn patched(target: Value, patch: &Value) -> Value {
+    let Value::Object(patch) = patch else { return patch.clone() };
+    let mut merged = if let Value::Object(members) = target { members } else { serde_json::Map::new() };
+    for (name, value) in patch {
+        if value.is_null() {
+            merged.shift_remove(name);
+        } else {
+            let old = merged.get(name).cloned().unwrap_or_else(|| json!({}));
+            merged.insert(name.clone(), patched(old, value));
+        }
+    }
+    merged.into()
 }

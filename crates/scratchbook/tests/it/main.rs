@@ -16,6 +16,7 @@ mod instructions;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model;
+mod operations;
 mod overlay;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use scratchbook::{
-    AppendOptions, Change, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig, Outcome,
-    SessionKey, StateDelta, StateOwner, Store,
+    AppendOptions, Change, ConflictMode, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
+    Outcome, Session, SessionKey, SessionServiceExt, StateDelta, StateOwner, Store,
 };
 use serde_json::{Map, Value, json};
 
-use crate::generate::{Changes, cases, changes, delta, value};
+use crate::generate::{Changes, Deeds, cases, changes, deeds, delta, delta_of, done, value};
 
 /// Text of values by key, without prefix.
 type Naive = BTreeMap<String, String>;
@@ -21,6 +21,18 @@ struct Model {
     /// By app and user.
     users: BTreeMap<(String, String), Naive>,
     sessions: BTreeMap<SessionKey, Kept>,
+    /// Counts commits; which one wrote a key last, by whose key it is.
+    clock: u64,
+    written: BTreeMap<(String, String), u64>,
+    /// Copies of sessions, with the commit after which they were read and the keys that they have written since.
+    copies: BTreeMap<SessionKey, Copy>,
+}
+
+struct Copy {
+    session: Session,
+    life: u64,
+    read: u64,
+    own: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]
@@ -28,7 +40,11 @@ struct Kept {
     state: Naive,
     /// The id and the changes of each event, without `temp:` keys.
     events: Vec<(String, StateDelta)>,
+    /// The changes of each event as they were sent, with operations in them.
+    sent: Vec<StateDelta>,
     time: f64,
+    /// The commit that made it.
+    life: u64,
 }
 
 /// Which app, user and session: few of each, so that they meet.
@@ -38,6 +54,11 @@ type Place = (usize, usize, usize);
 enum Call {
     Create(Place, Vec<(String, Value)>),
     Append(Place, Changes, u32),
+    Operate(Place, Deeds),
+    PutOperations(Place, Deeds),
+    /// Reads a copy, which later appends are made on.
+    Read(Place),
+    Late(Place, Deeds, ConflictMode),
     Retry(Place),
     PutUser(Place, Changes),
     PutApp(Place, Changes),
@@ -51,6 +72,12 @@ fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         4 => (place(), state).prop_map(|(place, state)| Call::Create(place, state)),
         8 => (place(), changes(), 0..1000_u32).prop_map(|(place, changes, time)| Call::Append(place, changes, time)),
+        6 => (place(), deeds()).prop_map(|(place, deeds)| Call::Operate(place, deeds)),
+        2 => (place(), deeds()).prop_map(|(place, deeds)| Call::PutOperations(place, deeds)),
+        2 => place().prop_map(Call::Read),
+        4 => (place(), deeds(), prop::sample::select(vec![
+            ConflictMode::ByKey, ConflictMode::ByKey, ConflictMode::BySession, ConflictMode::Merge,
+        ])).prop_map(|(place, deeds, mode)| Call::Late(place, deeds, mode)),
         1 => place().prop_map(Call::Retry),
         2 => (place(), changes()).prop_map(|(place, changes)| Call::PutUser(place, changes)),
         1 => (place(), changes()).prop_map(|(place, changes)| Call::PutApp(place, changes)),
@@ -70,7 +97,22 @@ fn set(naive: &mut Naive, name: &str, value: Option<&Value>) {
     };
 }
 
+/// Whose key it is, and the key.
+fn of(key: &SessionKey, name: &str) -> (String, String) {
+    let owner = match name.split_once(':') {
+        Some(("app", _)) => key.app_name().to_owned(),
+        Some(("user", _)) => format!("{}\n{}", key.app_name(), key.user_id()),
+        _ => key.to_string(),
+    };
+    (owner, name.to_owned())
+}
+
 impl Model {
+    /// The value of a key as a session sees it.
+    fn get(&self, key: &SessionKey, name: &str) -> Option<Value> {
+        self.merged(key).get(name).map(|text| serde_json::from_str(text).unwrap())
+    }
+
     fn app(&mut self, key: &SessionKey) -> &mut Naive {
         self.apps.entry(key.app_name().to_owned()).or_default()
     }
@@ -80,6 +122,7 @@ impl Model {
     }
 
     fn change(&mut self, key: &SessionKey, name: &str, value: Option<&Value>) {
+        self.written.insert(of(key, name), self.clock);
         if let Some(name) = name.strip_prefix("user:") {
             set(self.user(key), name, value);
         } else if let Some(name) = name.strip_prefix("app:") {
@@ -92,6 +135,7 @@ impl Model {
     /// Makes a call on the store and on the model.
     async fn call(&mut self, store: &Store, call: Call, count: usize) {
         let sessions = &store.sessions;
+        self.clock += 1;
         match call {
             Call::Create(place, state) => {
                 let key = key(place);
@@ -103,7 +147,7 @@ impl Model {
                     return;
                 }
                 let time = created.unwrap().last_update_time();
-                self.sessions.insert(key.clone(), Kept { time, ..Kept::default() });
+                self.sessions.insert(key.clone(), Kept { time, life: self.clock, ..Kept::default() });
                 map.iter().for_each(|(name, value)| self.change(&key, name, Some(value)));
             }
             Call::Append(place, changes, time) => {
@@ -120,34 +164,66 @@ impl Model {
                     stored.insert(name.to_owned(), change.clone()).unwrap();
                 }
                 kept.events.push((id, stored));
+                kept.sent.push(delta.clone());
                 kept.time = time;
                 assert_eq!(committed.unwrap().event.seq, Some(kept.events.len() as u64));
                 for (name, change) in delta.iter() {
                     self.change(&key, name, change.value());
                 }
             }
+            Call::Operate(place, deeds) => self.operate(store, key(place), deeds, count, None).await,
+            Call::Late(place, deeds, mode) => self.operate(store, key(place), deeds, count, Some(mode)).await,
+            Call::Read(place) => {
+                let key = key(place);
+                if let Some(session) = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap() {
+                    let (life, own) = (self.sessions[&key].life, BTreeMap::new());
+                    self.copies.insert(key, Copy { session, life, read: self.clock, own });
+                }
+            }
+            Call::PutOperations(place, deeds) => {
+                let (key, Ok(delta)) = (key(place), delta_of(&deeds)) else { return };
+                let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
+                let put = sessions.put_state(&owner, delta, "model".into()).await;
+                let user = self.user(&key).clone();
+                match done(&deeds, |name| user.get(name).map(|text| serde_json::from_str(text).unwrap())) {
+                    Err(kind) => assert_eq!(put.unwrap_err().kind(), kind),
+                    Ok(keys) => {
+                        put.unwrap();
+                        for (name, _, value) in keys.into_iter().filter(|(_, written, _)| *written) {
+                            self.change(&key, &format!("user:{name}"), value.as_ref());
+                        }
+                    }
+                }
+            }
             Call::Retry(place) => {
                 let key = key(place);
-                let Some((id, delta)) = self.sessions.get(&key).and_then(|kept| kept.events.first().cloned()) else {
+                let Some(kept) = self.sessions.get(&key).filter(|kept| !kept.events.is_empty()) else {
                     return;
                 };
+                let place = count % kept.events.len();
                 let read = sessions.get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap();
-                let time = read.events().get(0).unwrap().timestamp.unwrap();
-                let event = Event::new("agent").with_id(id).with_timestamp(time).with_state_delta(delta);
+                let stored = read.events().get(place).unwrap();
+                let (id, time) = (&kept.events[place].0, stored.timestamp.unwrap());
+                let event = Event::new("agent").with_id(id).with_timestamp(time);
+                let event = event.with_state_delta(kept.sent[place].clone());
                 let committed = sessions.append(&key, event, AppendOptions::default()).await.unwrap();
-                assert_eq!((committed.outcome, committed.event.seq), (Outcome::Replayed, Some(1)));
+                assert_eq!((committed.outcome, &committed.event), (Outcome::Replayed, stored));
             }
             Call::PutUser(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::user(key.app_name(), key.user_id()).unwrap();
                 sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
-                delta.iter().for_each(|(name, change)| set(self.user(&key), name, change.value()));
+                for (name, change) in delta.iter() {
+                    self.change(&key, &format!("user:{name}"), change.value());
+                }
             }
             Call::PutApp(place, changes) => {
                 let (key, delta) = (key(place), delta(&changes));
                 let owner = StateOwner::app(key.app_name()).unwrap();
                 sessions.put_state(&owner, delta.clone(), "model".into()).await.unwrap();
-                delta.iter().for_each(|(name, change)| set(self.app(&key), name, change.value()));
+                for (name, change) in delta.iter() {
+                    self.change(&key, &format!("app:{name}"), change.value());
+                }
             }
             Call::Delete(place) => {
                 sessions.delete_session(&key(place)).await.unwrap();
@@ -160,6 +236,73 @@ impl Model {
                 self.sessions.retain(|k, _| (k.app_name(), k.user_id()) != (key.app_name(), key.user_id()));
             }
         }
+    }
+
+    /// Appends an event with operations, to a copy that may be late or not.
+    async fn operate(
+        &mut self,
+        store: &Store,
+        key: SessionKey,
+        deeds: Deeds,
+        count: usize,
+        mode: Option<ConflictMode>,
+    ) {
+        let Ok(delta) = delta_of(&deeds) else { return };
+        let stored: Deeds = deeds.into_iter().filter(|(name, _)| !name.starts_with("temp:")).collect();
+        // A copy carries out what is temporary by itself, and may refuse it.
+        let sent = if mode.is_some() { delta_of(&stored).unwrap() } else { delta.clone() };
+        let (id, time) = (format!("e{count}"), count as f64);
+        let event = Event::new("agent").with_id(&id).with_timestamp(time).with_state_delta(sent);
+        let touched: Vec<_> = delta.iter().map(|(name, _)| name).filter(|name| !name.starts_with("temp:")).collect();
+        let (answer, late) = match mode {
+            None => {
+                let committed = store.sessions.append(&key, event, AppendOptions::default()).await;
+                (committed.map(|committed| committed.event), false)
+            }
+            Some(mode) => {
+                let life = self.sessions.get(&key).map(|kept| kept.life);
+                // A copy of a session that is gone, or was made anew, is another story.
+                if self.copies.get(&key).is_none_or(|copy| Some(copy.life) != life) {
+                    return;
+                }
+                let copy = self.copies.get_mut(&key).unwrap();
+                let late = match mode {
+                    ConflictMode::ByKey => touched.iter().any(|name| {
+                        let seen = copy.own.get(*name).copied().unwrap_or_default().max(copy.read);
+                        self.written.get(&of(&key, name)).is_some_and(|written| *written > seen)
+                    }),
+                    ConflictMode::BySession => copy.session.seq() != self.sessions[&key].events.len() as u64,
+                    _ => false,
+                };
+                (store.sessions.append_event_with(&mut copy.session, event, mode).await, late)
+            }
+        };
+        if !self.sessions.contains_key(&key) {
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::NotFound);
+            return;
+        }
+        let keys = match done(&stored, |name| self.get(&key, name)) {
+            _ if late => return assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict),
+            Err(kind) => return assert_eq!(answer.unwrap_err().kind(), kind),
+            Ok(keys) => keys,
+        };
+        let mut resolved = StateDelta::new();
+        for (name, _, value) in keys.into_iter().filter(|(_, written, _)| *written) {
+            self.change(&key, &name, value.as_ref());
+            let change = value.map_or(Change::Remove, Change::Set);
+            if let (Some(_), Some(copy)) = (mode, self.copies.get_mut(&key)) {
+                copy.own.insert(name.clone(), self.clock);
+                assert_eq!(copy.session.state().get(&name), change.value(), "the copy's '{name}'");
+            }
+            resolved.insert(name, change).unwrap();
+        }
+        let answer = answer.unwrap();
+        assert_eq!(json!(answer.actions.state_delta).to_string(), json!(resolved).to_string());
+        let kept = self.sessions.get_mut(&key).unwrap();
+        kept.events.push((id, resolved));
+        kept.sent.push(delta);
+        kept.time = time;
+        assert_eq!(answer.seq, Some(kept.events.len() as u64));
     }
 
     /// What a session's merged state is to be.

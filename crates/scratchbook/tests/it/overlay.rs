@@ -78,7 +78,7 @@ proptest! {
                     dirty = true;
                 }
                 Step::Update(changes) => {
-                    state.update(delta(&changes));
+                    state.update(delta(&changes)).unwrap();
                     change(&mut seen, &changes);
                     dirty |= !changes.is_empty();
                 }
@@ -112,7 +112,7 @@ proptest! {
         let deltas: Vec<_> = rest.iter().map(delta).collect();
         prop_assert_eq!(texts(&fold(initial.clone(), &deltas)), naive.clone());
         let mut merged = StateDelta::new();
-        deltas.into_iter().for_each(|delta| merged.merge(delta));
+        deltas.into_iter().for_each(|delta| merged.merge(delta).unwrap());
         prop_assert_eq!(texts(&fold(initial, [&merged])), naive);
     }
 

@@ -156,6 +156,41 @@ macro_rules! for_each_promise {
                 pages_of_the_log_hold_every_change_once
                 logs_are_apart
             }
+            operations {
+                increments_of_integers_are_exact
+                a_float_makes_a_float
+                a_sum_that_does_not_fit_is_refused
+                appends_end_a_list
+                merges_follow_rfc_7386
+                set_if_absent_leaves_what_is_there
+                guards_refuse_the_whole_commit
+                every_failed_guard_is_named
+                operations_follow_one_another
+                stored_events_hold_values_alone
+                operations_see_what_others_committed
+                operations_on_other_kinds_are_refused
+                operations_count_once_on_a_retry
+                put_state_carries_operations_out
+                operations_at_creation_are_carried_out_in_order
+                temp_operations_live_in_the_copy_alone
+                bad_operands_are_refused
+                operations_of_many_writers_all_count
+            }
+            conflicts {
+                a_key_written_since_is_refused
+                other_keys_do_not_matter
+                own_writes_are_no_conflict
+                a_merging_append_hides_nothing
+                by_session_any_event_refuses
+                a_conflict_tells_who_was_faster
+                a_failed_guard_tells_who_wrote
+                a_conflict_changes_nothing
+                a_retry_is_no_conflict
+                what_was_seen_can_be_said_without_a_copy
+                a_session_made_anew_is_a_conflict
+                racing_appends_have_one_winner
+                retrying_by_key_loses_nothing
+            }
             concurrency {
                 many_writers_on_one_session_lose_nothing
                 many_writers_on_one_users_keys_lose_nothing

@@ -19,7 +19,7 @@ use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppe
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{Committed, Outcome, SessionKey, no_session};
-use crate::store::commit::replay;
+use crate::store::commit::{Prepared, replay};
 use crate::store::rows;
 
 /// How often a batch that lost against another writer is tried before its appends are tried one by one.
@@ -257,16 +257,19 @@ fn fail(batch: Vec<Queued>, error: &Error) {
 
 /// What the caller is told of an append.
 fn committed(append: &NewAppend, row: AppendRow) -> Result<Committed> {
-    let NewAppend { key, event } = append;
+    answer_to(&append.key, &append.event.prepared, append.event.prepared.event.clone(), row)
+}
+
+/// What the caller is told of an event that was sent and then, where it is stored, became this.
+pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row: AppendRow) -> Result<Committed> {
     match row {
-        AppendRow::Stored(seq) => {
-            let mut event: Event = event.prepared.event.clone();
+        AppendRow::Stored { seq, logs } => {
             event.seq = Some(rows::number(seq, || format!("the number of an event just stored in {key}"))?);
-            Ok(Committed::new(Arc::new(event), Outcome::Stored))
+            Ok(Committed::new(Arc::new(event), Outcome::Stored).with_log_positions(logs))
         }
-        AppendRow::Known { seq, text, hash } => {
-            let outcome = replay(&event.prepared, &hash)?;
-            Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome))
+        AppendRow::Known { seq, text, hash, logs } => {
+            let outcome = replay(sent, &hash)?;
+            Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
         }
         AppendRow::NoSession => Err(no_session(key)),
     }

@@ -9,8 +9,10 @@ use super::{Attempt, DatabaseOptions, DatabaseUri};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::Result;
-use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+use crate::event::Event;
+use crate::session::{AppendOptions, ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
 use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::commit::{KeyChange, Prepared, PreparedSession};
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -22,11 +24,24 @@ pub struct NewAppend {
     pub(crate) event: NewEvent,
 }
 
+/// An event that depends on what is stored.
+#[derive(Debug)]
+pub struct Unresolved {
+    pub(crate) key: SessionKey,
+    pub(crate) prepared: Prepared,
+    pub(crate) options: AppendOptions,
+}
+
 /// What a database found for one append of a batch.
 #[derive(Debug)]
 pub enum AppendRow {
-    /// It is stored, with this number.
-    Stored(i64),
+    /// It is stored.
+    Stored {
+        /// With this number.
+        seq: i64,
+        /// And its commit stands here in the logs.
+        logs: LogPositions,
+    },
     /// Its id was in the session already, and nothing was changed.
     Known {
         /// The number of the event that is there.
@@ -35,6 +50,8 @@ pub enum AppendRow {
         text: String,
         /// The hash of what was sent for it.
         hash: Vec<u8>,
+        /// Where its commit stands in the logs.
+        logs: LogPositions,
     },
     /// There is no such session.
     NoSession,
@@ -59,6 +76,16 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Writes events, in this order, no two with one id in one session, in one commit; a row for each. A session that
     /// is missing or an id that is known keeps nothing else from being written.
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>>;
+
+    /// Writes an event as [`append`](Self::append) does, after its operations were carried out on what is found under
+    /// the locks of their keys; gives the event as it was resolved. What is refused fails as `Done::Refused`.
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)>;
+
+    /// Makes a session whose events hold operations.
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool>;
+
+    /// Changes state of a user or an app by operations.
+    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64>;
 
     /// Makes a session with all it begins with. `false` where the id is taken; the token tells whether by a try before
     /// this one.

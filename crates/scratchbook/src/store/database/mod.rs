@@ -31,7 +31,7 @@ use append::Appends;
 use failure::{Again, retry};
 use gate::Gate;
 
-pub(crate) use dialect::{AppendRow, Dialect, NewAppend};
+pub(crate) use dialect::{AppendRow, Dialect, NewAppend, Unresolved};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::append::answer_to;
 use super::failure::Again;
-use super::{DatabaseSessionService, Dialect, NewAppend};
+use super::{DatabaseSessionService, Dialect, NewAppend, Unresolved};
 use crate::error::Result;
 use crate::event::Event;
 use crate::session::{
@@ -15,8 +16,9 @@ use crate::session::{
     seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
-use crate::store::commit::{prepare_event, prepare_session, prepare_state};
+use crate::store::commit::{PreparedSession, prepare_event, prepare_session, prepare_state};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
+use crate::store::resolve::has_operations;
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -27,12 +29,11 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let prepared = prepare_session(app_name, user_id, config, self.environment())?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let own = StateMap::from(prepared.initial.clone());
-        let (new, token) = (Arc::new(NewSession::new(prepared)?), self.environment().new_id());
-        let make = move |dialect: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.create_session(&new, &token).await }
+        let made = match prepared.is_plain() {
+            true => self.create(NewSession::new(prepared)?).await?,
+            false => self.create_resolved(prepared).await?,
         };
-        if !self.write(Again::Same, make).await? {
+        if !made {
             return Err(taken(&key));
         }
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
@@ -65,13 +66,16 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         self.write(Again::Same, delete).await
     }
 
-    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         let pass = self.gate.enter()?;
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let event = NewEvent::new(prepare_event(event, self.environment())?)?;
-        self.appends.append(NewAppend { key: key.clone(), event }, pass).await
+        let prepared = prepare_event(event, self.environment())?;
+        if !prepared.is_plain(&options) {
+            return Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await;
+        }
+        self.appends.append(NewAppend { key: key.clone(), event: NewEvent::new(prepared)? }, pass).await
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -79,9 +83,18 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = Arc::new(TextChange::all(&prepare_state(owner, delta)?)?);
+        let changes = prepare_state(owner, delta)?;
         let (author, time) = options.checked(|| self.environment().now())?;
         let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
+        if has_operations(&changes) {
+            let changes = Arc::new(changes);
+            let put = move |dialect: Arc<D>| {
+                let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
+                async move { dialect.put_resolved(&owner, &changes, &author, time).await }
+            };
+            return self.write(Again::Twice, put).await;
+        }
+        let changes = Arc::new(TextChange::all(&changes)?);
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
             async move { dialect.put_state(&owner, &changes, &author, time).await }
@@ -111,5 +124,38 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         self.gate.close().await;
         self.dialect.close().await;
         Ok(())
+    }
+}
+
+/// Writes that wait for nobody.
+impl<D: Dialect> DatabaseSessionService<D> {
+    async fn create(&self, new: NewSession) -> Result<bool> {
+        let (new, token) = (Arc::new(new), self.environment().new_id());
+        let make = move |dialect: Arc<D>| {
+            let (new, token) = (Arc::clone(&new), token.clone());
+            async move { dialect.create_session(&new, &token).await }
+        };
+        self.write(Again::Same, make).await
+    }
+
+    async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
+        let (new, token) = (Arc::new(new), self.environment().new_id());
+        let make = move |dialect: Arc<D>| {
+            let (new, token) = (Arc::clone(&new), token.clone());
+            async move { dialect.create_resolved(&new, &token).await }
+        };
+        self.write(Again::Same, make).await
+    }
+
+    /// Not with others: what it writes is known only under its own locks.
+    async fn append_resolved(&self, new: Unresolved) -> Result<Committed> {
+        let new = Arc::new(new);
+        let shared = Arc::clone(&new);
+        let append = move |dialect: Arc<D>| {
+            let new = Arc::clone(&shared);
+            async move { dialect.append_resolved(&new).await }
+        };
+        let (row, event) = self.write(Again::Same, append).await?;
+        answer_to(&new.key, &new.prepared, event, row)
     }
 }

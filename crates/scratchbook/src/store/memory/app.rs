@@ -7,7 +7,8 @@ use crate::artifact::PreparedArtifact;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::session::{
-    Committed, Events, Outcome, Session, SessionKey, StateChange, StateOwner, no_session, seconds_of_micros,
+    AppendOptions, Committed, Events, LogPositions, Outcome, Session, SessionKey, StateChange, StateOwner, no_session,
+    seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::commit::{KeyChange, Prepared, replay};
@@ -35,7 +36,8 @@ pub(super) type ArtifactName = (Option<Arc<str>>, String);
 #[derive(Debug, Default)]
 pub(super) struct OwnedState {
     pub(super) values: ScopeMap,
-    pub(super) versions: HashMap<String, u64>,
+    /// The version of every key ever written, and the position of its last write.
+    pub(super) versions: HashMap<String, (u64, u64)>,
     pub(super) log: Vec<StateChange>,
 }
 
@@ -44,11 +46,21 @@ pub(super) struct Stored {
     pub(super) key: SessionKey,
     pub(super) initial: ScopeMap,
     pub(super) state: ScopeMap,
+    /// The number of the event that wrote a key last, 0 for the session's creation.
+    pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
-    pub(super) ids: HashMap<String, ([u8; 32], usize)>,
+    pub(super) ids: HashMap<String, Known>,
     /// Timestamps in their order, with the place of the event.
     pub(super) by_time: BTreeSet<(u64, usize)>,
     pub(super) micros: i64,
+}
+
+/// An event by its id.
+#[derive(Debug)]
+pub(super) struct Known {
+    hash: [u8; 32],
+    place: usize,
+    position: u64,
 }
 
 /// What the log says of a write, beside the change itself.
@@ -63,8 +75,9 @@ pub(super) struct Origin<'a> {
 impl OwnedState {
     pub(super) fn change(&mut self, change: &KeyChange, origin: &Origin<'_>) {
         change_scope(&mut self.values, &change.name, &change.change);
-        let version = self.versions.entry(change.name.clone()).or_default();
+        let (version, position) = self.versions.entry(change.name.clone()).or_default();
         *version += 1;
+        *position = origin.position;
         self.log.push(StateChange {
             position: origin.position,
             name: change.name.clone(),
@@ -134,30 +147,45 @@ impl App {
         )
     }
 
-    /// Commits a prepared event to a session that is there.
-    pub(super) fn append(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
-        let Some(user) = self.users.get_mut(key.user_id()) else {
+    /// Commits a prepared event to a session that is there; the position is taken where it is needed.
+    pub(super) fn append(
+        &mut self,
+        key: &SessionKey,
+        prepared: Prepared,
+        options: &AppendOptions,
+        next_position: impl FnOnce() -> u64,
+    ) -> Result<Committed> {
+        let Some((_, stored)) = self.session(key) else {
             return Err(no_session(key));
         };
-        let Some(stored) = user.sessions.get_mut(key.session_id()) else {
-            return Err(no_session(key));
-        };
-        if let Some((hash, place)) = stored.ids.get(&prepared.event.id) {
+        if let Some(Known { hash, place, position }) = stored.ids.get(&prepared.event.id) {
             let outcome = replay(&prepared, hash)?;
             let event = stored.events.get(*place).ok_or_else(|| Error::internal("an event without its place"))?;
-            return Ok(Committed::new(Arc::clone(event), outcome));
+            return Ok(Committed::new(Arc::clone(event), outcome).with_log_positions(LogPositions::of_feed(*position)));
         }
+        let prepared = match prepared.is_plain(options) {
+            true => prepared,
+            false => self.resolve(key, &prepared, options)?,
+        };
+        self.commit(key, prepared, next_position())
+    }
+
+    fn commit(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
+        let user = self.users.get_mut(key.user_id()).ok_or_else(|| no_session(key))?;
+        let stored = user.sessions.get_mut(key.session_id()).ok_or_else(|| no_session(key))?;
         let Prepared { mut event, hash, micros, changes, .. } = prepared;
         let place = stored.events.len();
         let seq = place as u64 + 1;
         event.seq = Some(seq);
         let event = Arc::new(event);
         let time = event.timestamp.unwrap_or_default();
-        stored.ids.insert(event.id.clone(), (hash, place));
+        stored.ids.insert(event.id.clone(), Known { hash, place, position });
         stored.by_time.insert((time_order(time), place));
         stored.events.insert(place, Arc::clone(&event));
-        let own = changes.iter().filter(|change| change.scope == Scope::Session);
-        own.for_each(|change| change_scope(&mut stored.state, &change.name, &change.change));
+        for change in changes.iter().filter(|change| change.scope == Scope::Session) {
+            change_scope(&mut stored.state, &change.name, &change.change);
+            stored.written.insert(change.name.clone(), seq);
+        }
         let before = stored.list_position();
         stored.micros = micros;
         let after = stored.list_position();
@@ -167,7 +195,7 @@ impl App {
         self.by_update.insert(after);
         let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
         self.change_shared(key.user_id(), &changes, &origin);
-        Ok(Committed::new(event, Outcome::Stored))
+        Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(position)))
     }
 
     pub(super) fn remove_session(&mut self, key: &SessionKey) {
@@ -198,12 +226,14 @@ impl Stored {
         }
     }
 
-    pub(super) fn to_session(&self, state: StateMap, events: Events) -> Session {
+    /// The session as it is; the position is the last that was given out.
+    pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         let seq = self.events.len() as u64;
         Session::new(self.key.clone(), state)
             .with_events(events)
             .with_last_update_time(seconds_of_micros(self.micros))
             .with_seq(seq)
+            .with_log_positions(LogPositions::of_feed(position))
     }
 
     pub(super) fn select(&self, query: EventQuery) -> Events {

@@ -5,6 +5,7 @@
 
 mod app;
 mod artifact;
+mod resolve;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use serde_json::{Map, Value};
 use self::app::{App, Origin, Stored, owned};
 use super::commit::{prepare_event, prepare_session, prepare_state};
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+use super::resolve::has_operations;
 use super::{closed, taken};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, Result};
@@ -87,6 +89,11 @@ impl InMemorySessionService {
         Ok(Arc::clone(apps.entry(app_name.to_owned()).or_default()))
     }
 
+    /// The last position given out. While an app's lock is held, none is given out for that app.
+    fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
     fn next_position(&self) -> u64 {
         self.position.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -103,20 +110,24 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 #[async_trait]
 impl SessionService for InMemorySessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
-        let key = prepared.key;
+        let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
-        let user = app.user(user_id);
-        if user.sessions.contains_key(key.session_id()) {
-            return Err(taken(&key));
+        if app.session(&prepared.key).is_some() {
+            return Err(taken(&prepared.key));
         }
+        if !prepared.is_plain() {
+            prepared = app.resolve_session(prepared)?;
+        }
+        let key = prepared.key;
+        let user = app.user(user_id);
         let initial = prepared.initial.into_iter();
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
         let stored = Stored {
             key: key.clone(),
             state: initial.clone(),
             initial,
+            written: HashMap::new(),
             events: Events::default(),
             ids: HashMap::new(),
             by_time: BTreeSet::new(),
@@ -135,10 +146,11 @@ impl SessionService for InMemorySessionService {
         };
         app.change_shared(user_id, &prepared.shared, &origin);
         for event in prepared.events {
-            app.append(&key, event, self.next_position())?;
+            app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
         }
         let (user, stored) = app.session(&key).ok_or_else(|| Error::internal("a session without its user"))?;
-        Ok(stored.to_session(app.merged(user, stored, &StateQuery::All), stored.events.clone()))
+        let state = app.merged(user, stored, &StateQuery::All);
+        Ok(stored.to_session(state, stored.events.clone(), self.position()))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
@@ -147,8 +159,10 @@ impl SessionService for InMemorySessionService {
             return Ok(None);
         };
         let app = read(&app);
-        let session = app.session(key);
-        Ok(session.map(|(user, stored)| stored.to_session(app.merged(user, stored, &state), stored.select(events))))
+        Ok(app.session(key).map(|(user, stored)| {
+            let state = app.merged(user, stored, &state);
+            stored.to_session(state, stored.select(events), self.position())
+        }))
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
@@ -182,7 +196,8 @@ impl SessionService for InMemorySessionService {
         let sessions = page.into_iter().filter_map(|place| {
             let user = app.users.get(place.user_id.as_str())?;
             let stored = user.sessions.get(place.session_id.as_str())?;
-            Some(stored.to_session(app.merged(user, stored, &StateQuery::All), Events::default()))
+            let state = app.merged(user, stored, &StateQuery::All);
+            Some(stored.to_session(state, Events::default(), self.position()))
         });
         Ok(ListSessionsResponse::new(sessions.collect(), token))
     }
@@ -194,7 +209,7 @@ impl SessionService for InMemorySessionService {
         Ok(())
     }
 
-    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
             self.check_open()?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
@@ -202,7 +217,7 @@ impl SessionService for InMemorySessionService {
         let prepared = prepare_event(event, self.environment.as_ref())?;
         let app = self.app(key.app_name())?.ok_or_else(|| crate::session::no_session(key))?;
         let mut app = write(&app);
-        app.append(key, prepared, self.next_position())
+        app.append(key, prepared, &options, || self.next_position())
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -215,10 +230,13 @@ impl SessionService for InMemorySessionService {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = prepare_state(owner, delta)?;
+        let mut changes = prepare_state(owner, delta)?;
         let (author, time) = options.checked(|| self.environment.now())?;
         let app = self.app_or_new(owner.app_name())?;
         let mut app = write(&app);
+        if has_operations(&changes) {
+            changes = app.resolve_state(owner, &changes)?;
+        }
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);

@@ -7,20 +7,26 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::changes::Changes;
+use super::connection::Lease;
 use super::read::column;
 use crate::error::{Error, Result};
-use crate::session::SessionKey;
+use crate::session::{LogPositions, SessionKey};
 use crate::state::Scope;
 use crate::store::database::{AppendRow, Attempt, NewAppend};
+use crate::store::rows;
 use crate::store::text::NewEvent;
 
 impl Postgres {
     pub(super) async fn append_batch(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        self.append_on(&self.connections.lease().await?, batch).await
+    }
+
+    /// The same on a connection that may be in a transaction.
+    pub(super) async fn append_on(&self, lease: &Lease<'_>, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         // The order of locks; appends to one session stay in their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
         let arrays = Arrays::new(order.iter().map(|index| batch[*index]));
-        let lease = self.connections.lease().await?;
         let rows = lease.query(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         for row in rows {
@@ -40,9 +46,10 @@ fn answer(row: &Row, key: &SessionKey) -> Result<AppendRow> {
     if column(row, 1, place)? {
         return Ok(AppendRow::NoSession);
     }
+    let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
     match column(row, 3, place)? {
-        None => Ok(AppendRow::Stored(column(row, 2, place)?)),
-        Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)? }),
+        None => Ok(AppendRow::Stored { seq: column(row, 2, place)?, logs }),
+        Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
     }
 }
 

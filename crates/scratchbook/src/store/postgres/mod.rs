@@ -8,6 +8,7 @@
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
 //! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
 //! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
+//! - `resolve.rs`: writes that read first: operations, guards, late appends.
 //! - `error.rs`: what a failure says of what was done.
 //!
 //! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
@@ -23,6 +24,7 @@ mod lease;
 mod owners;
 mod params;
 mod read;
+mod resolve;
 mod schema;
 mod statements;
 mod tls;
@@ -35,13 +37,15 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::artifact::{ArtifactAddress, NewArtifact};
-use super::database::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend};
+use super::database::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, Unresolved};
+use super::commit::{KeyChange, PreparedSession};
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::Result;
+use crate::event::Event;
 use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
 
 use connection::Connections;
@@ -124,6 +128,18 @@ impl Dialect for Postgres {
 
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         self.append_batch(batch).await
+    }
+
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+        self.append_late(new).await
+    }
+
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        self.create_late(new, token).await
+    }
+
+    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, changes, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {

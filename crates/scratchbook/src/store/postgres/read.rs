@@ -12,7 +12,7 @@ use super::changes::owner;
 use super::statements::Keys;
 use crate::error::Result;
 use crate::event::Event;
-use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
@@ -157,7 +157,7 @@ impl Bounds {
 
 fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let mut place = None;
+    let (mut place, mut logs) = (None, LogPositions::default());
     let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
     for row in rows {
@@ -176,6 +176,10 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
                 place = Some((seq, column(row, 2, described)?));
                 continue;
             }
+            "logs" => {
+                logs = LogPositions::new(log_position(row, 1, key)?, log_position(row, 2, key)?);
+                continue;
+            }
             "session" => (&mut own, Scope::Session, &[app, user, session][..]),
             "user" => (&mut of_user, Scope::User, &[app, user][..]),
             _ => (&mut of_app, Scope::App, &[app][..]),
@@ -187,7 +191,14 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     };
     events.sort_by_key(|(seq, _)| *seq);
     let events = events.into_iter().map(|(_, event)| event).collect();
-    Ok(Some(described(key.clone(), StateMap::new(own, of_user, of_app), micros, seq).with_events(events)))
+    let session = described(key.clone(), StateMap::new(own, of_user, of_app), micros, seq);
+    Ok(Some(session.with_events(events).with_log_positions(logs)))
+}
+
+/// The last position of a log; an empty one has none.
+fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
+    let place = || format!("a position in the logs of {of}");
+    column::<Option<i64>>(row, index, place)?.map_or(Ok(0), |position| rows::number(position, place))
 }
 
 fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsResponse> {
@@ -195,6 +206,7 @@ fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsRespon
     let mut of_app = ScopeMap::new();
     let mut of_users = HashMap::<&str, ScopeMap>::new();
     let mut own = HashMap::<&str, HashMap<&str, ScopeMap>>::new();
+    let (mut app_log, mut user_logs) = (0, HashMap::<&str, u64>::new());
     for row in rows {
         let damaged_row = || format!("a row of the sessions of {app}");
         let kind: &str = column(row, 0, damaged_row)?;
@@ -205,6 +217,14 @@ fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsRespon
                 let seq = rows::number(column(row, 4, described)?, described)?;
                 let (user_id, session_id) = (user.to_owned(), session.to_owned());
                 places.push((ListPosition { micros: column(row, 3, described)?, user_id, session_id }, seq));
+                continue;
+            }
+            "user log" => {
+                user_logs.insert(user, log_position(row, 3, app)?);
+                continue;
+            }
+            "app log" => {
+                app_log = log_position(row, 3, app)?;
                 continue;
             }
             "session" => {
@@ -224,7 +244,9 @@ fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsRespon
         let own = own.get_mut(user_id.as_str()).and_then(|of_user| of_user.remove(session_id.as_str()));
         let of_user = of_users.get(user_id.as_str()).cloned().unwrap_or_default();
         let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
-        sessions.push(described(stored_key(app, &user_id, &session_id)?, state, micros, seq));
+        let logs = LogPositions::new(user_logs.get(user_id.as_str()).copied().unwrap_or_default(), app_log);
+        let session = described(stored_key(app, &user_id, &session_id)?, state, micros, seq);
+        sessions.push(session.with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }

@@ -65,6 +65,7 @@ pub(super) struct Statements {
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
     pub(super) delete: Deletes,
+    pub(super) resolve: Resolves,
     pub(super) initial_state: Statement,
     pub(super) owners: Owners,
     pub(super) list_of_app: Statement,
@@ -97,6 +98,17 @@ pub(super) struct Owners {
     pub(super) after_user: Statement,
 }
 
+/// What writes read first, under locks.
+#[derive(Debug)]
+pub(super) struct Resolves {
+    pub(super) lock_session: Statement,
+    pub(super) lock_app: Statement,
+    pub(super) known: Statement,
+    pub(super) keys: Statement,
+    pub(super) event_writer: Statement,
+    pub(super) log_writer: Statement,
+}
+
 /// What keeps artifacts.
 #[derive(Debug)]
 pub(super) struct Artifacts {
@@ -121,6 +133,7 @@ impl Statements {
             put_user_state: fill.statement(include_str!("sql/put_user_state.sql"), PUT),
             put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
             delete: Deletes::new(&fill),
+            resolve: Resolves::new(&fill),
             initial_state: fill.statement(INITIAL_STATE, &NAMES[..3]),
             owners: Owners::new(&fill),
             list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
@@ -259,6 +272,40 @@ impl Deletes {
                     "DELETE FROM {schema}.users WHERE app_name = $1 AND user_id = $2",
                 ],
                 &NAMES[..2],
+            ),
+        }
+    }
+}
+
+impl Resolves {
+    fn new(fill: &Fill<'_>) -> Self {
+        Self {
+            lock_session: fill.statement(
+                "SELECT seq FROM {schema}.sessions
+                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
+                &NAMES[..3],
+            ),
+            lock_app: fill.statement(
+                "INSERT INTO {schema}.apps (app_name) VALUES ($1)
+                 ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false",
+                &NAMES[..1],
+            ),
+            known: fill.statement(
+                "SELECT seq, event, hash, position FROM {schema}.events
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND id >= $4 AND id <= $4 ORDER BY id LIMIT 1",
+                &NAMES[..4],
+            ),
+            keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
+            event_writer: fill.statement(
+                "SELECT id, author FROM {schema}.events
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
+                 ORDER BY seq LIMIT 1",
+                &[TEXT, TEXT, TEXT, NUMBER],
+            ),
+            log_writer: fill.statement(
+                "SELECT author, session_user_id, session_id, seq, event_id FROM {schema}.state_log
+                 WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND position = $4 AND key = $5",
+                &[TEXT, TEXT, TEXT, NUMBER, TEXT],
             ),
         }
     }

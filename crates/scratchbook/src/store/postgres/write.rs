@@ -3,16 +3,17 @@
 use std::collections::HashSet;
 
 use futures_util::future::join;
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
 use super::lease::Lease;
 use super::read::column;
-use super::statements::Statement;
 use crate::error::Error;
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
+use crate::store::commit::Prepared;
 use crate::store::database::{Attempt, Done, Failure};
 use crate::store::rows;
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -22,50 +23,53 @@ const POSITIONS: usize = 1024;
 
 impl Postgres {
     pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        let events = distinct(&new.events);
-        let micros = events.last().map_or(new.created, |event| event.prepared.micros);
-        let count = events.len() as i64;
-        let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let lease = self.connections.lease().await?;
-        let address: [&str; 3] = [app, user, session];
-        let (begun, inserted) = join(
-            lease.begin(),
-            lease.query(
-                &self.statements.insert_session,
-                &[&app, &user, &session, &count, &new.created, &micros, &token],
-            ),
-        )
-        .await;
-        begun?;
-        if inserted?.is_empty() {
-            return self.created_before(&lease, address, token).await;
+        let events = new.events.iter().map(|event| &event.prepared);
+        if !self.begin_session(&lease, &new.key, new.created, events, token).await? {
+            return self.created_before(&lease, &new.key, token).await;
         }
-        let statement = &self.statements.create;
-        self.fill(&lease, statement, new, &events).await?;
+        self.fill(&lease, new).await?;
         lease.commit().await?;
         Ok(true)
     }
 
+    /// Begins a transaction with the row of a session that is to have these events; `false` where its id is taken.
+    pub(super) async fn begin_session<'e>(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        created: i64,
+        events: impl Iterator<Item = &'e Prepared> + Clone,
+        token: &str,
+    ) -> Attempt<bool> {
+        let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
+        let mut seen = HashSet::new();
+        let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
+        let (count, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let row: [&(dyn ToSql + Sync); 7] = [&app, &user, &session, &count, &created, &micros, &token];
+        let (begun, inserted) = join(lease.begin(), lease.query(&self.statements.insert_session, &row)).await;
+        begun?;
+        Ok(!inserted?.is_empty())
+    }
+
     /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
     /// told after a commit of our own, which a synchronous standby has then.
-    async fn created_before(&self, lease: &Lease<'_>, [app, user, session]: [&str; 3], token: &str) -> Attempt<bool> {
+    pub(super) async fn created_before(&self, lease: &Lease<'_>, key: &SessionKey, token: &str) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let rows = lease.query(&self.statements.session_token, &[&app, &user, &session]).await?;
         lease.commit().await?;
         let Some(row) = rows.first() else {
-            let message = format!("the session {app}/{user}/{session} was deleted just now; try again");
+            let message = format!("the session {key} was deleted just now; try again");
             return Err(Failure::new(Done::Undone, Error::new(crate::ErrorKind::Unavailable, message)));
         };
-        let stored: String = column(row, 0, || format!("the session {app}/{user}/{session}"))?;
+        let stored: String = column(row, 0, || format!("the session {key}"))?;
         Ok(stored == token)
     }
 
-    async fn fill(
-        &self,
-        lease: &Lease<'_>,
-        statement: &Statement,
-        new: &NewSession,
-        events: &[&NewEvent],
-    ) -> Attempt<()> {
+    /// Writes what a session begins with, whose row is there.
+    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession) -> Attempt<()> {
+        let events = distinct(&new.events);
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let (mut changes, mut columns) = (Changes::default(), Events::default());
         changes.add(0, [app, user, session], &new.own);
@@ -83,7 +87,7 @@ impl Postgres {
         let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
         lease
             .query(
-                statement,
+                &self.statements.create,
                 &[
                     ord,
                     scope,
@@ -111,6 +115,18 @@ impl Postgres {
     }
 
     pub(super) async fn put(&self, of: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
+        self.put_on(&self.connections.lease().await?, of, changes, author, time).await
+    }
+
+    /// The same on a connection that may be in a transaction.
+    pub(super) async fn put_on(
+        &self,
+        lease: &Lease<'_>,
+        of: &StateOwner,
+        changes: &[TextChange],
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
         let [app, user, _] = owner(of);
         let statement = match of {
             StateOwner::User { .. } => &self.statements.put_user_state,
@@ -119,7 +135,6 @@ impl Postgres {
         let mut columns = Changes::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
-        let lease = self.connections.lease().await?;
         let rows = lease.query(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;

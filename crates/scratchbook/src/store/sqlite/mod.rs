@@ -13,6 +13,7 @@ mod owners;
 mod queue;
 mod read;
 mod readers;
+mod resolve;
 mod schema;
 mod transaction;
 mod write;
@@ -30,9 +31,10 @@ use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 use super::closed;
-use super::commit::{prepare_event, prepare_session, prepare_state};
+use super::commit::{Prepared, prepare_event, prepare_session, prepare_state};
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
+use super::resolve::has_operations;
 use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
@@ -261,6 +263,24 @@ pub(super) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migratio
     Ok(missing)
 }
 
+/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
+enum Write {
+    /// It is written as it is.
+    Plain(Arc<NewEvent>),
+    /// It depends on what is stored.
+    Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
+}
+
+impl Write {
+    fn new(event: Event, options: AppendOptions, environment: &dyn Environment) -> Result<Self> {
+        let prepared = prepare_event(event, environment)?;
+        if prepared.is_plain(&options) {
+            return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
+        }
+        Ok(Self::Resolved { bytes: prepared.bytes(), of: Box::new((prepared, options)) })
+    }
+}
+
 /// Opens everything; runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: watch::Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
@@ -296,8 +316,13 @@ impl SessionService for SqliteSessionService {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let own = StateMap::from(prepared.initial.clone());
-        let new = NewSession::new(prepared)?;
-        self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+        if prepared.is_plain() {
+            let new = NewSession::new(prepared)?;
+            self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+        } else {
+            let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
+            self.write(bytes, move |tx| resolve::create(tx, &prepared)).await?;
+        }
         // By a reader: the user's and the app's state may be large, and everybody waits for the writer.
         let address = key.clone();
         let made = self.read(move |c| read::session(c, &address, EventQuery::All, &StateQuery::All)).await?;
@@ -326,24 +351,30 @@ impl SessionService for SqliteSessionService {
         self.erase(move |tx| write::delete_session(tx, &key)).await
     }
 
-    async fn append(&self, key: &SessionKey, event: Event, _: AppendOptions) -> Result<Committed> {
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
         if event.is_partial() {
             drop(self.queues()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let new = Arc::new(NewEvent::new(prepare_event(event, self.environment.as_ref())?)?);
-        let (shared, key) = (Arc::clone(&new), key.clone());
+        let key = key.clone();
+        let new = match Write::new(event, options, self.environment.as_ref())? {
+            Write::Plain(new) => new,
+            Write::Resolved { bytes, of } => {
+                return self.write(bytes, move |tx| resolve::append(tx, &key, &of.0, &of.1)).await;
+            }
+        };
+        let shared = Arc::clone(&new);
         let appended = self.write(new.bytes(), move |tx| write::append(tx, &key, &shared)).await?;
         Ok(match appended {
-            Appended::Replayed(event) => Committed::new(Arc::new(*event), Outcome::Replayed),
-            Appended::Stored(seq) => {
+            Appended::Replayed(committed) => committed,
+            Appended::Stored { seq, position } => {
                 // The writer has dropped its share before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
                     Err(shared) => shared.prepared.event.clone(),
                 };
                 event.seq = Some(seq);
-                Committed::new(Arc::new(event), Outcome::Stored)
+                write::committed(event, Outcome::Stored, position)
             }
         })
     }
@@ -354,8 +385,12 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = TextChange::all(&prepare_state(owner, delta)?)?;
+        let changes = prepare_state(owner, delta)?;
         let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
+        if has_operations(&changes) {
+            return self.write(0, move |tx| resolve::put_state(tx, &owner, &changes, &author, time)).await;
+        }
+        let changes = TextChange::all(&changes)?;
         let bytes = changes.iter().map(TextChange::bytes).sum();
         self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, time)).await
     }
@@ -400,7 +435,7 @@ mod tests {
         let path = folder.path().join("agents.db");
         let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
         let write = service.write::<()>(0, |tx| {
-            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1)", [])?;
+            tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1, 1)", [])?;
             panic!("a defect")
         });
         let position = service.write(0, |tx| tx.next_position());

@@ -10,9 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::error::Fallible;
-use crate::error::Error;
 use crate::event::Event;
-use crate::session::{Events, ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{Events, ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
 use crate::store::rows::{self, damaged, described, stored_key};
@@ -43,7 +42,8 @@ pub(super) fn session(
         values(connection, APP_STATE, &address[..1], state, Scope::App)?,
     );
     let events = self::events(connection, key, events)?;
-    Ok(Some(described(key.clone(), state, micros, seq).with_events(events)))
+    let session = described(key.clone(), state, micros, seq).with_events(events);
+    Ok(Some(session.with_log_positions(log_positions(connection)?)))
 }
 
 /// The state that a session was made with. It has no row where that was empty.
@@ -70,6 +70,7 @@ pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -
     places.truncate(query.limit);
     let token = places.last().filter(|_| more).map(|(last, _)| last.to_token());
     let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App)?;
+    let logs = log_positions(connection)?;
     let mut users = HashMap::<String, ScopeMap>::new();
     let mut sessions = Vec::with_capacity(places.len());
     for (ListPosition { micros, user_id, session_id }, seq) in places {
@@ -85,7 +86,7 @@ pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -
         };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
         let state = StateMap::new(own, user, app.clone());
-        sessions.push(described(key, state, micros, seq));
+        sessions.push(described(key, state, micros, seq).with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }
@@ -189,14 +190,30 @@ pub(super) fn state_changes(
     Ok(changes)
 }
 
-/// A stored event and its hash.
-pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<(Event, Vec<u8>)> {
+/// An event as it is stored, with what tells a retry of it.
+pub(super) struct StoredEvent {
+    pub(super) event: Event,
+    pub(super) hash: Vec<u8>,
+    pub(super) position: u64,
+}
+
+/// The event of an id, if there is one.
+pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<Option<StoredEvent>> {
     let mut statement = connection.prepare_cached(
-        "SELECT seq, event, hash FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4",
+        "SELECT seq, event, hash, position FROM events
+         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4",
     )?;
     let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id(), id])?;
-    let row = rows.next()?.ok_or_else(|| Error::corrupted(format!("{key}: the event {id} is in an index alone")))?;
-    Ok((event(row, key)?, row.get(2)?))
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(Some(StoredEvent { event: event(row, key)?, hash: row.get(2)?, position: number(row, 3)? }))
+}
+
+/// The last feed position of what this snapshot shows.
+fn log_positions(connection: &Connection) -> Fallible<LogPositions> {
+    let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| number(row, 0));
+    Ok(LogPositions::of_feed(named(position, || "the feed's position".to_owned())?))
 }
 
 fn events(connection: &Connection, key: &SessionKey, query: EventQuery) -> Fallible<Events> {

@@ -1,13 +1,15 @@
 //! What a write writes, as statements. Each runs inside a transaction that its caller commits.
 
+use std::sync::Arc;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::error::Fallible;
-use super::read;
+use super::read::{self, StoredEvent};
 use super::transaction::Tx;
 use crate::error::Error;
 use crate::event::Event;
-use crate::session::{SessionKey, StateOwner, no_session, seconds_of_micros};
+use crate::session::{Committed, LogPositions, Outcome, SessionKey, StateOwner, no_session, seconds_of_micros};
 use crate::state::Scope;
 use crate::store::commit::{Prepared, replay};
 use crate::store::taken;
@@ -16,10 +18,21 @@ use crate::store::text::{NewEvent, NewSession, TextChange};
 /// What an append did.
 #[derive(Debug)]
 pub(super) enum Appended {
-    /// The event has this number now.
-    Stored(u64),
+    /// The event has this number and this feed position now.
+    Stored { seq: u64, position: u64 },
     /// It was there already, like this.
-    Replayed(Box<Event>),
+    Replayed(Committed),
+}
+
+/// An event as it is stored, as an answer.
+pub(super) fn committed(event: Event, outcome: Outcome, position: u64) -> Committed {
+    Committed::new(Arc::new(event), outcome).with_log_positions(LogPositions::of_feed(position))
+}
+
+/// What an event whose id is there already is answered with.
+pub(super) fn replayed(sent: &Prepared, stored: StoredEvent) -> Fallible<Committed> {
+    let outcome = replay(sent, &stored.hash)?;
+    Ok(committed(stored.event, outcome, stored.position))
 }
 
 /// Who made a change to a user's or an app's key.
@@ -36,14 +49,7 @@ pub(super) struct Origin<'a> {
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
-    let last: Option<i64> = tx.prepare(sql)?.query_row([app, user, session], |row| row.get(0)).optional()?;
-    let seq = last.ok_or_else(|| no_session(key))? + 1;
-    if seq < 1 {
-        return Err(
-            Error::corrupted(format!("the session {key} has the number {}: the row is damaged", seq - 1)).into()
-        );
-    }
+    let seq = last_seq(tx, key)? + 1;
     let position = tx.next_position()?;
     let time = event.timestamp.unwrap_or_default();
     let inserted = tx.execute(
@@ -54,9 +60,10 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
         params![position, app, user, session, seq, event.id, hash, event.invocation_id, event.author, time, text],
     )?;
     if inserted == 0 {
-        let (stored, stored_hash) = read::event_with_hash(tx.connection(), key, &event.id)?;
-        replay(&new.prepared, &stored_hash)?;
-        return Ok(Appended::Replayed(Box::new(stored)));
+        let stored = read::event_with_hash(tx.connection(), key, &event.id)?;
+        let stored =
+            stored.ok_or_else(|| Error::corrupted(format!("{key}: the event {} is in an index alone", event.id)))?;
+        return Ok(Appended::Replayed(replayed(&new.prepared, stored)?));
     }
     tx.execute(
         "UPDATE sessions SET seq = ?4, update_time = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
@@ -71,7 +78,23 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
             Scope::Temp => {}
         }
     }
-    Ok(Appended::Stored(seq.unsigned_abs()))
+    Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
+}
+
+/// The number of the last event of a session that must be there.
+pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<i64> {
+    let seq = find_last_seq(tx, key)?.ok_or_else(|| no_session(key))?;
+    if seq < 0 {
+        return Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into());
+    }
+    Ok(seq)
+}
+
+/// The number of a session's last event, where there is such a session.
+pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
+    let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    Ok(tx.prepare(sql)?.query_row(address, |row| row.get(0)).optional()?)
 }
 
 /// Makes a session with all it begins with.
@@ -171,21 +194,21 @@ fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fa
 
 fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
     let mut upsert = tx.prepare(
-        "INSERT INTO user_states (app_name, user_id, key, value, version) VALUES (?1, ?2, ?3, ?4, 1)
-         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1
+        "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
+         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
          RETURNING version",
     )?;
-    let version = upsert.query_row(params![app, user, change.name, change.value], |row| row.get(0))?;
+    let version = upsert.query_row(params![app, user, change.name, change.value, origin.position], |row| row.get(0))?;
     log(tx, app, Some(user), change, version, origin)
 }
 
 fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
     let mut upsert = tx.prepare(
-        "INSERT INTO app_states (app_name, key, value, version) VALUES (?1, ?2, ?3, 1)
-         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1
+        "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
+         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
          RETURNING version",
     )?;
-    let version = upsert.query_row(params![app, change.name, change.value], |row| row.get(0))?;
+    let version = upsert.query_row(params![app, change.name, change.value, origin.position], |row| row.get(0))?;
     log(tx, app, None, change, version, origin)
 }
 

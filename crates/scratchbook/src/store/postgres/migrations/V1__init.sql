@@ -83,6 +83,7 @@ CREATE TABLE user_states (
     key text COLLATE "C" NOT NULL,
     value text,
     version bigint NOT NULL,              -- names the row in state_log
+    position bigint NOT NULL,             -- of that row
     PRIMARY KEY (app_name, user_id, key)
 ) WITH (fillfactor = 80);
 
@@ -91,6 +92,7 @@ CREATE TABLE app_states (
     key text COLLATE "C" NOT NULL,
     value text,
     version bigint NOT NULL,              -- names the row in state_log
+    position bigint NOT NULL,             -- of that row
     PRIMARY KEY (app_name, key)
 ) WITH (fillfactor = 80);
 

@@ -16,6 +16,7 @@ WITH batch AS MATERIALIZED (
         known.seq AS known_seq,
         known.hash AS known_hash,
         known.event AS known_event,
+        known.position AS known_position,
         session.seq
             + pg_catalog.count(*) FILTER (WHERE known.seq IS NULL) OVER (PARTITION BY t.place ORDER BY t.ord) AS seq
     FROM
@@ -37,7 +38,7 @@ WITH batch AS MATERIALIZED (
             FOR NO KEY UPDATE
         ) AS session ON true
         LEFT JOIN LATERAL (
-            SELECT e.seq, e.hash, e.event FROM {schema}.events AS e
+            SELECT e.seq, e.hash, e.event, e.position FROM {schema}.events AS e
             WHERE
                 e.app_name = t.app_name AND e.user_id = t.user_id AND e.session_id = t.session_id
                 AND e.id >= t.id AND e.id <= t.id
@@ -91,4 +92,7 @@ moved AS (
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET seq = excluded.seq, update_time = excluded.update_time
 ),
 {changes}
-SELECT ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event FROM batch
+SELECT
+    ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event,
+    coalesce(known_position, feed.position + ord - 1) AS position
+FROM batch CROSS JOIN feed

@@ -19,16 +19,18 @@ session_keys AS (
     ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value, seq = excluded.seq
 ),
 user_keys AS (
-    INSERT INTO {schema}.user_states AS k (app_name, user_id, key, value, version)
-    SELECT app_name, user_id, key, value, times FROM changed WHERE scope = 'user' AND nth = times
+    INSERT INTO {schema}.user_states AS k (app_name, user_id, key, value, version, position)
+    SELECT app_name, user_id, key, value, times, position FROM changed WHERE scope = 'user' AND nth = times
     ON CONFLICT (app_name, user_id, key)
-        DO UPDATE SET value = excluded.value, version = k.version + excluded.version
+        DO UPDATE SET
+            value = excluded.value, version = k.version + excluded.version, position = excluded.position
     RETURNING 'user' AS scope, app_name, user_id AS owner, key, version
 ),
 app_keys AS (
-    INSERT INTO {schema}.app_states AS k (app_name, key, value, version)
-    SELECT app_name, key, value, times FROM changed WHERE scope = 'app' AND nth = times
-    ON CONFLICT (app_name, key) DO UPDATE SET value = excluded.value, version = k.version + excluded.version
+    INSERT INTO {schema}.app_states AS k (app_name, key, value, version, position)
+    SELECT app_name, key, value, times, position FROM changed WHERE scope = 'app' AND nth = times
+    ON CONFLICT (app_name, key) DO UPDATE SET
+        value = excluded.value, version = k.version + excluded.version, position = excluded.position
     RETURNING 'app' AS scope, app_name, '' AS owner, key, version
 ),
 logged AS (

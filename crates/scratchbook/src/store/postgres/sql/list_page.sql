@@ -16,3 +16,16 @@ FROM users AS u CROSS JOIN LATERAL (
 ) AS k
 UNION ALL
 SELECT 'app', '', '', 0, 0, key, value FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL
+UNION ALL
+-- Up to where the logs of the users' and the app's state were seen.
+SELECT 'user log', u.user_id, '', log.position, 0, '', ''
+FROM users AS u CROSS JOIN LATERAL (
+    SELECT position FROM {schema}.state_log
+    WHERE app_name = $1 AND scope = 'user' AND user_id = u.user_id ORDER BY position DESC LIMIT 1
+) AS log
+UNION ALL
+SELECT 'app log', '', '', log.position, 0, '', ''
+FROM (
+    SELECT position FROM {schema}.state_log
+    WHERE app_name = $1 AND scope = 'app' AND user_id = '' ORDER BY position DESC LIMIT 1
+) AS log

@@ -3,3 +3,16 @@ SELECT 'place' AS kind, seq, update_time AS micros, NULL AS key, NULL AS text FR
     SELECT seq, update_time FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
 ) AS place
+UNION ALL
+-- Up to where the logs of the user's and the app's state were seen.
+SELECT
+    'logs',
+    (
+        SELECT position FROM {schema}.state_log
+        WHERE app_name = $1 AND scope = 'user' AND user_id = $2 ORDER BY position DESC LIMIT 1
+    ),
+    (
+        SELECT position FROM {schema}.state_log
+        WHERE app_name = $1 AND scope = 'app' AND user_id = '' ORDER BY position DESC LIMIT 1
+    ),
+    NULL, NULL

@@ -1,7 +1,13 @@
 //! One error type with kinds; status codes, exit codes and exceptions are functions of the kind.
 
+mod conflict;
+
 use std::error::Error as StdError;
 use std::fmt;
+
+use serde_json::Value;
+
+pub use conflict::{ConflictCause, KeyConflict, KeyWriter};
 
 /// The result of every fallible call in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -82,6 +88,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    conflicts: Vec<KeyConflict>,
     /// Whether an event of the run tells of it already.
     #[cfg(feature = "agent")]
     told: bool,
@@ -99,6 +106,7 @@ impl Error {
             kind,
             message,
             source: None,
+            conflicts: Vec::new(),
             #[cfg(feature = "agent")]
             told: false,
         };
@@ -131,6 +139,46 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict)
     }
 
+    /// The keys for whose sake a write was refused as a `Conflict`; empty for every other error.
+    ///
+    /// ```
+    /// use scratchbook::*;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let sessions = InMemorySessionService::new();
+    /// let app = StateOwner::app("shop")?;
+    /// sessions.put_state(&app, StateDelta::new().with("open", false)?, "admin".into()).await?;
+    ///
+    /// let delta = StateDelta::new().with_expect("open", true)?.with_increment("sold", 1)?;
+    /// let error = sessions.put_state(&app, delta, "till".into()).await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Conflict);
+    /// let conflict = &error.conflicts()[0];
+    /// assert_eq!((conflict.key.as_str(), &conflict.found), ("app:open", &Some(false.into())));
+    /// assert_eq!(conflict.writer.as_ref().map(|writer| writer.author.as_str()), Some("admin"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn conflicts(&self) -> &[KeyConflict] {
+        &self.inner.conflicts
+    }
+
+    /// A write that was refused for the sake of these keys. The message names keys and writers, never values.
+    #[must_use]
+    pub fn conflict(conflicts: Vec<KeyConflict>) -> Self {
+        let listed = conflict::listed(&conflicts);
+        let mut error = Self::new(ErrorKind::Conflict, format!("{listed}; read again, then try again"));
+        error.inner.conflicts = conflicts;
+        error
+    }
+
+    /// The same error with the values that its writer had read, where they are not known yet.
+    pub(crate) fn with_read(mut self, read: impl Fn(&str) -> Option<Value>) -> Self {
+        for conflict in self.inner.conflicts.iter_mut().filter(|conflict| conflict.cause == ConflictCause::Changed) {
+            conflict.read = read(&conflict.key);
+        }
+        self
+    }
+
     /// The same error, of which an event of the run tells already.
     #[cfg(feature = "agent")]
     pub(crate) fn told(mut self) -> Self {
@@ -145,6 +193,10 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
+    }
+
+    pub(crate) fn precondition(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::FailedPrecondition, message)
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
@@ -169,6 +221,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Conflicts hold values, which belong into no log; the message names their keys.
         let mut out = f.debug_struct("Error");
         out.field("kind", &self.inner.kind).field("message", &self.inner.message);
         if let Some(source) = &self.inner.source {

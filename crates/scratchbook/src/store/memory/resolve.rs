@@ -1,0 +1,86 @@
+//! What a write that depends on what is stored finds in an app. Whoever calls holds the app's lock.
+
+use super::app::{App, OwnedState, Stored};
+use crate::error::{Error, KeyWriter, Result};
+use crate::session::{AppendOptions, SessionKey, StateOwner, no_session};
+use crate::state::Scope;
+use crate::store::commit::{KeyChange, Prepared, PreparedSession};
+use crate::store::resolve::{Found, Refusal, WrittenKey, resolve_state};
+
+impl App {
+    /// An event with its operations carried out, or why it is refused.
+    pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
+        let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
+        let mut found = Found::new(stored.events.len() as u64);
+        for KeyChange { scope, name, .. } in prepared.reads(options) {
+            match scope {
+                Scope::Session => {
+                    let value = stored.state.get(name.as_str()).map(|value| value.as_ref().clone());
+                    found.insert(*scope, name, value, stored.written.get(name).copied().unwrap_or_default());
+                }
+                _ => self.find(&mut found, key.user_id(), *scope, name),
+            }
+        }
+        let resolved = prepared.resolve(options, &found);
+        resolved.map_err(|refusal| self.refused(refusal, key.user_id(), Some((key, stored))))
+    }
+
+    /// A session with the operations of its events carried out, or why it is refused.
+    pub(super) fn resolve_session(&self, prepared: PreparedSession) -> Result<PreparedSession> {
+        let key = prepared.key.clone();
+        let mut found = Found::new(0);
+        prepared.reads().into_iter().for_each(|(scope, name)| self.find(&mut found, key.user_id(), scope, name));
+        prepared.resolve(found).map_err(|refusal| self.refused(refusal, key.user_id(), None))
+    }
+
+    /// Changes to a user's or an app's state with their operations carried out, or why they are refused.
+    pub(super) fn resolve_state(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<Vec<KeyChange>> {
+        let user_id = owner.user_id().unwrap_or_default();
+        let mut found = Found::new(0);
+        changes.iter().for_each(|change| self.find(&mut found, user_id, change.scope, &change.name));
+        resolve_state(changes, &found).map_err(|refusal| self.refused(refusal, user_id, None))
+    }
+
+    fn find(&self, found: &mut Found, user_id: &str, scope: Scope, name: &str) {
+        if let Some(state) = self.owned_by(user_id, scope) {
+            let value = state.values.get(name).map(|value| value.as_ref().clone());
+            found.insert(scope, name, value, state.versions.get(name).map_or(0, |(_, position)| *position));
+        }
+    }
+
+    fn owned_by(&self, user_id: &str, scope: Scope) -> Option<&OwnedState> {
+        match scope {
+            Scope::User => self.users.get(user_id).map(|user| &user.state),
+            _ => Some(&self.state),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, user_id: &str, session: Option<(&SessionKey, &Stored)>) -> Error {
+        let writer = |written: &WrittenKey| match written.scope {
+            Scope::Session => session.and_then(|(key, stored)| stored.writer(key, written.place)),
+            scope => self.owned_by(user_id, scope)?.writer(written),
+        };
+        let writers: Vec<_> = refusal.keys().map(writer).collect();
+        refusal.into_error(writers)
+    }
+}
+
+impl Stored {
+    fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
+        let event = self.events.get(usize::try_from(seq).ok()?.checked_sub(1)?)?;
+        Some(KeyWriter::new(&event.author).with_event(key.user_id(), key.session_id(), seq, &event.id))
+    }
+}
+
+impl OwnedState {
+    fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
+        let from = self.log.partition_point(|change| change.position < written.place);
+        let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
+        let change = of_commit.into_iter().find(|change| change.name == written.name)?;
+        let writer = KeyWriter::new(&change.author);
+        Some(match &change.origin {
+            Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id),
+            None => writer,
+        })
+    }
+}

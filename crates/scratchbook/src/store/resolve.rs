@@ -1,0 +1,274 @@
+//! Writes that depend on what is stored: operations, guards, and appends that want to be refused for being late.
+//!
+//! A store locks and reads the keys that are named here, has the write resolved with what it found, and then writes it
+//! as any other, all in one commit. Where the write is refused, it looks up who wrote the keys in the way.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::commit::{KeyChange, Prepared, PreparedSession};
+use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
+use crate::json;
+use crate::session::{AppendOptions, ConflictMode};
+use crate::state::{Change, Refused, Scope, StateDelta, resolve};
+
+/// What a store has found in its commit: where the session stands, and how the keys are that it was to read.
+#[derive(Debug, Default)]
+pub struct Found {
+    seq: u64,
+    /// By the key with its prefix.
+    keys: HashMap<String, FoundKey>,
+}
+
+#[derive(Debug, Default)]
+struct FoundKey {
+    value: Option<Value>,
+    place: u64,
+}
+
+impl Found {
+    /// A session whose last event has this number; 0 where there is none, and for state outside of any session.
+    #[must_use]
+    pub fn new(seq: u64) -> Self {
+        Self { seq, keys: HashMap::new() }
+    }
+
+    /// A key: its value, `None` where it is absent or was removed, and the last place where it was written, be it
+    /// removed: the number of an event of the session, or a position in the user's or the app's log. A key that was
+    /// never written may be left out.
+    pub fn insert(&mut self, scope: Scope, name: &str, value: Option<Value>, place: u64) {
+        self.keys.insert(scope.key(name).into_owned(), FoundKey { value, place });
+    }
+
+    fn write(&mut self, change: &KeyChange) {
+        self.insert(change.scope, &change.name, change.change.value().cloned(), 0);
+    }
+}
+
+impl Prepared {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self, options: &AppendOptions) -> bool {
+        options.conflict == ConflictMode::Merge && !self.text.is_empty()
+    }
+
+    /// About how large it is: without its operations, whose outcome is not known.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn bytes(&self) -> usize {
+        // Clearing a text leaves the room that it took.
+        self.text.capacity()
+    }
+
+    /// The keys that a store locks and reads, in the order of locks, before it has the event resolved.
+    pub fn reads<'a>(&'a self, options: &'a AppendOptions) -> impl Iterator<Item = &'a KeyChange> {
+        self.changes.iter().filter(|change| match options.conflict {
+            ConflictMode::Merge => change.change.operations().is_some(),
+            ConflictMode::ByKey => true,
+            // The session's keys are read to name those that have changed.
+            ConflictMode::BySession => change.scope == Scope::Session || change.change.operations().is_some(),
+        })
+    }
+
+    /// The event with its operations carried out on what was found, to be written as any other.
+    ///
+    /// First the store looks whether the event's id is in the session already: a retry is answered as stored.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(&self, options: &AppendOptions, found: &Found) -> Result<Self, Refusal> {
+        let moved = has_moved(options, found);
+        let late = |change: &KeyChange, key: &str, found: &FoundKey| match options.conflict {
+            ConflictMode::ByKey => found.place > options.seen.place(key),
+            ConflictMode::BySession => {
+                moved.is_some() && change.scope == Scope::Session && found.place > options.seen.place(key)
+            }
+            ConflictMode::Merge => false,
+        };
+        let changes = resolve_changes(&self.changes, found, late);
+        let changes = match (moved, changes) {
+            (None, changes) => changes?,
+            (Some(moved), Ok(_)) => return Err(Refusal { moved: Some(moved), ..Refusal::default() }),
+            (Some(moved), Err(refusal)) => return Err(Refusal { moved: Some(moved), ..refusal }),
+        };
+        if !self.text.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut event = self.event.clone();
+        event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
+        let text = json::to_text(&event, "the event")?;
+        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes })
+    }
+}
+
+impl PreparedSession {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.events.iter().all(|event| !event.text.is_empty())
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn bytes(&self) -> usize {
+        self.events.iter().map(Prepared::bytes).sum()
+    }
+
+    /// The keys of the user and the app that a store locks and reads before it has the session resolved: scopes and names
+    /// without prefix, in the order of locks.
+    #[must_use]
+    pub fn reads(&self) -> BTreeSet<(Scope, &str)> {
+        let changes = self.events.iter().flat_map(|event| &event.changes);
+        let shared = changes.filter(|change| change.scope != Scope::Session && change.change.operations().is_some());
+        shared.map(|change| (change.scope, change.name.as_str())).collect()
+    }
+
+    /// The session with the operations of its events carried out, one event after the other, to be written as any other.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(mut self, mut found: Found) -> Result<Self, Refusal> {
+        // What the creation writes itself has no place that anybody could be looked up by.
+        self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
+        self.shared.iter().for_each(|change| found.write(change));
+        let mut ids = HashSet::new();
+        let mut events = Vec::with_capacity(self.events.len());
+        for event in self.events {
+            // An event that is there twice is stored once.
+            if !ids.insert(event.event.id.clone()) {
+                continue;
+            }
+            let event = match event.text.is_empty() {
+                true => event.resolve(&AppendOptions::default(), &found)?,
+                false => event,
+            };
+            event.changes.iter().for_each(|change| found.write(change));
+            events.push(event);
+        }
+        self.events = events;
+        Ok(self)
+    }
+}
+
+/// Whether a write to a user's or an app's keys has to be resolved before it is written.
+#[must_use]
+pub fn has_operations(changes: &[KeyChange]) -> bool {
+    changes.iter().any(|change| change.change.operations().is_some())
+}
+
+/// Changes to a user's or an app's keys with their operations carried out on what was found of those keys that have
+/// some.
+///
+/// # Errors
+///
+/// The refusal, of which nothing may be written.
+pub fn resolve_state(changes: &[KeyChange], found: &Found) -> Result<Vec<KeyChange>, Refusal> {
+    resolve_changes(changes, found, |_, _, _| false)
+}
+
+fn resolve_changes(
+    changes: &[KeyChange],
+    found: &Found,
+    late: impl Fn(&KeyChange, &str, &FoundKey) -> bool,
+) -> Result<Vec<KeyChange>, Refusal> {
+    let mut resolved = Vec::with_capacity(changes.len());
+    let mut refusal = Refusal::default();
+    let absent = FoundKey::default();
+    for change in changes {
+        let key = change.scope.key(&change.name);
+        let stored = found.keys.get(key.as_ref()).unwrap_or(&absent);
+        let mut refuse = |conflict| {
+            let written = WrittenKey { scope: change.scope, name: change.name.clone(), place: stored.place };
+            refusal.keys.push((written, conflict));
+        };
+        if late(change, &key, stored) {
+            refuse(KeyConflict::new(key, ConflictCause::Changed, stored.value.clone()));
+            continue;
+        }
+        let known = match &change.change {
+            Change::Apply(operations) => resolve(&key, operations, stored.value.as_ref()),
+            known => Ok(Some(known.clone())),
+        };
+        match known {
+            Ok(known) => resolved.extend(known.map(|known| KeyChange { change: known, ..change.clone() })),
+            Err(Refused::Guard(conflict)) => refuse(*conflict),
+            Err(Refused::Impossible(error)) => refusal.impossible = refusal.impossible.or(Some(error)),
+        }
+    }
+    if refusal.keys.is_empty() && refusal.impossible.is_none() { Ok(resolved) } else { Err(refusal) }
+}
+
+/// The delta with what operations came to, in the order in which it was written.
+fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelta> {
+    let mut resolved = StateDelta::new();
+    for (key, _) in delta.iter() {
+        let (scope, name) = Scope::split(key);
+        let place = changes.binary_search_by(|change| (change.scope, change.name.as_str()).cmp(&(scope, name)));
+        if let Ok(place) = place {
+            resolved.insert(key.to_owned(), changes[place].change.clone())?;
+        }
+    }
+    Ok(resolved)
+}
+
+/// What is to be said where the session is not the one that was seen. One with fewer events was made anew.
+fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
+    let (seen, now) = (options.seen.seq(), found.seq);
+    let moved = match options.conflict {
+        ConflictMode::Merge => false,
+        ConflictMode::ByKey => now < seen,
+        ConflictMode::BySession => now != seen,
+    };
+    moved.then(|| format!("the session's last event has the number {now}, and had {seen} when it was read"))
+}
+
+/// Why a write is refused, before it is known who wrote the keys in its way.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    moved: Option<String>,
+    keys: Vec<(WrittenKey, KeyConflict)>,
+    impossible: Option<Error>,
+}
+
+/// Where a key was written last.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct WrittenKey {
+    /// Whose key it is.
+    pub scope: Scope,
+    /// The key without its prefix.
+    pub name: String,
+    /// The place that the store has found: the number of an event of the session, 0 for its creation; a position in
+    /// the log of the user's or the app's state, 0 for a key that was never written.
+    pub place: u64,
+}
+
+impl Refusal {
+    /// The keys in the way.
+    pub fn keys(&self) -> impl Iterator<Item = &WrittenKey> {
+        self.keys.iter().map(|(written, _)| written)
+    }
+
+    /// The error, with the writers of [`keys`](Self::keys), in their order.
+    #[must_use]
+    pub fn into_error(self, writers: impl IntoIterator<Item = Option<KeyWriter>>) -> Error {
+        let mut writers = writers.into_iter();
+        let complete = |(_, conflict)| KeyConflict { writer: writers.next().flatten(), ..conflict };
+        let conflicts: Vec<_> = self.keys.into_iter().map(complete).collect();
+        match (self.moved, self.impossible) {
+            (Some(moved), _) if conflicts.is_empty() => {
+                Error::new(ErrorKind::Conflict, format!("{moved}; read it again, then try again"))
+            }
+            (Some(moved), _) => Error::conflict(conflicts).context(moved),
+            (None, Some(error)) if conflicts.is_empty() => error,
+            (None, _) => Error::conflict(conflicts),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { impossible: Some(error), ..Self::default() }
+    }
+}

@@ -1,0 +1,159 @@
+//! Writes that depend on what is stored: they read first, in the transaction that writes.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::error::Fallible;
+use super::read::{self, decode, named, number, sql_number};
+use super::transaction::Tx;
+use super::write::{self, Appended};
+use crate::error::{Error, KeyWriter};
+use crate::session::{AppendOptions, Committed, Outcome, SessionKey, StateOwner};
+use crate::state::Scope;
+use crate::store::commit::{KeyChange, Prepared, PreparedSession};
+use crate::store::resolve::{Found, Refusal, WrittenKey, resolve_state};
+use crate::store::taken;
+use crate::store::text::{NewEvent, NewSession, TextChange};
+
+/// Appends an event whose operations are carried out here, or that is refused where it comes too late.
+pub(super) fn append(
+    tx: &Tx<'_>,
+    key: &SessionKey,
+    prepared: &Prepared,
+    options: &AppendOptions,
+) -> Fallible<Committed> {
+    let last = write::last_seq(tx, key)?;
+    if let Some(stored) = read::event_with_hash(tx.connection(), key, &prepared.event.id)? {
+        return write::replayed(prepared, stored);
+    }
+    let owner = Owner::of(key);
+    let mut found = Found::new(last.unsigned_abs());
+    for change in prepared.reads(options) {
+        owner.find(tx, &mut found, change.scope, &change.name)?;
+    }
+    let resolved = match prepared.resolve(options, &found) {
+        Ok(resolved) => resolved,
+        Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
+    };
+    let new = NewEvent::new(resolved)?;
+    match write::append(tx, key, &new)? {
+        Appended::Stored { seq, position } => {
+            let mut event = new.prepared.event;
+            event.seq = Some(seq);
+            Ok(write::committed(event, Outcome::Stored, position))
+        }
+        Appended::Replayed(committed) => Ok(committed),
+    }
+}
+
+/// Makes a session whose events hold operations.
+pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession) -> Fallible<()> {
+    let key = &prepared.key;
+    if write::find_last_seq(tx, key)?.is_some() {
+        return Err(taken(key).into());
+    }
+    let owner = Owner::of(key);
+    let mut found = Found::new(0);
+    for (scope, name) in prepared.reads() {
+        owner.find(tx, &mut found, scope, name)?;
+    }
+    match prepared.clone().resolve(found) {
+        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?),
+        Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
+    }
+}
+
+/// Carries out operations on a user's or an app's keys.
+pub(super) fn put_state(tx: &Tx<'_>, of: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Fallible<u64> {
+    let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
+    let mut found = Found::new(0);
+    for change in changes.iter().filter(|change| change.change.operations().is_some()) {
+        owner.find(tx, &mut found, change.scope, &change.name)?;
+    }
+    match resolve_state(changes, &found) {
+        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, author, time),
+        Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
+    }
+}
+
+/// Whose keys are meant.
+struct Owner<'a> {
+    app: &'a str,
+    user: &'a str,
+    session: Option<&'a SessionKey>,
+}
+
+impl<'a> Owner<'a> {
+    fn of(key: &'a SessionKey) -> Self {
+        Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
+    }
+
+    /// Reads a key, its value and where it was written last.
+    fn find(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope, name: &str) -> Fallible<()> {
+        let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
+        let read = |row: &Row<'_>| -> Fallible<_> {
+            let text = row.get_ref(0)?;
+            let value = if text == ValueRef::Null { None } else { Some(decode(text, place)?) };
+            Ok((value, named(number(row, 1), place)?))
+        };
+        let (app, user) = (self.app, self.user);
+        let session = self.session.map_or("", SessionKey::session_id);
+        let mut statement = tx.prepare(match scope {
+            Scope::Session => {
+                "SELECT value, seq FROM session_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND key = ?4"
+            }
+            Scope::User => "SELECT value, position FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND key = ?3",
+            _ => "SELECT value, position FROM app_states WHERE app_name = ?1 AND key = ?2",
+        })?;
+        let mut rows = match scope {
+            Scope::Session => statement.query([app, user, session, name])?,
+            Scope::User => statement.query([app, user, name])?,
+            _ => statement.query([app, name])?,
+        };
+        if let Some(row) = rows.next()? {
+            let (value, written) = read(row)?;
+            found.insert(scope, name, value, written);
+        }
+        Ok(())
+    }
+
+    /// The error of a refusal, with those who wrote the keys in the way.
+    fn refused(&self, tx: &Tx<'_>, refusal: Refusal) -> Fallible<Error> {
+        let writers = refusal.keys().map(|written| self.writer(tx, written)).collect::<Fallible<Vec<_>>>()?;
+        Ok(refusal.into_error(writers))
+    }
+
+    fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
+        let place = || format!("who wrote '{}' of {}/{}", written.scope.key(&written.name), self.app, self.user);
+        let (app, user, at) = (self.app, self.user, sql_number(written.place));
+        if written.scope == Scope::Session {
+            let Some(key) = self.session else {
+                return Ok(None);
+            };
+            let mut statement = tx.prepare(
+                "SELECT id, author FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4",
+            )?;
+            let row = |row: &Row<'_>| -> rusqlite::Result<_> {
+                let (id, author): (String, String) = (row.get(0)?, row.get(1)?);
+                Ok(KeyWriter::new(author).with_event(user, key.session_id(), written.place, id))
+            };
+            return named(statement.query_row(params![app, user, key.session_id(), at], row).optional(), place);
+        }
+        let user = if written.scope == Scope::User { user } else { "" };
+        let mut statement = tx.prepare(
+            "SELECT author, session_user, session_id, seq, event_id FROM state_log
+             WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position = ?4 AND key = ?5",
+        )?;
+        let row = |row: &Row<'_>| -> rusqlite::Result<_> {
+            let writer = KeyWriter::new(row.get::<_, String>(0)?);
+            let session = (row.get::<_, Option<String>>(1)?, row.get::<_, Option<String>>(2)?);
+            Ok(match session {
+                (Some(user), Some(id)) => writer.with_event(user, id, number(row, 3)?, row.get::<_, String>(4)?),
+                _ => writer,
+            })
+        };
+        let address = params![app, written.scope.as_str(), user, at, written.name];
+        named(statement.query_row(address, row).optional(), place)
+    }
+}

@@ -1,0 +1,270 @@
+//! The algebra of operations, and what agents see of theirs before they are committed.
+
+use std::collections::BTreeMap;
+
+use futures_util::TryStreamExt;
+use proptest::prelude::*;
+use scratchbook::{
+    Change, Error, ErrorKind, Event, FunctionTool, LlmAgent, LlmResponse, Operation, RunConfig, RunRequest, Runner,
+    ScriptedLlm, SessionServiceExt, State, StateDelta, StateMap, ToolContext, connect, fold,
+};
+use serde_json::{Map, Value, json};
+
+use crate::generate::{Deeds, cases, deeds, delta_of, done};
+use crate::runner::{run, runner, stored};
+
+/// The state after a delta.
+fn after(state: &Map<String, Value>, delta: &StateDelta) -> Result<Map<String, Value>, Error> {
+    let resolved = delta.resolve(|key| state.get(key))?;
+    assert!(!resolved.has_operations());
+    Ok(fold(state.clone(), [&resolved]))
+}
+
+fn state_of(deeds: &Deeds) -> Map<String, Value> {
+    let mut state = Map::new();
+    for (key, deed) in deeds {
+        if let crate::generate::Deed::Set(value) = deed {
+            state.insert(key.clone(), value.clone());
+        }
+    }
+    state
+}
+
+/// As text, so that `0.0` is not `-0.0`, by key.
+fn text(state: &Map<String, Value>) -> BTreeMap<String, String> {
+    state.iter().map(|(key, value)| (key.clone(), value.to_string())).collect()
+}
+
+proptest! {
+    #![proptest_config(cases(1024))]
+
+    #[test]
+    fn one_delta_after_another_is_both_in_turn(found in deeds(), first in deeds(), second in deeds()) {
+        let found = state_of(&found);
+        let (Ok(first), Ok(second)) = (delta_of(&first), delta_of(&second)) else { return Ok(()) };
+        let in_turn = after(&found, &first).and_then(|state| after(&state, &second));
+        let mut both = first.clone();
+        match both.merge(second) {
+            // What is refused when the two are put together would have been refused in turn, whatever is found.
+            Err(_) => {
+                prop_assert!(in_turn.is_err());
+                prop_assert_eq!(both, first);
+            }
+            Ok(()) => match (after(&found, &both), in_turn) {
+                (Ok(both), Ok(in_turn)) => prop_assert_eq!(text(&both), text(&in_turn)),
+                (both, in_turn) => prop_assert!(both.is_err() && in_turn.is_err(), "{:?} {:?}", both, in_turn),
+            },
+        }
+    }
+
+    #[test]
+    fn a_delta_comes_to_what_its_deeds_come_to_one_by_one(found in deeds(), deeds in deeds()) {
+        let found = state_of(&found);
+        let naive = done(&deeds, |key| found.get(key).cloned());
+        let Ok(delta) = delta_of(&deeds) else {
+            prop_assert!(naive.is_err());
+            return Ok(());
+        };
+        match (delta.resolve(|key| found.get(key)), naive) {
+            (Err(error), Err(kind)) => prop_assert_eq!(error.kind(), kind),
+            (Ok(resolved), Ok(keys)) => {
+                let written = keys.into_iter().filter(|(_, written, _)| *written);
+                let expected: Vec<_> = written.map(|(key, _, value)| (key, value.map(|v| v.to_string()))).collect();
+                let resolved = resolved.iter().map(|(key, c)| (key.to_owned(), c.value().map(Value::to_string)));
+                prop_assert_eq!(resolved.collect::<Vec<_>>(), expected);
+            }
+            (found, naive) => prop_assert!(false, "{:?} {:?}", found, naive),
+        }
+    }
+
+    #[test]
+    fn an_overlay_shows_what_its_delta_comes_to(found in deeds(), steps in prop::collection::vec(deeds(), 0..4)) {
+        let found = state_of(&found);
+        let mut state = State::new(StateMap::from(found.clone()), StateDelta::new());
+        let mut seen = found.clone();
+        for deeds in steps {
+            let Ok(delta) = delta_of(&deeds) else { continue };
+            let before = state.clone();
+            match (after(&seen, &delta), state.update(delta)) {
+                (Ok(next), Ok(())) => seen = next,
+                (Err(_), Err(_)) => prop_assert_eq!(&state, &before),
+                (expected, found) => prop_assert!(false, "{:?} {:?}", expected, found),
+            }
+            prop_assert_eq!(text(&state.to_map()), text(&seen));
+            for (key, value) in &seen {
+                prop_assert_eq!(state.get(key).map(Value::to_string), Some(value.to_string()));
+            }
+            let again = State::new(StateMap::from(found.clone()), state.delta().clone());
+            prop_assert_eq!(text(&again.to_map()), text(&seen));
+        }
+        state.commit();
+        prop_assert_eq!(text(&state.value().to_map()), text(&seen));
+    }
+}
+
+#[test]
+fn what_is_known_is_worked_out_at_once() {
+    let mut delta = StateDelta::new();
+    delta.set("n", 1).unwrap();
+    delta.increment("n", 1).unwrap();
+    delta.expect("n", 2).unwrap();
+    assert_eq!(delta.get("n"), Some(&Change::Set(json!(2))));
+    assert_eq!(delta.append("n", 1).unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    assert_eq!(delta.expect_absent("n").unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(delta.get("n"), Some(&Change::Set(json!(2))), "what is refused changes nothing");
+    delta.expect("m", 1).unwrap();
+    delta.set("m", 2).unwrap();
+    delta.increment("m", 1).unwrap();
+    let operations = vec![Operation::Expect(json!(1)), Operation::Set(json!(3))];
+    assert_eq!(delta.get("m"), Some(&Change::Apply(operations)), "a guard stays");
+    delta.set_if_absent("k", 1).unwrap();
+    delta.set("k", 2).unwrap();
+    assert_eq!(delta.get("k"), Some(&Change::Set(json!(2))), "what cannot refuse is forgotten");
+}
+
+#[test]
+fn operations_have_no_json_and_say_so() {
+    let event = Event::new("agent").with_state_delta(StateDelta::new().with_increment("n", 1).unwrap());
+    let error = serde_json::to_string(&event).unwrap_err();
+    assert!(error.to_string().contains("'n'") && error.to_string().contains("append"), "{error}");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Count {
+    by: i64,
+    #[serde(default)]
+    fail: Option<String>,
+}
+
+/// Counts, and tells what the tool sees then.
+fn count_tool() -> FunctionTool<Count> {
+    FunctionTool::new("count", "Counts.", |args: Count, context: ToolContext| async move {
+        let state = context.state();
+        state.increment("user:n", args.by)?;
+        state.append("list", args.by)?;
+        state.increment("temp:n", 1)?;
+        match args.fail.as_deref() {
+            Some("type") => state.increment("list", 1)?,
+            Some("guard") => state.expect("user:n", "other")?,
+            _ => {}
+        }
+        Ok(json!({"n": state.get("user:n"), "list": state.get("list")}))
+    })
+}
+
+#[tokio::test]
+async fn operations_of_callbacks_and_tools_are_seen_through_the_layers_and_committed_as_values() {
+    let calls = LlmResponse::calls([
+        ("count", json!({"by": 1})),
+        ("count", json!({"by": 10})),
+        ("count", json!({"by": 100, "fail": "type"})),
+        ("count", json!({"by": 1000, "fail": "guard"})),
+    ]);
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new([calls, "Done.".into()]))
+        .instruction("{user:n} of {list}")
+        .before_agent(|context| async move {
+            context.state().set("list", json!([0]))?;
+            context.state().increment("user:n", 5)?;
+            context.state().set_if_absent("user:first", 1)?;
+            context.state().merge_patch("profile", json!({"a": 1}))?;
+            context.state().expect_absent("closed")?;
+            assert_eq!(context.state().get("user:n"), Some(json!(5)));
+            assert_eq!(context.state().to_map()["profile"], json!({"a": 1}));
+            Ok(None)
+        })
+        .before_model(|context, request| async move {
+            context.state().increment("user:n", 2)?;
+            context.state().append("list", "model")?;
+            Ok(std::ops::ControlFlow::Continue(request))
+        })
+        .tool(count_tool())
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    let events = run(&runner, "count").await.unwrap();
+    assert!(events.iter().all(|event| serde_json::to_string(event).is_ok()));
+    let answers: Vec<_> = events.iter().flat_map(Event::function_responses).map(|a| json!(a.response)).collect();
+    // Each call sees its own writes and, as they run one after the other here, those of the calls that have returned.
+    assert_eq!(answers[0], json!({"n": 8, "list": [0, "model", 1]}));
+    assert_eq!(answers[1], json!({"n": 18, "list": [0, "model", 1, 10]}));
+    assert!(answers[2]["error"].as_str().unwrap().contains("'list'"), "{answers:?}");
+    assert!(answers[3]["error"].as_str().unwrap().contains("'user:n'"), "{answers:?}");
+    let session = stored(&runner).await;
+    let expected = json!({"list": [0, "model", 1, 10, "model"], "profile": {"a": 1}, "user:n": 20, "user:first": 1});
+    assert_eq!(json!(session.state()), expected);
+    let log = session.events().iter().map(|event| &event.actions.state_delta);
+    assert_eq!(json!(fold(Map::new(), log))["user:n"], 20, "the log holds values");
+}
+
+#[tokio::test]
+async fn increments_of_a_run_count_beside_those_of_others() {
+    let store = connect("memory:").await.unwrap();
+    let sessions = store.sessions.clone();
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Done."]))
+        .after_agent(move |context| {
+            let sessions = sessions.clone();
+            async move {
+                context.state().increment("user:n", 1)?;
+                context.state().increment("app:n", 1)?;
+                let mut other = sessions.create_session("app", "alice", Default::default()).await?;
+                let delta = StateDelta::new().with_increment("user:n", 10)?.with("app:n", 100)?;
+                sessions.append_event(&mut other, Event::new("other").with_state_delta(delta)).await?;
+                assert_eq!(context.state().get("user:n"), Some(json!(2)), "as this run sees it: its message counted 1");
+                Ok(None)
+            }
+        })
+        .build()
+        .unwrap();
+    let runner = Runner::builder("app", agent, store.sessions.clone()).auto_create_session().build().unwrap();
+    let delta = StateDelta::new().with_increment("user:n", 1).unwrap().with_increment("temp:n", 3).unwrap();
+    let request = RunRequest::message("Hello").with_state_delta(delta);
+    let events: Vec<_> = runner.run("alice", "s", request).try_collect().await.unwrap();
+    let last = &events.last().unwrap().actions.state_delta;
+    assert_eq!(*last, StateDelta::new().with("user:n", 12).unwrap().with("app:n", 101).unwrap());
+    assert_eq!(json!(store.sessions.get_user_state("app", "alice").await.unwrap()), json!({"n": 12}));
+}
+
+#[tokio::test]
+async fn a_guard_of_a_run_that_does_not_hold_any_more_ends_it_and_leaves_nothing() {
+    let store = connect("memory:").await.unwrap();
+    let sessions = store.sessions.clone();
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Done."]))
+        .before_agent(move |context| {
+            let sessions = sessions.clone();
+            async move {
+                context.state().expect_absent("app:closed")?;
+                context.state().increment("user:n", 1)?;
+                let app = scratchbook::StateOwner::app("app")?;
+                sessions.put_state(&app, StateDelta::new().with("closed", true)?, "admin".into()).await?;
+                Ok(None)
+            }
+        })
+        .build()
+        .unwrap();
+    let runner = Runner::builder("app", agent, store.sessions.clone()).auto_create_session().build().unwrap();
+    let error = runner.run("alice", "s", "Hello").try_collect::<Vec<_>>().await.unwrap_err();
+    assert_eq!((error.kind(), error.conflicts()[0].key.as_str()), (ErrorKind::Conflict, "app:closed"), "{error}");
+    assert_eq!(json!(store.sessions.get_user_state("app", "alice").await.unwrap()), json!({}));
+}
+
+#[tokio::test]
+async fn pieces_of_a_streamed_answer_show_values() {
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new(["Done at once."]))
+        .before_model(|context, request| async move {
+            context.state().increment("user:n", 1)?;
+            context.state().expect_absent("other")?;
+            Ok(std::ops::ControlFlow::Continue(request))
+        })
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    let config = RunConfig::default().with_streaming();
+    let events = run(&runner, RunRequest::message("Hello").with_config(config)).await.unwrap();
+    assert!(events.len() > 2 && events[0].is_partial());
+    let shown = StateDelta::new().with("user:n", 1).unwrap();
+    assert!(events.iter().all(|event| event.actions.state_delta == shown), "{events:?}");
+}
