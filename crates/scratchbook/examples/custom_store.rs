@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use scratchbook::plan::{
     EventQuery, Found, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, Refusal, StateQuery,
-    WrittenKey, check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state, replay, resolve_state,
+    WrittenKey, check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state, replay,
 };
 use scratchbook::*;
 use serde_json::{Map, Value};
 
 #[derive(Debug, Default)]
 struct MapStore {
+    limits: Limits,
     inner: Mutex<Inner>,
 }
 
@@ -99,9 +100,15 @@ impl Inner {
                 let mut found = Found::new(seq - 1);
                 let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
                 self.find(key, reads, &mut found)?;
+                self.find_all(key, prepared.reads_scopes(options), &mut found)?;
                 prepared.resolve(options, &found).map_err(|refusal| self.refused(key, refusal))?
             }
         };
+        prepared.limits.check_seq(seq)?;
+        for scope in [Scope::Session, Scope::User, Scope::App] {
+            let names = self.names(key, scope)?;
+            prepared.limits.check_changes(scope, &prepared.changes, names.len(), |name| names.contains(name))?;
+        }
         self.position += 1;
         let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
         let mut event = prepared.event;
@@ -147,6 +154,24 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Reads every key of these scopes.
+    fn find_all(&self, key: &SessionKey, scopes: impl Iterator<Item = Scope>, found: &mut Found) -> Result<()> {
+        for scope in scopes {
+            self.find(key, self.names(key, scope)?.into_iter().map(|name| (scope, name)), found)?;
+        }
+        Ok(())
+    }
+
+    /// The keys of a scope that are there.
+    fn names(&self, key: &SessionKey, scope: Scope) -> Result<BTreeSet<&str>> {
+        if scope == Scope::Session {
+            let kept = self.sessions.get(key).into_iter().flat_map(|kept| kept.state.keys());
+            return Ok(kept.map(String::as_str).collect());
+        }
+        let owned = self.owned.get(&owner_of(scope, key)?).into_iter().flat_map(|owned| owned.values.keys());
+        Ok(owned.map(String::as_str).collect())
     }
 
     /// Looks up who wrote the keys in the way.
@@ -216,14 +241,19 @@ fn owner_of(scope: Scope, key: &SessionKey) -> Result<StateOwner> {
 #[async_trait]
 impl SessionService for MapStore {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment)?;
+        let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
         if inner.sessions.contains_key(&key) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}")));
         }
         let mut found = Found::new(0);
         inner.find(&key, prepared.reads(), &mut found)?;
+        inner.find_all(&key, prepared.reads_scopes(), &mut found)?;
         let prepared = prepared.resolve(found).map_err(|refusal| inner.refused(&key, refusal))?;
+        for scope in [Scope::User, Scope::App] {
+            let names = inner.names(&key, scope)?;
+            prepared.check_keys(scope, names.len(), |name| names.contains(name))?;
+        }
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
         let kept = Kept { initial, state, micros: prepared.created, ..Kept::default() };
         inner.sessions.insert(key.clone(), kept);
@@ -285,7 +315,7 @@ impl SessionService for MapStore {
             drop(self.open()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, &SystemEnvironment)?;
+        let prepared = prepare_event(event, &SystemEnvironment, &self.limits)?;
         self.open()?.append(key, prepared, &options)
     }
 
@@ -295,13 +325,18 @@ impl SessionService for MapStore {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let (author, time) = options.checked(|| SystemEnvironment.now())?;
-        let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
+        let ((author, time), mut inner) = (options.checked(|| SystemEnvironment.now())?, self.open()?);
         // The owner's keys are looked up by the address of some session of its.
         let of = SessionKey::new(owner.app_name(), owner.user_id().unwrap_or_default(), "any")?;
         let mut found = Found::new(0);
-        inner.find(&of, changes.iter().map(|change| (change.scope, change.name.as_str())), &mut found)?;
-        let changes = resolve_state(&changes, &found).map_err(|refusal| inner.refused(&of, refusal))?;
+        inner.find(&of, prepared.reads().map(|change| (change.scope, change.name.as_str())), &mut found)?;
+        inner.find_all(&of, prepared.reads_scopes(), &mut found)?;
+        let changes = prepared.resolve(&found).map_err(|refusal| inner.refused(&of, refusal))?;
+        for scope in [Scope::User, Scope::App] {
+            let names = inner.names(&of, scope)?;
+            prepared.limits.check_changes(scope, &changes, names.len(), |name| names.contains(name))?;
+        }
         inner.position += 1;
         for change in &changes {
             inner.change(owner.clone(), change, |change| change.with_author(&author, time));

@@ -1,5 +1,6 @@
 //! Sessions: what a service returns, how it is asked, and the contract it keeps.
 
+mod check;
 mod key;
 mod options;
 mod retry;
@@ -16,6 +17,7 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
+pub use check::{CheckedWrite, StateCheck};
 pub use key::{SessionKey, StateOwner};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,

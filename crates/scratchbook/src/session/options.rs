@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{LogPositions, Seen, Session, SessionKey, check_id};
+use super::check::both;
+use super::{LogPositions, Seen, Session, SessionKey, StateCheck, check_id};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 
@@ -20,6 +21,8 @@ pub struct CreateSessionConfig {
     pub events: Vec<Event>,
     /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
     pub create_time: Option<f64>,
+    /// What refuses it for what its state and events come to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 impl CreateSessionConfig {
@@ -41,6 +44,13 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
         self
     }
 
@@ -240,6 +250,8 @@ pub struct AppendOptions {
     pub conflict: ConflictMode,
     /// What its writer has seen; of no matter where deltas merge.
     pub seen: Seen,
+    /// What refuses it for what it comes to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 /// When an append is refused, as a `Conflict`, for the sake of what others have committed meanwhile.
@@ -260,13 +272,20 @@ impl AppendOptions {
     /// Refused where a key that the delta names was written since.
     #[must_use]
     pub fn by_key(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::ByKey, seen }
+        Self { conflict: ConflictMode::ByKey, seen, check: None }
     }
 
     /// Refused where the session has moved since.
     #[must_use]
     pub fn by_session(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::BySession, seen }
+        Self { conflict: ConflictMode::BySession, seen, check: None }
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
+        self
     }
 }
 
@@ -279,19 +298,28 @@ pub struct PutStateOptions {
     /// When it was changed, in seconds since 1970; absent, now. For changes that come from elsewhere; the time orders
     /// nothing.
     pub time: Option<f64>,
+    /// What refuses it for what it comes to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 impl PutStateOptions {
     /// Changed by somebody.
     #[must_use]
     pub fn by(author: impl Into<String>) -> Self {
-        Self { author: author.into(), time: None }
+        Self { author: author.into(), time: None, check: None }
     }
 
     /// Changed at another time than now, in seconds since 1970.
     #[must_use]
     pub fn with_time(mut self, seconds: f64) -> Self {
         self.time = Some(seconds);
+        self
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
         self
     }
 

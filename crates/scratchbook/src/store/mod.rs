@@ -10,6 +10,7 @@ pub mod conformance;
 #[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
+pub(crate) mod limits;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]
@@ -36,6 +37,7 @@ use crate::session::{SessionKey, SessionService};
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
+pub use limits::Limits;
 pub use memory::InMemorySessionService;
 pub use migrate::{Migration, MigrationRun};
 #[cfg(feature = "mysql")]
