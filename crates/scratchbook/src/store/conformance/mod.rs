@@ -30,6 +30,7 @@ mod support;
 
 pub mod append;
 pub mod artifacts;
+pub mod checks;
 pub mod closing;
 pub mod concurrency;
 pub mod conflicts;
@@ -39,6 +40,7 @@ pub mod errors;
 pub mod events;
 pub mod handles;
 pub mod ids;
+pub mod limits;
 pub mod list;
 pub mod log;
 pub mod operations;
