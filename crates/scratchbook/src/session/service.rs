@@ -419,7 +419,7 @@ pub trait SessionServiceExt: SessionService {
         event: Event,
         conflict: ConflictMode,
     ) -> Result<Arc<Event>> {
-        let options = AppendOptions { conflict, seen: session.seen().clone() };
+        let options = AppendOptions { conflict, seen: session.seen().clone(), check: None };
         append_to(self, session, event, options).await
     }
 

@@ -30,6 +30,7 @@ mod support;
 
 pub mod append;
 pub mod artifacts;
+pub mod checks;
 pub mod closing;
 pub mod concurrency;
 pub mod conflicts;
@@ -41,6 +42,7 @@ pub mod feed;
 pub mod fork;
 pub mod handles;
 pub mod ids;
+pub mod limits;
 pub mod list;
 pub mod log;
 pub mod operations;

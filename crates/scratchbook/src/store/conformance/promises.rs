@@ -227,6 +227,26 @@ macro_rules! for_each_promise {
                 pruning_a_log_keeps_its_fold
                 a_feed_goes_on_over_what_was_pruned
             }
+            limits {
+                a_value_may_have_4_mib
+                a_delta_may_have_8_mib
+                an_event_may_have_16_mib
+                a_session_may_have_10000_keys
+                a_user_and_an_app_may_have_10000_keys
+                outcomes_of_operations_are_limited
+                a_refusal_harms_no_other_append
+                racing_writers_stop_at_the_limit
+            }
+            checks {
+                outcomes_of_operations_are_checked
+                a_scope_is_shown_whole
+                other_scopes_are_not_checked
+                a_retry_is_not_checked_again
+                creations_are_checked
+                put_state_is_checked
+                a_conflict_comes_before_a_check
+                racing_writes_are_checked_one_after_the_other
+            }
             concurrency {
                 many_writers_on_one_session_lose_nothing
                 many_writers_on_one_users_keys_lose_nothing
