@@ -85,9 +85,11 @@ pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, Sc
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 pub use session::{
-    AppendOptions, CheckedWrite, Committed, ConflictMode, CreateSessionConfig, EventCursor, Events, GetSessionConfig,
-    ListSessionsConfig, ListSessionsResponse, LogPositions, Outcome, PutStateOptions, Seen, Session, SessionKey,
-    SessionService, SessionServiceExt, StateChange, StateCheck, StateOwner, StateSelection,
+    AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
+    EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome, PutStateOptions,
+    Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck, StateOwner, StatePage,
+    StateSelection,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

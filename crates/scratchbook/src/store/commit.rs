@@ -153,6 +153,8 @@ pub struct PreparedSession {
     pub shared: Vec<KeyChange>,
     /// When it was made, in microseconds since 1970.
     pub created: i64,
+    /// When it expires, in microseconds since 1970.
+    pub expires: Option<i64>,
     /// The events it begins with, whole ones alone; none is refused after another.
     pub events: Vec<Prepared>,
     /// The limits it was prepared under. A store holds to them the keys of the user and the app.
@@ -189,7 +191,9 @@ pub fn prepare_session(
     let created = config.create_time.unwrap_or_else(|| environment.now());
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
     let created = micros_of_seconds(created);
-    let prepared = PreparedSession { key, initial, shared, created, events, limits: *limits, check: config.check };
+    let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
+    let (limits, check) = (*limits, config.check);
+    let prepared = PreparedSession { key, initial, shared, created, expires, events, limits, check };
     // What operations come to is not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;

@@ -10,6 +10,10 @@ pub mod conformance;
 #[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
+pub(crate) mod feed;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod folded;
+pub(crate) mod fork;
 pub(crate) mod limits;
 mod memory;
 mod migrate;

@@ -62,13 +62,15 @@ pub(crate) struct NewSession {
     pub(crate) shared: Vec<TextChange>,
     /// In microseconds since 1970.
     pub(crate) created: i64,
+    /// In microseconds since 1970, too.
+    pub(crate) expires: Option<i64>,
     pub(crate) events: Vec<NewEvent>,
     pub(crate) limits: Limits,
 }
 
 impl NewSession {
     pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, created, events, limits, .. } = prepared;
+        let PreparedSession { key, initial, shared, created, expires, events, limits, .. } = prepared;
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
@@ -78,6 +80,7 @@ impl NewSession {
             initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
             shared: TextChange::all(&shared)?,
             created,
+            expires,
             limits,
             events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
         })
