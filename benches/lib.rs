@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scratchbook::{
-    Content, CreateSessionConfig, Event, Limits, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta,
-    Synchronous,
+    Content, CreateSessionConfig, Event, Limits, SessionKey, SessionService, SqliteOptions, SqliteSessionService,
+    StateDelta, Synchronous,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
