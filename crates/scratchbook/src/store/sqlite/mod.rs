@@ -6,6 +6,7 @@
 mod artifact;
 mod backup;
 mod connection;
+mod counts;
 mod error;
 mod growth;
 mod lock;

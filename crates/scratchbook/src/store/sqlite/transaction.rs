@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, Params};
 
+use super::counts::Counts;
 use super::error::Fallible;
 
 /// A transaction that writes.
 #[derive(Debug)]
 pub(super) struct Tx<'c> {
     connection: &'c Connection,
+    counts: &'c Counts,
     /// The last feed position given out; read when the first is wanted, written once at the end.
     position: Cell<Option<i64>>,
 }
@@ -24,8 +26,8 @@ pub(super) fn begin(connection: &Connection, wait: Duration) -> Fallible<()> {
 
 impl<'c> Tx<'c> {
     /// The transaction that was [begun](begin).
-    pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, position: Cell::new(None) }
+    pub(super) fn new(connection: &'c Connection, counts: &'c Counts) -> Self {
+        Self { connection, counts, position: Cell::new(None) }
     }
 
     pub(super) fn commit(self) -> Fallible<()> {
@@ -33,6 +35,7 @@ impl<'c> Tx<'c> {
             self.execute("UPDATE feed SET position = ?1", [position])?;
         }
         self.execute("COMMIT", [])?;
+        self.position.get().into_iter().for_each(|position| self.counts.commit(position));
         Ok(())
     }
 
@@ -67,7 +70,11 @@ impl<'c> Tx<'c> {
     pub(super) fn next_position(&self) -> Fallible<i64> {
         let last = match self.position.get() {
             Some(last) => last,
-            None => self.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?,
+            None => {
+                let last = self.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
+                self.counts.begin(last);
+                last
+            }
         };
         self.position.set(Some(last + 1));
         Ok(last + 1)
@@ -81,6 +88,11 @@ impl<'c> Tx<'c> {
     /// A statement, compiled once a connection.
     pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// How many keys there are, as of the first [`next_position`](Self::next_position).
+    pub(super) fn counts(&self) -> &'c Counts {
+        self.counts
     }
 
     /// For reads that see what this transaction has written.

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot, watch};
 
 use super::connection::Opened;
+use super::counts::Counts;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
 use super::queue::{Next, Taker};
@@ -90,6 +91,7 @@ impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
 /// The thread's belongings.
 pub(super) struct Writer {
     connection: Connection,
+    counts: Counts,
     lock: FileLock,
     path: PathBuf,
     wal: PathBuf,
@@ -123,6 +125,7 @@ impl Writer {
         wal.push("-wal");
         Self {
             connection,
+            counts: Counts::default(),
             lock,
             path,
             wal: wal.into(),
@@ -204,7 +207,7 @@ impl Writer {
     /// Runs jobs in the transaction that was begun, those included that arrive meanwhile.
     fn group(&mut self, first: Queued) -> Vec<Done> {
         let mut group = Vec::new();
-        let tx = Tx::new(&self.connection);
+        let tx = Tx::new(&self.connection, &self.counts);
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(mut queued) = next.take() {
@@ -248,7 +251,7 @@ impl Writer {
     }
 
     fn alone(&self, queued: &mut Queued) -> Fallible<()> {
-        let tx = Tx::new(&self.connection);
+        let tx = Tx::new(&self.connection, &self.counts);
         let outcome = run(queued, &tx).and_then(|()| match tx.is_lost() {
             false => tx.commit(),
             true => Err(Error::internal("SQLite rolled back without an error").into()),
