@@ -65,11 +65,16 @@ impl<'c> Tx<'c> {
 
     /// The next position in the feed of everything committed.
     pub(super) fn next_position(&self) -> Fallible<i64> {
+        self.take_positions(1)
+    }
+
+    /// The next so many positions, of which this is the first.
+    pub(super) fn take_positions(&self, count: i64) -> Fallible<i64> {
         let last = match self.position.get() {
             Some(last) => last,
             None => self.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?,
         };
-        self.position.set(Some(last + 1));
+        self.position.set(Some(last + count));
         Ok(last + 1)
     }
 

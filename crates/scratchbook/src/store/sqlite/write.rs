@@ -6,6 +6,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::error::Fallible;
 use super::read::{self, StoredEvent};
+use super::retention;
 use super::transaction::Tx;
 use crate::error::Error;
 use crate::event::Event;
@@ -45,11 +46,11 @@ pub(super) struct Origin<'a> {
     pub(super) time: f64,
 }
 
-/// Appends an event to a session that must be there.
-pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<Appended> {
+/// Appends an event to a session that must be there, and not have expired by now, in microseconds.
+pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let seq = last_seq(tx, key)? + 1;
+    let seq = last_seq(tx, key, now)? + 1;
     let position = tx.next_position()?;
     let time = event.timestamp.unwrap_or_default();
     let inserted = tx.execute(
@@ -82,8 +83,8 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
 }
 
 /// The number of the last event of a session that must be there.
-pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<i64> {
-    let seq = find_last_seq(tx, key)?.ok_or_else(|| no_session(key))?;
+pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
+    let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
     if seq < 0 {
         return Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into());
     }
@@ -91,29 +92,31 @@ pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<i64> {
 }
 
 /// The number of a session's last event, where there is such a session.
-pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
-    let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
-    let address = [key.app_name(), key.user_id(), key.session_id()];
+pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<Option<i64>> {
+    let sql = "SELECT seq FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), now];
     Ok(tx.prepare(sql)?.query_row(address, |row| row.get(0)).optional()?)
 }
 
-/// Makes a session with all it begins with.
-pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
+/// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let key = &new.key;
+    retention::delete_if_expired(tx, key, now)?;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let position = tx.next_position()?;
     let inserted = tx.execute(
-        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5)
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, position)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![app, user, session, new.created, position],
+        params![app, user, session, new.created, new.expires, position],
     )?;
     if inserted == 0 {
         return Err(taken(key).into());
     }
     if let Some(initial) = &new.initial {
-        let sql = "INSERT INTO initial_states (app_name, user_id, session_id, state) VALUES (?1, ?2, ?3, ?4)";
-        tx.execute(sql, [app, user, session, initial])?;
+        let sql = "INSERT INTO initial_states (app_name, user_id, session_id, state, position) VALUES (?1, ?2, ?3, ?4, ?5)";
+        tx.execute(sql, params![app, user, session, initial, position])?;
     }
     for change in &new.own {
         write_own(tx, key, 0, change)?;
@@ -127,7 +130,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
         }
     }
     for event in &new.events {
-        append(tx, key, event)?;
+        // One that expires at once takes them all the same.
+        append(tx, key, event, i64::MIN)?;
     }
     Ok(())
 }
@@ -153,11 +157,16 @@ pub(super) fn put_state(
 
 /// Removes a session and what is its own.
 pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
-    let address = [key.app_name(), key.user_id(), key.session_id()];
+    delete(tx, key.app_name(), key.user_id(), key.session_id())
+}
+
+/// The same by the columns of an address, whatever is in them.
+pub(super) fn delete(tx: &Tx<'_>, app_name: &str, user_id: &str, session_id: &str) -> Fallible<()> {
+    let address = [app_name, user_id, session_id];
     if tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3", address)? == 0 {
         return Ok(());
     }
-    for table in ["initial_states", "session_states", "events", "artifacts"] {
+    for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
         tx.execute(&sql, address)?;
     }
@@ -166,11 +175,15 @@ pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
 
 /// Removes a user from an app, and the user's name from the app's log.
 pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallible<()> {
-    for table in ["sessions", "initial_states", "session_states", "user_states", "events", "artifacts"] {
+    let tables = ["sessions", "initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"];
+    for table in tables {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
         tx.execute(&sql, [app_name, user_id])?;
     }
-    tx.execute("DELETE FROM state_log WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2", [app_name, user_id])?;
+    for table in ["state_log", "pruned_logs"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");
+        tx.execute(&sql, [app_name, user_id])?;
+    }
     tx.execute(
         "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
          WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
@@ -183,7 +196,7 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallibl
     Ok(())
 }
 
-fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
+pub(super) fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
     tx.execute(
         "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",

@@ -16,6 +16,7 @@ use super::error::{Failure, Fallible};
 use super::lock::FileLock;
 use super::queue::{Next, Taker};
 use super::transaction::{Tx, begin, rollback};
+use super::watch::Commits;
 use crate::error::{Error, Result};
 
 /// How much is committed together at most: a bound on how long the first waits for the last, and on how long
@@ -55,8 +56,12 @@ impl Queued {
         W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(Work { work, value: None, answer });
-        (Self { job, bytes, since: Instant::now(), erases: false }, answered)
+        (Self::unasked(bytes, Work { work, value: None, answer }), answered)
+    }
+
+    /// A job of about so many bytes, of whose outcome only itself is told.
+    pub(super) fn unasked(bytes: usize, job: impl Job + 'static) -> Self {
+        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false }
     }
 
     /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
@@ -101,8 +106,19 @@ pub(super) struct Writer {
     /// The places in the queue.
     room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
+    commits: Commits,
     /// Dropped when everything is closed.
     _running: watch::Sender<()>,
+}
+
+/// What the writer shares with others.
+pub(super) struct Shared {
+    /// The places in the queue.
+    pub(super) room: Arc<Semaphore>,
+    pub(super) readers: Vec<JoinHandle<()>>,
+    pub(super) commits: Commits,
+    /// Dropped when everything is closed.
+    pub(super) running: watch::Sender<()>,
 }
 
 struct Done {
@@ -111,14 +127,9 @@ struct Done {
 }
 
 impl Writer {
-    pub(super) fn new(
-        opened: Opened,
-        jobs: Taker<Queued>,
-        room: Arc<Semaphore>,
-        readers: Vec<JoinHandle<()>>,
-        running: watch::Sender<()>,
-    ) -> Self {
+    pub(super) fn new(opened: Opened, jobs: Taker<Queued>, shared: Shared) -> Self {
         let Opened { connection, lock, path } = opened;
+        let Shared { room, readers, commits, running } = shared;
         let mut wal = OsString::from(&path);
         wal.push("-wal");
         Self {
@@ -131,6 +142,7 @@ impl Writer {
             jobs,
             room,
             readers,
+            commits,
             _running: running,
         }
     }
@@ -161,6 +173,8 @@ impl Writer {
         self.room.add_permits(1);
         let started = Instant::now();
         let group = self.locked_group(first);
+        // Before the answers: who has one may look at once whether others have heard.
+        self.commits.notify();
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
         for Done { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
