@@ -1,5 +1,6 @@
 //! Sessions: what a service returns, how it is asked, and the contract it keeps.
 
+mod check;
 mod feed;
 mod key;
 mod options;
@@ -17,8 +18,9 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
-pub use key::{SessionKey, StateOwner};
+pub use check::{CheckedWrite, StateCheck};
 pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
+pub use key::{SessionKey, StateOwner};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
     InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, StateChange,

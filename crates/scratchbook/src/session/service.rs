@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    Session, SessionKey, StateChange, StateOwner, StatePage, retry,
+    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, StateChange, StateOwner, StatePage, retry,
 };
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
@@ -419,7 +419,7 @@ pub trait SessionServiceExt: SessionService {
         event: Event,
         conflict: ConflictMode,
     ) -> Result<Arc<Event>> {
-        let options = AppendOptions { conflict, seen: session.seen().clone() };
+        let options = AppendOptions { conflict, seen: session.seen().clone(), check: None };
         append_to(self, session, event, options).await
     }
 

@@ -13,8 +13,9 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner, seconds_of_micros,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
+    seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{PreparedSession, prepare_event, prepare_session, prepare_state};

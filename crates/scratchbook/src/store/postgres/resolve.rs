@@ -76,7 +76,13 @@ impl Postgres {
         Ok(true)
     }
 
-    pub(super) async fn put_late(&self, of: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
+    pub(super) async fn put_late(
+        &self,
+        of: &StateOwner,
+        changes: &[KeyChange],
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
         let lease = self.connections.lease().await?;
         lease.begin().await?;
         let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
@@ -129,9 +135,8 @@ impl Owner<'_> {
     ) -> Attempt<()> {
         let session = self.session.map_or("", SessionKey::session_id);
         let (scopes, names): (Vec<_>, Vec<_>) = keys.iter().map(|(scope, name)| (scope.as_str(), *name)).unzip();
-        let rows = lease
-            .query(&store.statements.resolve.keys, &[&self.app, &self.user, &session, &scopes, &names])
-            .await?;
+        let rows =
+            lease.query(&store.statements.resolve.keys, &[&self.app, &self.user, &session, &scopes, &names]).await?;
         for row in &rows {
             let any = || format!("a key of {}/{}", self.app, self.user);
             let number: i64 = column(row, 0, any)?;

@@ -4,9 +4,9 @@ use rusqlite::{Connection, params};
 
 use super::checkpoint::NewCheckpoint;
 use super::error::Fallible;
+use super::fold;
 use super::owned::{self, scope_and_user};
 use super::read::{named, sql_number};
-use super::fold;
 use crate::session::{SessionKey, StateOwner};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::folded::CHECKPOINT_EVENTS;

@@ -37,7 +37,10 @@ pub(super) fn all(connection: &Connection, key: &SessionKey, now: i64) -> Fallib
             "SELECT key, seq FROM session_states
              WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL",
         ),
-        (Scope::User, "SELECT key, position FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL"),
+        (
+            Scope::User,
+            "SELECT key, position FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL",
+        ),
         (Scope::App, "SELECT key, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL"),
     ] {
         let address = [key.app_name(), key.user_id(), key.session_id()];

@@ -5,13 +5,13 @@ use std::sync::{Arc, Weak};
 
 use rusqlite::{Connection, params};
 
+use super::Queues;
 use super::error::Fallible;
 use super::fold;
 use super::read::sql_number;
 use super::readers;
 use super::transaction::Tx;
 use super::writer::{Job, Queued};
-use super::Queues;
 use crate::error::Result;
 use crate::session::SessionKey;
 use crate::store::folded::CHECKPOINT_EVENTS;

@@ -39,11 +39,7 @@ pub(super) struct Fold {
 }
 
 /// The session of an address, unless it has expired by now, in microseconds.
-pub(super) fn find<'k>(
-    connection: &Connection,
-    key: &'k SessionKey,
-    now: i64,
-) -> Fallible<Option<StoredSession<'k>>> {
+pub(super) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
     let sql = "SELECT sessions.seq, coalesce(initial_states.seq, 0), sessions.position, create_time, update_time
         FROM sessions LEFT JOIN initial_states
             ON initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
@@ -150,7 +146,10 @@ impl StoredSession<'_> {
             return Ok(Folded::begin(initial(connection, key)?));
         };
         let at = named(number(row, 0), || format!("a checkpoint of {key}"))?;
-        let text = row.get_ref(1)?.as_str().map_err(|e| damaged(format!("the checkpoint at event {at} of {key}")).with_source(e))?;
+        let text = row
+            .get_ref(1)?
+            .as_str()
+            .map_err(|e| damaged(format!("the checkpoint at event {at} of {key}")).with_source(e))?;
         Ok(Folded::from_checkpoint(at, text, key)?)
     }
 

@@ -122,7 +122,7 @@ impl Fork<'_> {
         }
         for (name, (seq, value)) in self.of.folded(tx.connection(), self.at)?.keys {
             let value = Some(json::to_text(&value, "a value")?);
-            write::write_own(tx, self.key, sql_number(seq), &TextChange { scope: Scope::Session, name, value })?;
+            write::insert_own(tx, self.key, sql_number(seq), &TextChange { scope: Scope::Session, name, value })?;
         }
         Ok(())
     }

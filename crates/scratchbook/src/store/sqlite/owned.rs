@@ -56,8 +56,10 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
             page.next = page.values.keys().next_back().cloned();
             break;
         }
-        let name: String = named(row.get(0), || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), names.join("/")))?;
-        let value = decode(row.get_ref(1)?, || format!("the value of key '{}' of {}", scope.key(&name), names.join("/")))?;
+        let name: String =
+            named(row.get(0), || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), names.join("/")))?;
+        let value =
+            decode(row.get_ref(1)?, || format!("the value of key '{}' of {}", scope.key(&name), names.join("/")))?;
         page.values.insert(name, value);
     }
     Ok(page)

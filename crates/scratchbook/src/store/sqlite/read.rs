@@ -267,7 +267,13 @@ pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
 }
 
 /// The values of one scope; `owner` is app, user and session, as far as the scope has them.
-pub(super) fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery, scope: Scope) -> Fallible<ScopeMap> {
+pub(super) fn values(
+    connection: &Connection,
+    sql: &str,
+    owner: &[&str],
+    query: &StateQuery,
+    scope: Scope,
+) -> Fallible<ScopeMap> {
     let mut values = ScopeMap::new();
     let mut insert = |row: &Row<'_>| -> Fallible<()> {
         let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
