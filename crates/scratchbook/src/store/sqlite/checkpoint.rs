@@ -114,3 +114,64 @@ fn store(tx: &Tx<'_>, key: &SessionKey, new: &NewCheckpoint) -> Fallible<()> {
     )?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rusqlite::Connection;
+    use serde_json::json;
+
+    use super::{NewCheckpoint, keep, make};
+    use crate::{
+        CreateSessionConfig, Event, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta,
+    };
+
+    fn config(life: &str) -> CreateSessionConfig {
+        let event = |n| {
+            let delta = StateDelta::new().with("n", format!("{life} {n}")).unwrap();
+            Event::new("agent").with_id(format!("e{n}")).with_state_delta(delta)
+        };
+        CreateSessionConfig::default().with_session_id("s").with_events((1..=600).map(event).collect())
+    }
+
+    async fn stored(service: &SqliteSessionService) -> i64 {
+        let sql = "SELECT count(*) FROM checkpoints";
+        service.read(move |c: &Connection| Ok(c.query_row(sql, [], |row| row.get(0))?)).await.unwrap()
+    }
+
+    async fn until_one_is_stored(service: &SqliteSessionService) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while stored(service).await != 1 {
+            assert!(Instant::now() < deadline, "none was made");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_of_a_session_that_was_made_anew_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        let key = SessionKey::new("app", "alice", "s").unwrap();
+        let created = |life| service.create_session("app", "alice", config(life));
+        created("first").await.unwrap();
+        let sql = "SELECT position FROM events WHERE seq = 512";
+        let position = service.read(move |c| Ok(c.query_row(sql, [], |row| row.get(0))?)).await.unwrap();
+        service.delete_session(&key).await.unwrap();
+        created("second").await.unwrap();
+        until_one_is_stored(&service).await;
+        service.write(0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
+        // Made late, when the session of its address is another, whose events have the same numbers and ids.
+        let state = json!({"n": [512, "first 512"]}).to_string();
+        let queues = service.queues().unwrap();
+        keep(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
+        // Behind it in the queue.
+        service.write(0, |_| Ok(())).await.unwrap();
+        assert_eq!(stored(&service).await, 0);
+        let kept = service.get_state_at(&key, 512).await.unwrap();
+        assert_eq!(json!(kept), json!({"n": "second 512"}));
+        make(&queues, key.clone());
+        until_one_is_stored(&service).await;
+        let kept = service.get_state_at(&key, 513).await.unwrap();
+        assert_eq!(json!(kept), json!({"n": "second 513"}));
+    }
+}

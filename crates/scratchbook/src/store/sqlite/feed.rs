@@ -8,6 +8,7 @@ use rusqlite::{Connection, Row, params};
 use super::error::Fallible;
 use super::owned::{CHANGE, change};
 use super::read::{decode, event, lossy, named, number, sql_number};
+use super::retention::no_session_expired;
 use crate::error::Error;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
@@ -51,8 +52,8 @@ pub(super) fn page(
     commits.sort_by_key(|(position, _)| *position);
     commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
     let mut page = feed.page(after, commits, limit);
-    if cut.is_none() && page.entries.len() < limit {
-        // Whoever goes on from here need not look again at what others have committed meanwhile.
+    if page.entries.is_empty() {
+        // Whoever goes on from here need not look again at all that others have committed meanwhile.
         page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
     }
     Ok(page)
@@ -128,7 +129,7 @@ impl Reader<'_> {
              FROM initial_states AS made INDEXED BY initial_states_by_position
              WHERE app_name = ?1 AND position >= ?2 {of_user} AND (forked_at IS NOT NULL OR state <> '{{}}') AND {}
              ORDER BY position LIMIT {}",
-            live("made"),
+            no_session_expired("made", 3),
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
@@ -161,7 +162,7 @@ impl Reader<'_> {
             "SELECT seq, event, position, user_id, session_id FROM events AS made NOT INDEXED
              WHERE position >= ?2 AND app_name = ?1 {of_user} AND log_position IS NULL AND {}
              ORDER BY position LIMIT {}",
-            live("made"),
+            no_session_expired("made", 3),
             self.limit + 1
         ))?;
         let mut rows = statement.query(params![app, self.from(), self.now, user])?;
@@ -202,14 +203,4 @@ impl Part {
 
 fn text_length(row: &Row<'_>, column: usize) -> usize {
     row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len)
-}
-
-/// Of a row that belongs to a session: that the session has not expired.
-fn live(table: &str) -> String {
-    format!(
-        "NOT EXISTS (
-             SELECT 1 FROM sessions WHERE app_name = {table}.app_name AND user_id = {table}.user_id
-                 AND id = {table}.session_id AND expire_time <= ?3
-         )"
-    )
 }

@@ -154,7 +154,7 @@ pub(super) struct StoredEvent {
 /// The event of an id, if there is one.
 pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<Option<StoredEvent>> {
     let mut statement = connection.prepare_cached(
-        "SELECT seq, event, hash, position FROM events
+        "SELECT seq, event, hash, coalesce(log_position, position) FROM events
          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4",
     )?;
     let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id(), id])?;

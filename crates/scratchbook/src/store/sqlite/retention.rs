@@ -16,6 +16,16 @@ use crate::session::{SessionKey, StateOwner, no_session};
 const SESSIONS_AT_ONCE: usize = 64;
 const EVENTS_AT_ONCE: u64 = 2_000;
 
+/// A condition for rows that belong to a session: that it has not expired by the time in a parameter.
+pub(super) fn no_session_expired(table: &str, parameter: usize) -> String {
+    format!(
+        "NOT EXISTS (
+             SELECT 1 FROM sessions WHERE app_name = {table}.app_name AND user_id = {table}.user_id
+                 AND id = {table}.session_id AND expire_time <= ?{parameter}
+         )"
+    )
+}
+
 /// Sets when a session expires.
 pub(super) fn set_expiry(tx: &Tx<'_>, key: &SessionKey, expires: Option<i64>, now: i64) -> Fallible<()> {
     let changed = tx.execute(

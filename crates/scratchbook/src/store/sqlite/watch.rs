@@ -111,3 +111,37 @@ fn version(connection: &mut Option<Connection>, path: &PathBuf) -> Fallible<i64>
     };
     Ok(connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::Looking;
+    use crate::{ErrorKind, SessionService, SqliteOptions, SqliteSessionService};
+
+    #[tokio::test]
+    async fn other_processes_are_looked_for_while_anybody_waits_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        let commits = service.queues().unwrap().commits.clone();
+        for _ in 0..3 {
+            assert_eq!(*commits.looking(), Looking::No);
+            let (first, second) = (service.commits().unwrap(), service.commits().unwrap());
+            assert_eq!(*commits.looking(), Looking::Yes);
+            drop(first);
+            thread::sleep(Duration::from_millis(60));
+            assert_eq!(*commits.looking(), Looking::Yes);
+            drop(second);
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while *commits.looking() == Looking::Yes {
+                assert!(Instant::now() < deadline, "nobody waits, and yet it is looked");
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let mut notices = service.commits().unwrap();
+        service.close().await.unwrap();
+        assert_eq!(notices.next().await.unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        assert_eq!(service.commits().unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    }
+}
