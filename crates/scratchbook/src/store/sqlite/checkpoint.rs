@@ -10,6 +10,7 @@ use super::error::Fallible;
 use super::fold;
 use super::read::sql_number;
 use super::readers;
+use super::shown::{self, Shown};
 use super::transaction::Tx;
 use super::writer::{Job, Queued};
 use crate::error::Result;
@@ -59,8 +60,16 @@ fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckp
         return Ok((Vec::new(), true));
     };
     let last = stored.last - stored.last % CHECKPOINT_EVENTS;
-    if last <= stored.base {
+    let before = stored.checkpoint_before(connection, last)?;
+    if last <= before {
         return Ok((Vec::new(), true));
+    }
+    if stored.last == last {
+        match shown::checkpoint(connection, &stored, before)? {
+            Shown::Checkpoint(new) => return Ok((vec![new], true)),
+            Shown::TooLarge => return Ok((Vec::new(), true)),
+            Shown::Behind => {}
+        }
     }
     let fold = stored.fold(connection, last, |count, new| count >= EVENTS_AT_ONCE && !new.is_empty())?;
     Ok((fold.missing, fold.folded.seq == last))

@@ -153,6 +153,17 @@ impl StoredSession<'_> {
         Ok(Folded::from_checkpoint(at, text, key)?)
     }
 
+    /// The number of the last checkpoint up to an event, or of the event with which the fold begins.
+    pub(super) fn checkpoint_before(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
+        let key = self.key;
+        let sql = "SELECT coalesce(max(seq), 0) FROM checkpoints
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4";
+        let mut statement = connection.prepare_cached(sql)?;
+        let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
+        let found = statement.query_row(address, |row| number(row, 0));
+        Ok(named(found, || format!("a checkpoint of {key}"))?.max(self.base))
+    }
+
     /// Where the commit of an event stands in the logs of shared state; for where the fold begins, where that is.
     pub(super) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
         if seq == self.base {

@@ -1,6 +1,6 @@
 //! A new session from the events of another, copied inside the file.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::error::Fallible;
 use super::fold::{self, StoredSession};
@@ -65,7 +65,7 @@ impl Fork<'_> {
         let sql = "SELECT timestamp FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
         let key = self.of.key;
         let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(self.at)];
-        let found: Option<f64> = tx.prepare(sql)?.query_row(address, |row| row.get(0)).optional()?;
+        let found: Option<f64> = tx.find_row(sql, address, |row| row.get(0))?;
         Ok(found.map_or(self.of.created, micros_of_seconds))
     }
 

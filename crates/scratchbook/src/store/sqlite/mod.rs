@@ -24,6 +24,8 @@ mod readers;
 mod resolve;
 mod retention;
 mod schema;
+mod shown;
+mod statements;
 mod transaction;
 mod watch;
 mod write;

@@ -1,6 +1,6 @@
 //! What goes with time: sessions that expire, old events, changes that were overwritten.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::error::Fallible;
 use super::fold;
@@ -69,7 +69,7 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
 pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let sql = "SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND expire_time <= ?4";
-    let expired = tx.prepare(sql)?.query_row(params![app, user, session, now], |_| Ok(())).optional()?;
+    let expired = tx.find_row(sql, params![app, user, session, now], |_| Ok(()))?;
     expired.map_or(Ok(()), |()| write::delete(tx, app, user, session))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     )?;
     for table in ["events", "checkpoints"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4");
-        tx.execute(&sql, params![app, user, session, seq])?;
+        tx.execute_text(&sql, params![app, user, session, seq])?;
     }
     Ok(until - stored.base)
 }
@@ -107,7 +107,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
 /// Removes changes from the log of a user's or an app's state that were overwritten before a position; says how many.
 pub(super) fn prune_state_log(tx: &Tx<'_>, owner: &StateOwner, before: u64, limit: usize) -> Fallible<u64> {
     let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
-    let end: i64 = tx.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
+    let end: i64 = tx.query_row("SELECT position FROM feed", [], |row| row.get(0))?;
     // What is committed from now on is known.
     let before = sql_number(before).min(end.saturating_add(1));
     let removed = tx.execute(

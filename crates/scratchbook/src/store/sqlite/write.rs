@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::error::Fallible;
 use super::growth::Growth;
@@ -101,7 +101,7 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
     let sql = "SELECT seq FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
     let address = params![key.app_name(), key.user_id(), key.session_id(), now];
-    Ok(tx.prepare(sql)?.query_row(address, |row| row.get(0)).optional()?)
+    tx.find_row(sql, address, |row| row.get(0))
 }
 
 /// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
@@ -182,7 +182,7 @@ pub(super) fn delete(tx: &Tx<'_>, app_name: &str, user_id: &str, session_id: &st
     }
     for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
-        tx.execute(&sql, address)?;
+        tx.execute_text(&sql, address)?;
     }
     Ok(())
 }
@@ -192,11 +192,11 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallibl
     let tables = ["sessions", "initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"];
     for table in tables {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
-        tx.execute(&sql, [app_name, user_id])?;
+        tx.execute_text(&sql, [app_name, user_id])?;
     }
     for table in ["state_log", "pruned_logs"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");
-        tx.execute(&sql, [app_name, user_id])?;
+        tx.execute_text(&sql, [app_name, user_id])?;
     }
     tx.execute(
         "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
@@ -237,26 +237,22 @@ pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextC
 /// As [`write_own`], and logged.
 fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
     let row = params![app, user, change.name, change.value, origin.position];
-    let known = tx
-        .prepare(
-            "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
-             WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
-             RETURNING version",
-        )?
-        .query_row(row, |row| row.get(0))
-        .optional()?;
+    let known = tx.find_row(
+        "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
+         WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
     let version = match known {
         Some(version) => version,
-        None => {
-            let mut upsert = tx.prepare(
-                "INSERT INTO user_states (app_name, user_id, key, value, version, position)
-                 VALUES (?1, ?2, ?3, ?4, 1, ?5)
-                 ON CONFLICT DO UPDATE
-                 SET value = excluded.value, version = version + 1, position = excluded.position
-                 RETURNING version",
-            )?;
-            upsert.query_row(row, |row| row.get(0))?
-        }
+        None => tx.query_row(
+            "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
     };
     log(tx, app, Some(user), change, version, origin)?;
     Ok(known.is_some())
@@ -265,25 +261,22 @@ fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &
 /// As [`write_own`], and logged.
 fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
     let row = params![app, change.name, change.value, origin.position];
-    let known = tx
-        .prepare(
-            "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
-             WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
-             RETURNING version",
-        )?
-        .query_row(row, |row| row.get(0))
-        .optional()?;
+    let known = tx.find_row(
+        "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
+         WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
     let version = match known {
         Some(version) => version,
-        None => {
-            let mut upsert = tx.prepare(
-                "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
-                 ON CONFLICT DO UPDATE
-                 SET value = excluded.value, version = version + 1, position = excluded.position
-                 RETURNING version",
-            )?;
-            upsert.query_row(row, |row| row.get(0))?
-        }
+        None => tx.query_row(
+            "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
     };
     log(tx, app, None, change, version, origin)?;
     Ok(known.is_some())
