@@ -190,7 +190,7 @@ impl App {
             true => prepared,
             false => self.resolve(key, &prepared, options)?,
         };
-        prepared.limits.check_seq(stored.events.len() as u64 + 1)?;
+        prepared.limits.check_seq(stored.last() + 1)?;
         let has = |name: &str| stored.state.contains_key(name);
         prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
         self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
