@@ -28,4 +28,5 @@ mod schema;
 mod slow;
 mod sqlite;
 mod tools;
+mod travel;
 mod wire;
