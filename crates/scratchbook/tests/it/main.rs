@@ -29,4 +29,5 @@ mod slow;
 mod sqlite;
 mod tools;
 mod travel;
+mod verify;
 mod wire;
