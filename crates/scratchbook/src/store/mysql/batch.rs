@@ -5,22 +5,33 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::hash::Hash;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
+use crate::store::commit::PreparedSession;
 use crate::store::database::NewAppend;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
 /// The arguments of the procedure, in its order.
 pub(super) type Arguments = [Option<String>; 8];
 
-/// An event's place: its session's place in the answer, and how far from the session's last number it stands.
+/// An event's place in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) session: usize,
+    pub(super) session: Back,
+    /// In the logs, as far as it writes to them.
+    pub(super) user: Option<Back>,
+    pub(super) app: Option<Back>,
+}
+
+/// Whose number is meant, by its place in the answer, and how far from the last one it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Back {
+    pub(super) of: usize,
     pub(super) back: i64,
 }
 
@@ -83,13 +94,39 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
     for append in appends {
         batch.event(&append.key, &append.event);
     }
-    let places: HashMap<_, _> = batch.sessions.keys().enumerate().map(|(place, key)| (*key, place)).collect();
-    let place = |entry: &EventEntry<'_>| Place {
-        session: places.get(entry.key).copied().unwrap_or_default(),
-        back: batch.sessions.get(entry.key).map_or(0, |(events, _)| events - entry.nth),
+    let sessions = places(batch.sessions.keys().copied());
+    let (users, apps) = (places(batch.users.keys().copied()), places(batch.apps.keys().copied()));
+    let place = |entry: &EventEntry<'_>| {
+        let (app, user, _) = address(entry.key);
+        let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
+        Place {
+            session: Back { of: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
+            user: writes(Scope::User)
+                .then(|| Back { of: of(&users, &(app, user)), back: batch.user_back(app, user, entry.user_nth) }),
+            app: writes(Scope::App).then(|| Back { of: of(&apps, &app), back: batch.app_back(app, entry.app_nth) }),
+        }
     };
     let places = batch.events.iter().map(place).collect();
     Ok((batch.arguments()?, places))
+}
+
+/// The place of each in the answer.
+fn places<K: Copy + Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
+    keys.enumerate().map(|(place, key)| (key, place)).collect()
+}
+
+fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
+    places.get(key).copied().unwrap_or_default()
+}
+
+/// The row of a session to make, before it is known what its events come to.
+pub(super) fn making(new: &PreparedSession, token: &str) -> Result<Option<String>> {
+    let (mut seen, mut updated) = (HashSet::new(), new.created);
+    for event in new.events.iter().filter(|event| seen.insert(event.event.id.as_str())) {
+        updated = event.micros;
+    }
+    let (app, user, session) = address(&new.key);
+    json(&[(app, user, session, seen.len(), new.created, updated, token)])
 }
 
 /// The arguments that make a session with all it begins with.
@@ -274,7 +311,7 @@ fn next(count: &mut i64) -> i64 {
     *count
 }
 
-fn json(rows: &[impl Serialize]) -> Result<Option<String>> {
+pub(super) fn json(rows: &[impl Serialize]) -> Result<Option<String>> {
     if rows.is_empty() {
         return Ok(None);
     }

@@ -11,7 +11,7 @@ use super::pool::Care;
 use super::read;
 use super::row::Cells;
 use crate::error::Result;
-use crate::session::ListSessionsResponse;
+use crate::session::{ListSessionsResponse, LogPositions};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
 use crate::store::query::{ListPosition, ListQuery};
@@ -21,6 +21,8 @@ use crate::store::rows::{described, number, stored_key};
 const SESSION: i64 = 0;
 const OWN: i64 = 1;
 const USERS: i64 = 2;
+const APPS: i64 = 3;
+const USER_LOG: i64 = 4;
 
 impl MySql {
     /// Reads a page of sessions with their merged state.
@@ -39,11 +41,16 @@ impl MySql {
              STRAIGHT_JOIN `{{prefix}}user_states` AS k FORCE INDEX (PRIMARY)
                  ON k.app_name = ? AND k.user_id = p.user_id
              WHERE k.value IS NOT NULL
-             UNION ALL SELECT 3, k.`key`, k.value, '', '', 0, 0 FROM `{{prefix}}app_states` AS k
-             WHERE k.app_name = ? AND k.value IS NOT NULL"
+             UNION ALL SELECT {APPS}, k.`key`, k.value, '', '', 0, 0 FROM `{{prefix}}app_states` AS k
+             WHERE k.app_name = ? AND k.value IS NOT NULL
+             UNION ALL SELECT {USER_LOG}, NULL, NULL, p.user_id, '', u.position, 0
+             FROM (SELECT DISTINCT user_id FROM ({page}) AS q) AS p
+             STRAIGHT_JOIN `{{prefix}}users` AS u FORCE INDEX (PRIMARY)
+                 ON u.app_name = ? AND u.user_id = p.user_id
+             UNION ALL SELECT 5, NULL, NULL, '', '', a.position, 0 FROM `{{prefix}}apps` AS a WHERE a.app_name = ?"
         ));
         let app = [Value::from(app_name)];
-        let values = [&here[..], &here, &app, &here, &app, &app].concat();
+        let values = [&here[..], &here, &app, &here, &app, &app, &here, &app, &app].concat();
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&sql, values).await?;
         drop(lease);
@@ -94,6 +101,7 @@ fn response(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<ListSes
     let mut app = ScopeMap::new();
     let mut users = HashMap::<String, ScopeMap>::new();
     let mut own = HashMap::<(String, String), ScopeMap>::new();
+    let (mut user_logs, mut app_log) = (HashMap::<String, u64>::new(), 0);
     let mut places = Vec::new();
     let place = || format!("a session of {app_name:?}");
     for row in rows {
@@ -114,7 +122,9 @@ fn response(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<ListSes
                 let values = users.entry(user.clone()).or_default();
                 read::insert(values, Scope::User, &[app_name, &user], cells)?;
             }
-            _ => read::insert(&mut app, Scope::App, &[app_name], cells)?,
+            APPS => read::insert(&mut app, Scope::App, &[app_name], cells)?,
+            USER_LOG => drop(user_logs.insert(user, number(cells.integer(5, place)?, place)?)),
+            _ => app_log = number(cells.integer(5, place)?, place)?,
         }
     }
     places.sort();
@@ -124,8 +134,9 @@ fn response(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<ListSes
     let sessions = places.into_iter().map(|(ListPosition { micros, user_id, session_id }, seq)| {
         let key = stored_key(app_name, &user_id, &session_id)?;
         let user = users.get(&user_id).cloned().unwrap_or_default();
+        let logs = LogPositions::new(user_logs.get(&user_id).copied().unwrap_or_default(), app_log);
         let own = own.remove(&(user_id, session_id)).unwrap_or_default();
-        Ok(described(key, StateMap::new(own, user, app.clone()), micros, seq))
+        Ok(described(key, StateMap::new(own, user, app.clone()), micros, seq).with_log_positions(logs))
     });
     Ok(ListSessionsResponse::new(sessions.collect::<Result<_>>()?, token))
 }

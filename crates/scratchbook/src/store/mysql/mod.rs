@@ -6,6 +6,7 @@
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
 //! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
+//! - `resolve.rs`: writes that lock and read first: operations, guards, late appends.
 //! - `delete.rs`: removing sessions and users.
 //! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
 //! - `artifact.rs`: artifacts. `error.rs`: what MySQL's errors mean.
@@ -23,6 +24,7 @@ mod options;
 mod owners;
 mod pool;
 mod read;
+mod resolve;
 mod row;
 mod schema;
 mod script;
@@ -35,8 +37,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::artifact::{ArtifactAddress, NewArtifact};
+use super::commit::{KeyChange, PreparedSession};
 use super::database::{
-    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend, Unresolved,
 };
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
@@ -44,6 +47,7 @@ use super::text::{NewSession, TextChange};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::Result;
+use crate::event::Event;
 use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
 
 use options::Target;
@@ -116,6 +120,18 @@ impl Dialect for MySql {
 
     async fn append(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         self.write_appends(batch).await
+    }
+
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+        self.append_late(new).await
+    }
+
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        self.create_late(new, token).await
+    }
+
+    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, changes, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {

@@ -10,7 +10,7 @@ use super::events::{self, Picked};
 use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
-use crate::session::{Session, SessionKey, StateOwner};
+use crate::session::{LogPositions, Session, SessionKey, StateOwner};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
 use crate::store::query::{EventQuery, StateQuery};
@@ -22,6 +22,7 @@ const OWN: i64 = 1;
 const USERS: i64 = 2;
 const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
+const LOGS: i64 = 5;
 
 /// The names that are wanted of a scope.
 const WANTED: &str =
@@ -41,6 +42,13 @@ impl MySql {
              FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?",
         );
         let mut values = address.map(Value::from).to_vec();
+        // Up to where the logs are seen: a commit that writes to one moves its owner's row along.
+        sql += &format!(
+            "{UNION}SELECT {LOGS}, NULL, NULL,
+                 COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),
+                 COALESCE((SELECT position FROM `{{prefix}}apps` WHERE app_name = ?), 0)"
+        );
+        values.extend([address[0], address[1], address[0]].map(Value::from));
         for scope in [Scope::Session, Scope::User, Scope::App] {
             add_state(&mut sql, &mut values, &address, scope, state);
         }
@@ -121,7 +129,7 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let whole = || format!("the session {key}");
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
-    let (mut head, mut events) = (None, Vec::new());
+    let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
     for row in rows {
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
@@ -129,6 +137,10 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             OWN => insert(&mut own, Scope::Session, &address, cells)?,
             USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
             APPS => insert(&mut apps, Scope::App, &address[..1], cells)?,
+            LOGS => {
+                let position = |column| rows::number(cells.integer(column, whole)?, whole);
+                logs = LogPositions::new(position(3)?, position(4)?);
+            }
             _ => {
                 let seq = cells.integer(3, whole)?;
                 let text = cells.text(2, || format!("the event {seq} of {key}"))?;
@@ -141,7 +153,8 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     };
     events.sort_unstable_by_key(|event| event.seq);
     let state = StateMap::new(own, users, apps);
-    Ok(Some(described(key.clone(), state, micros, seq).with_events(events.into_iter().collect())))
+    let session = described(key.clone(), state, micros, seq).with_log_positions(logs);
+    Ok(Some(session.with_events(events.into_iter().collect())))
 }
 
 /// Puts a row of state where it belongs.

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use mysql_async::Row;
 
 use super::MySql;
-use super::batch::{self, Arguments};
-use super::pool::Care;
+use super::batch::{self, Arguments, Back, Place};
+use super::pool::{Care, Lease};
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::StateOwner;
+use crate::session::{LogPositions, SessionKey, StateOwner};
+use crate::state::Scope;
 use crate::store::database::{AppendRow, Attempt, Done, Failure, NewAppend};
+use crate::store::rows;
 use crate::store::text::{NewSession, TextChange};
 
 /// How often a batch is written again without those appends that were in its way, while none of them is found.
@@ -19,21 +21,53 @@ const TRIES: usize = 3;
 /// What a call takes beside its arguments: the header of the packet, the lengths and types of the values.
 const OVERHEAD: usize = 1024;
 
-/// What the procedure answers.
+/// Who has begun the transaction that a call commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begun {
+    /// Nobody: it begins one itself.
+    Here,
+    /// The procedure that locks.
+    Before,
+}
+
+/// What the procedures answer.
 #[derive(Debug)]
-enum Answer {
-    /// It is written: the numbers of the sessions as "place number,...", or the position in the log.
-    Done { numbers: String },
+pub(super) enum Answer {
+    /// It is written, and these are the numbers that the rows have now.
+    Done(Numbers),
     /// There is no session at this place.
     Missing { place: usize },
     /// The event at this place is there already.
-    Known { place: usize, seq: i64, text: String, hash: Vec<u8> },
+    Known { place: usize, known: Known },
     /// The session is made, now or by a try before.
     Made,
     /// The session's id is taken.
     Taken,
     /// The session is not there, but rows of it are.
     Damaged,
+    /// It is locked, and the session's last event has this number.
+    Found { seq: i64 },
+    /// The key at this place of those of a scope: its value, and where it was written.
+    Key { scope: Scope, place: usize, value: Option<String>, at: i64 },
+}
+
+/// The last numbers of sessions, and the positions in the logs of users and apps, by their places.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    sessions: HashMap<usize, i64>,
+    users: HashMap<usize, i64>,
+    apps: HashMap<usize, i64>,
+}
+
+/// An event that is there.
+#[derive(Debug)]
+pub(super) struct Known {
+    seq: i64,
+    text: String,
+    hash: Vec<u8>,
+    /// How far the logs were at its commit.
+    user: i64,
+    app: i64,
 }
 
 impl MySql {
@@ -50,20 +84,18 @@ impl MySql {
             let (arguments, places) = batch::appends(&batch)?;
             for answer in self.call(arguments, Care::Again).await? {
                 match answer {
-                    Answer::Done { numbers } => {
-                        let seqs = sequence(&numbers).ok_or_else(|| strange("numbers that are none"))?;
-                        for (n, at) in places.iter().enumerate() {
-                            let seq = seqs.get(&at.session).ok_or_else(|| strange("too few numbers"))?;
-                            rows[open[n]] = Some(AppendRow::Stored(seq - at.back));
+                    Answer::Done(numbers) => {
+                        for (n, place) in places.iter().enumerate() {
+                            rows[open[n]] = Some(numbers.stored(place)?);
                         }
                     }
                     Answer::Missing { place } => {
-                        let here = places.iter().enumerate().filter(|(_, at)| at.session == place);
+                        let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
-                    Answer::Known { place, seq, text, hash } => {
-                        let n = open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
-                        rows[*n] = Some(AppendRow::Known { seq, text, hash });
+                    Answer::Known { place, known } => {
+                        let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
+                        rows[n] = Some(known.row(&appends[n].key)?);
                     }
                     _ => return Err(strange("a row of another call").into()),
                 }
@@ -80,11 +112,17 @@ impl MySql {
 
     /// Makes a session; `false` where its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        match self.call(batch::creation(new, token)?, Care::Again).await?.as_slice() {
+        let answers = self.call(batch::creation(new, token)?, Care::Again).await?;
+        self.is_made(&new.key, &answers)
+    }
+
+    /// What is answered to a creation.
+    pub(super) fn is_made(&self, key: &SessionKey, answers: &[Answer]) -> Attempt<bool> {
+        match answers {
             [Answer::Made] => Ok(true),
             [Answer::Taken] => Ok(false),
             [Answer::Damaged] => {
-                let (place, key) = (self.connections.place(), &new.key);
+                let place = self.connections.place();
                 let what =
                     format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
                 Err(Error::new(ErrorKind::DataCorrupted, what).into())
@@ -101,19 +139,29 @@ impl MySql {
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
-        match self.call(batch::state(owner, changes, author, time)?, Care::Once).await?.as_slice() {
-            [Answer::Done { numbers }] => Ok(numbers.parse().map_err(|_| strange("a position that is none"))?),
-            _ => Err(strange("no position").into()),
-        }
+        let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
+        Ok(position(&answers)?)
     }
 
     async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
-        let size = OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>();
-        self.check_size(size)?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?)");
-        let mut lease = self.connections.lease(care).await?;
+        self.check_size(size(&arguments))?;
+        self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here).await
+    }
+
+    /// Writes and commits, and leaves the connection without a transaction.
+    pub(super) async fn call_on(
+        &self,
+        lease: &mut Lease<'_>,
+        arguments: Arguments,
+        begun: Begun,
+    ) -> Attempt<Vec<Answer>> {
+        self.check_size(size(&arguments))?;
+        let sql = self.sql(match begun {
+            Begun::Here => "CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, FALSE)",
+            Begun::Before => "CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, TRUE)",
+        });
         let rows = lease.rows(&sql, arguments.map(Into::into).into()).await?;
-        drop(lease);
+        lease.keep();
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
     }
 
@@ -129,7 +177,56 @@ impl MySql {
     }
 }
 
-/// The last numbers of sessions by their places, from "place number,...", where places are counted from 1.
+/// How large a command is with these arguments.
+fn size(arguments: &Arguments) -> usize {
+    OVERHEAD + arguments.iter().flatten().map(String::len).sum::<usize>()
+}
+
+/// The position of a change to the state of one owner.
+pub(super) fn position(answers: &[Answer]) -> Result<u64> {
+    let [Answer::Done(Numbers { users, apps, .. })] = answers else {
+        return Err(strange("no position"));
+    };
+    let position = users.get(&0).or_else(|| apps.get(&0)).ok_or_else(|| strange("no position"))?;
+    rows::number(*position, || "the position of a change just made".to_owned())
+}
+
+impl Numbers {
+    /// What is told of an event that is stored now.
+    pub(super) fn stored(&self, place: &Place) -> Result<AppendRow> {
+        let number = |numbers: &HashMap<usize, i64>, place: Back| {
+            numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
+        };
+        let position = |numbers: &HashMap<usize, i64>, place: Option<Back>| match place {
+            None => Ok(0),
+            Some(place) => rows::number(number(numbers, place)?, || "the position of an event just stored".to_owned()),
+        };
+        let logs = LogPositions::new(position(&self.users, place.user)?, position(&self.apps, place.app)?);
+        Ok(AppendRow::Stored { seq: number(&self.sessions, place.session)?, logs })
+    }
+}
+
+impl Known {
+    /// What is told of it: the same as when it was stored.
+    pub(super) fn row(self, key: &SessionKey) -> Result<AppendRow> {
+        let Self { seq, text, hash, user, app } = self;
+        let event = rows::event(seq, &text, key)?;
+        let position = |scope, position| {
+            let writes = event.actions.state_delta.iter().any(|(name, _)| Scope::split(name).0 == scope);
+            let place = || format!("the event {seq} of {key}");
+            if writes { rows::number(position, place) } else { Ok(0) }
+        };
+        let logs = LogPositions::new(position(Scope::User, user)?, position(Scope::App, app)?);
+        Ok(AppendRow::Known { seq, text, hash, logs })
+    }
+}
+
+/// Numbers by their places, from "place number,...", where places are counted from 1.
+fn numbers(text: Option<String>) -> Result<HashMap<usize, i64>> {
+    let numbers = text.map_or_else(|| Some(HashMap::new()), |text| sequence(&text));
+    numbers.ok_or_else(|| strange("numbers that are none"))
+}
+
 fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
     let one = |pair: &str| {
         let (place, seq) = pair.split_once(' ')?;
@@ -138,28 +235,47 @@ fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
     numbers.split(',').map(one).collect()
 }
 
-fn answer(row: Row) -> Result<Answer> {
+pub(super) fn answer(row: Row) -> Result<Answer> {
     let mut cells = Cells::from(row);
     let place = || "an answer to a write".to_owned();
     let (what, at, number) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
     // Places are counted from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
-        "done" => Answer::Done { numbers: cells.text(3, place)? },
+        "done" => Answer::Done(Numbers {
+            sessions: numbers(cells.optional_text(3, place)?)?,
+            users: numbers(cells.optional_text(5, place)?)?,
+            apps: numbers(cells.optional_text(6, place)?)?,
+        }),
         "missing" => Answer::Missing { place: at },
         "known" => Answer::Known {
             place: at,
-            seq: number,
-            text: cells.text(3, || format!("the event {number} of a session"))?,
-            hash: cells.bytes(4),
+            known: Known {
+                seq: number,
+                text: cells.text(3, || format!("the event {number} of a session"))?,
+                hash: cells.bytes(4),
+                user: cells.integer(5, place)?,
+                app: cells.integer(6, place)?,
+            },
         },
         "made" => Answer::Made,
         "taken" => Answer::Taken,
         "damaged" => Answer::Damaged,
+        "found" => Answer::Found { seq: number },
+        "own" | "theirs" | "shared" => Answer::Key {
+            scope: match what.as_str() {
+                "own" => Scope::Session,
+                "theirs" => Scope::User,
+                _ => Scope::App,
+            },
+            place: at,
+            value: cells.optional_text(3, place)?,
+            at: number,
+        },
         _ => return Err(strange("a row of a kind that is not known")),
     })
 }
 
-fn strange(what: &str) -> Error {
+pub(super) fn strange(what: &str) -> Error {
     Error::internal(format!("the procedure of a write answers with {what}"))
 }

@@ -80,6 +80,7 @@ CREATE TABLE IF NOT EXISTS `{prefix}user_states` (
     `key` VARBINARY(1024) NOT NULL,
     value LONGTEXT,
     version BIGINT NOT NULL,         -- names the row in state_log
+    position BIGINT NOT NULL,        -- of that row
     PRIMARY KEY (app_name, user_id, `key`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
@@ -88,6 +89,7 @@ CREATE TABLE IF NOT EXISTS `{prefix}app_states` (
     `key` VARBINARY(1024) NOT NULL,
     value LONGTEXT,
     version BIGINT NOT NULL,         -- names the row in state_log
+    position BIGINT NOT NULL,        -- of that row
     PRIMARY KEY (app_name, `key`)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
@@ -171,15 +173,16 @@ FROM `{prefix}sessions` AS s;
 --   theirs    changes to keys of users: app, user, key, writes to it, back among them, back in the log, session or
 --             null, its back, event, author, time, value or null
 --   shared    changes to keys of apps: the same, with the user of the session or null
+--   begun     whether scratchbook_lock_1 has begun the transaction: then it has made the row of the session to make
 --
 -- Times are texts: as numbers of JSON they could lose their last bit.
 --
 -- What may be long stands last: MariaDB reads an array from its beginning for every column.
 --
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
--- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash): 'done' with the numbers of
--- the sessions ("place number,...") or else the position in the log, 'made', or why nothing was written: 'taken',
--- 'missing', 'known', 'damaged'.
+-- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash, of_users, of_apps): 'done'
+-- with the last numbers of the sessions and the positions in the logs ("place number,..."), 'made', or why nothing was
+-- written: 'taken', 'missing', 'known', 'damaged'.
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -189,7 +192,8 @@ CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN events LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN own LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
-    IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+    IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN begun BOOLEAN
 )
 MODIFIES SQL DATA
 SQL SECURITY INVOKER
@@ -197,22 +201,29 @@ BEGIN
     DECLARE found BIGINT;
     DECLARE is_answered BOOLEAN DEFAULT FALSE;
     DECLARE numbers LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE in_users LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+    DECLARE in_apps LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
         ROLLBACK;
         RESIGNAL;
     END;
 
-    START TRANSACTION;
+    -- It would commit what was begun.
+    IF NOT begun THEN
+        START TRANSACTION;
+    END IF;
     work: BEGIN
         -- An id in use, of events. Who has it cannot change under the locks. A session that was just made has no rows, so
         -- what stands in its way belongs to none.
         DECLARE EXIT HANDLER FOR 1062
         BEGIN
             IF made IS NOT NULL THEN
-                SELECT 'damaged' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash;
+                SELECT 'damaged' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+                    NULL AS of_apps;
             ELSE
-                SELECT 'known' AS what, j.place, e.seq AS number, e.event AS text, e.hash
+                SELECT 'known' AS what, j.place, e.seq AS number, e.event AS text, e.hash, e.user_position AS of_users,
+                    e.app_position AS of_apps
                 FROM JSON_TABLE(events, '$[*]' COLUMNS (
                     place FOR ORDINALITY,
                     app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -227,13 +238,13 @@ BEGIN
             ROLLBACK;
         END;
 
-        IF made IS NOT NULL THEN
+        IF made IS NOT NULL AND NOT begun THEN
             -- A block of its own: in this statement alone a duplicate means that the session's id is in use.
             BEGIN
                 DECLARE EXIT HANDLER FOR 1062
                 BEGIN
                     SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
-                        NULL AS hash
+                        NULL AS hash, NULL AS of_users, NULL AS of_apps
                     FROM JSON_TABLE(made, '$[*]' COLUMNS (
                         app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                         user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
@@ -275,7 +286,8 @@ BEGIN
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
             FOR UPDATE;
             IF found < JSON_LENGTH(sessions) THEN
-                SELECT 'missing' AS what, j.place, 0 AS number, NULL AS text, NULL AS hash
+                SELECT 'missing' AS what, j.place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+                    NULL AS of_apps
                 FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                     place FOR ORDINALITY,
                     app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -380,18 +392,22 @@ BEGIN
         END IF;
 
         IF theirs IS NOT NULL THEN
-            INSERT INTO `{prefix}user_states` (app_name, user_id, `key`, value, version)
-            SELECT j.app_name, j.user_id, j.name, j.value, j.writes
+            INSERT INTO `{prefix}user_states` (app_name, user_id, `key`, value, version, position)
+            SELECT j.app_name, j.user_id, j.name, j.value, j.writes, u.position - j.log_back
             FROM JSON_TABLE(theirs, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
                 value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
                 writes BIGINT PATH '$[3]' ERROR ON ERROR,
-                back BIGINT PATH '$[4]' ERROR ON ERROR
+                back BIGINT PATH '$[4]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[5]' ERROR ON ERROR
             )) AS j
+            STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                ON u.app_name = j.app_name AND u.user_id = j.user_id
             WHERE j.back = 0
-            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}user_states`.version + j.writes;
+            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}user_states`.version + j.writes,
+                position = u.position - j.log_back;
             INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
                 session_id, seq, event_id, author, time)
             SELECT j.app_name, 'user', j.user_id, u.position - j.log_back, j.name, k.version - j.back, j.value,
@@ -419,17 +435,21 @@ BEGIN
         END IF;
 
         IF shared IS NOT NULL THEN
-            INSERT INTO `{prefix}app_states` (app_name, `key`, value, version)
-            SELECT j.app_name, j.name, j.value, j.writes
+            INSERT INTO `{prefix}app_states` (app_name, `key`, value, version, position)
+            SELECT j.app_name, j.name, j.value, j.writes, a.position - j.log_back
             FROM JSON_TABLE(shared, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
                 value LONGTEXT CHARACTER SET utf8mb4 PATH '$[11]' ERROR ON ERROR,
                 writes BIGINT PATH '$[3]' ERROR ON ERROR,
-                back BIGINT PATH '$[4]' ERROR ON ERROR
+                back BIGINT PATH '$[4]' ERROR ON ERROR,
+                log_back BIGINT PATH '$[5]' ERROR ON ERROR
             )) AS j
+            STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                ON a.app_name = j.app_name
             WHERE j.back = 0
-            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}app_states`.version + j.writes;
+            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}app_states`.version + j.writes,
+                position = a.position - j.log_back;
             INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
                 session_id, seq, event_id, author, time)
             SELECT j.app_name, 'app', '', a.position - j.log_back, j.name, k.version - j.back, j.value, j.user_id,
@@ -455,27 +475,149 @@ BEGIN
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id;
         END IF;
 
-        IF sessions IS NULL AND made IS NULL THEN
-            IF owners IS NOT NULL THEN
-                SELECT GROUP_CONCAT(u.position) INTO numbers
-                FROM JSON_TABLE(owners, '$[*]' COLUMNS (
-                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                    user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
-                )) AS j
-                STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
-                    ON u.app_name = j.app_name AND u.user_id = j.user_id;
-            ELSE
-                SELECT GROUP_CONCAT(a.position) INTO numbers
-                FROM JSON_TABLE(apps, '$[*]' COLUMNS (
-                    app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR
-                )) AS j
-                STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
-                    ON a.app_name = j.app_name;
-            END IF;
+        IF owners IS NOT NULL AND made IS NULL THEN
+            SELECT GROUP_CONCAT(j.place, ' ', u.position) INTO in_users
+            FROM JSON_TABLE(owners, '$[*]' COLUMNS (
+                place FOR ORDINALITY,
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
+                ON u.app_name = j.app_name AND u.user_id = j.user_id;
+        END IF;
+        IF apps IS NOT NULL AND made IS NULL THEN
+            SELECT GROUP_CONCAT(j.place, ' ', a.position) INTO in_apps
+            FROM JSON_TABLE(apps, '$[*]' COLUMNS (
+                place FOR ORDINALITY,
+                app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR
+            )) AS j
+            STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
+                ON a.app_name = j.app_name;
         END IF;
         -- The answer comes first: an error after the commit would say that nothing was done.
-        SELECT IF(made IS NULL, 'done', 'made') AS what, 0 AS place, 0 AS number, numbers AS text, NULL AS hash;
+        SELECT IF(made IS NULL, 'done', 'made') AS what, 0 AS place, 0 AS number, numbers AS text, NULL AS hash,
+            in_users AS of_users, in_apps AS of_apps;
         COMMIT;
+    END work;
+END //
+DELIMITER ;
+
+-- Begins a transaction for a write that depends on what is stored: takes its locks, in the order of all writes, and reads
+-- what it depends on. scratchbook_write_1 carries it on and commits it.
+--
+--   made         the session to make, as there, or NULL
+--   of_app, of_user, of_session   whose keys are meant; no session where none is written to
+--   new_event    the id of the event to append, or NULL
+--   lock_user, lock_app   whether keys of the user or the app are read or written
+--   own, theirs, shared   the names of the keys to read, as arrays in JSON, or NULL
+--
+-- It answers with rows (what, place, number, text, hash, of_users, of_apps): 'found' with the number of the session's last
+-- event, and 'own', 'theirs' or 'shared' for each key that was ever written, with its value and where it was written. Where
+-- there is nothing to write it ends the transaction and says why: 'missing', 'known', 'made', 'taken'.
+DELIMITER //
+CREATE PROCEDURE `{prefix}scratchbook_lock_1` (
+    IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN of_app VARBINARY(512),
+    IN of_user VARBINARY(512),
+    IN of_session VARBINARY(512),
+    IN new_event VARBINARY(512),
+    IN lock_user BOOLEAN,
+    IN lock_app BOOLEAN,
+    IN own LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
+    IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+)
+MODIFIES SQL DATA
+SQL SECURITY INVOKER
+BEGIN
+    DECLARE last BIGINT DEFAULT 0;
+    DECLARE is_answered BOOLEAN DEFAULT FALSE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+        ROLLBACK;
+        RESIGNAL;
+    END;
+
+    START TRANSACTION;
+    work: BEGIN
+        IF made IS NOT NULL THEN
+            BEGIN
+                DECLARE EXIT HANDLER FOR 1062
+                BEGIN
+                    SELECT IF(s.token = m.token, 'made', 'taken') AS what, 0 AS place, s.seq AS number, NULL AS text,
+                        NULL AS hash, NULL AS of_users, NULL AS of_apps
+                    FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                        token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                    )) AS m
+                    STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                        ON s.app_name = of_app AND s.user_id = of_user AND s.id = of_session;
+                    SET is_answered = TRUE;
+                END;
+                INSERT INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token)
+                SELECT of_app, of_user, of_session, m.seq, m.create_time, m.update_time, m.token
+                FROM JSON_TABLE(made, '$[*]' COLUMNS (
+                    seq BIGINT PATH '$[3]' ERROR ON ERROR,
+                    create_time BIGINT PATH '$[4]' ERROR ON ERROR,
+                    update_time BIGINT PATH '$[5]' ERROR ON ERROR,
+                    token VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[6]' ERROR ON ERROR
+                )) AS m;
+            END;
+        ELSEIF of_session IS NOT NULL THEN
+            SELECT MAX(s.seq) INTO last FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+            WHERE s.app_name = of_app AND s.user_id = of_user AND s.id = of_session
+            FOR UPDATE;
+            IF last IS NULL THEN
+                SELECT 'missing' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+                    NULL AS of_apps;
+                SET is_answered = TRUE;
+            ELSEIF EXISTS (
+                SELECT 1 FROM `{prefix}events` AS e FORCE INDEX (events_by_id)
+                WHERE e.app_name = of_app AND e.user_id = of_user AND e.session_id = of_session AND e.id = new_event
+            ) THEN
+                SELECT 'known' AS what, 0 AS place, e.seq AS number, e.event AS text, e.hash,
+                    e.user_position AS of_users, e.app_position AS of_apps
+                FROM `{prefix}events` AS e FORCE INDEX (events_by_id)
+                WHERE e.app_name = of_app AND e.user_id = of_user AND e.session_id = of_session AND e.id = new_event;
+                SET is_answered = TRUE;
+            END IF;
+        END IF;
+        IF is_answered THEN
+            ROLLBACK;
+            LEAVE work;
+        END IF;
+
+        -- The locks of the owners are those of all their keys.
+        IF lock_user THEN
+            INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (of_app, of_user, 0)
+            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position;
+        END IF;
+        IF lock_app THEN
+            INSERT INTO `{prefix}apps` (app_name, position) VALUES (of_app, 0)
+            ON DUPLICATE KEY UPDATE position = `{prefix}apps`.position;
+        END IF;
+
+        SELECT 'found' AS what, 0 AS place, last AS number, NULL AS text, NULL AS hash, NULL AS of_users, NULL AS of_apps
+        UNION ALL
+        SELECT 'own', j.place, k.seq, k.value, NULL, NULL, NULL
+        FROM JSON_TABLE(own, '$[*]' COLUMNS (
+            place FOR ORDINALITY, name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
+        )) AS j
+        STRAIGHT_JOIN `{prefix}session_states` AS k FORCE INDEX (PRIMARY)
+            ON k.app_name = of_app AND k.user_id = of_user AND k.session_id = of_session AND k.`key` = j.name
+        UNION ALL
+        SELECT 'theirs', j.place, k.position, k.value, NULL, NULL, NULL
+        FROM JSON_TABLE(theirs, '$[*]' COLUMNS (
+            place FOR ORDINALITY, name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
+        )) AS j
+        STRAIGHT_JOIN `{prefix}user_states` AS k FORCE INDEX (PRIMARY)
+            ON k.app_name = of_app AND k.user_id = of_user AND k.`key` = j.name
+        UNION ALL
+        SELECT 'shared', j.place, k.position, k.value, NULL, NULL, NULL
+        FROM JSON_TABLE(shared, '$[*]' COLUMNS (
+            place FOR ORDINALITY, name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
+        )) AS j
+        STRAIGHT_JOIN `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
+            ON k.app_name = of_app AND k.`key` = j.name;
     END work;
 END //
 DELIMITER ;
