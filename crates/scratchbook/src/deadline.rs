@@ -1,5 +1,6 @@
 //! A bound on how long a call may take, as a wrapper on the trait.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -8,13 +9,14 @@ use serde_json::{Map, Value};
 
 use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner,
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session,
+    SessionKey, SessionService, StateChange, StateOwner, StatePage,
 };
-use crate::state::StateDelta;
+use crate::state::{StateDelta, StateMap};
 
 /// A service whose every call ends within a time: with its answer, or as `Unavailable`.
 ///
@@ -65,8 +67,58 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         self.bound(self.service.get_session(key, config)).await
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         self.bound(self.service.get_initial_state(key)).await
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        self.bound(self.service.get_state_at(key, seq)).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        self.bound(self.service.blame(key)).await
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        self.bound(self.service.fork_session(key, config)).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        self.bound(self.service.list_state(owner, config)).await
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        self.bound(self.service.list_key_changes(owner, name, before, limit)).await
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        self.bound(self.service.list_feed(owner, start, limit)).await
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.service.commits()
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        self.bound(self.service.set_expiry(key, expiry)).await
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        self.bound(self.service.delete_expired(limit)).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        self.bound(self.service.prune_events(key, before, limit)).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        self.bound(self.service.prune_state_log(owner, before, limit)).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -85,9 +85,10 @@ pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, Sc
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 pub use session::{
-    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Events, GetSessionConfig,
-    ListSessionsConfig, ListSessionsResponse, LogPositions, Outcome, PutStateOptions, Seen, Session, SessionKey,
-    SessionService, SessionServiceExt, StateChange, StateOwner, StateSelection,
+    AppendOptions, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig, EventCursor, Events,
+    Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState,
+    ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome, PutStateOptions, Seen, Session,
+    SessionKey, SessionService, SessionServiceExt, StateChange, StateOwner, StatePage, StateSelection,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -43,7 +43,7 @@ pub enum ConflictCause {
 }
 
 /// Who wrote a key last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct KeyWriter {
     /// The user and the id of the session that wrote it; `None` for a write outside of any session.
@@ -52,8 +52,12 @@ pub struct KeyWriter {
     pub seq: u64,
     /// The event's id; empty where there was none.
     pub event_id: String,
-    /// Who is said to have written it.
+    /// Who is said to have written it; empty where that is not known any more.
     pub author: String,
+    /// The invocation of the event; empty where there was none, and where the event is not there any more.
+    pub invocation_id: String,
+    /// When, in seconds: the event's timestamp; 0 where that is not known.
+    pub time: f64,
 }
 
 impl KeyWriter {
@@ -75,6 +79,20 @@ impl KeyWriter {
         self.session = Some((user_id.into(), session_id.into()));
         self.seq = seq;
         self.event_id = event_id.into();
+        self
+    }
+
+    /// In an invocation; empty for none.
+    #[must_use]
+    pub fn with_invocation(mut self, invocation_id: impl Into<String>) -> Self {
+        self.invocation_id = invocation_id.into();
+        self
+    }
+
+    /// At a time, in seconds.
+    #[must_use]
+    pub fn with_time(mut self, seconds: f64) -> Self {
+        self.time = seconds;
         self
     }
 }

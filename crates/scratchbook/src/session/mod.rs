@@ -1,5 +1,6 @@
 //! Sessions: what a service returns, how it is asked, and the contract it keeps.
 
+mod feed;
 mod key;
 mod options;
 mod retry;
@@ -17,9 +18,11 @@ use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
 pub use key::{SessionKey, StateOwner};
+pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
 pub use options::{
-    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Outcome, PutStateOptions, StateChange, StateSelection,
+    AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
+    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, StateChange,
+    StatePage, StateSelection,
 };
 pub use seen::{LogPositions, Seen};
 pub use service::{SessionService, SessionServiceExt};
@@ -39,6 +42,7 @@ pub struct Session {
     state: StateMap,
     events: Events,
     last_update_time: f64,
+    expire_time: Option<f64>,
     seen: Seen,
 }
 
@@ -46,7 +50,7 @@ impl Session {
     /// A session without events; for stores, yours among them, as are the `with_` methods.
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
-        Self { key, state, events: Events::default(), last_update_time: 0.0, seen: Seen::default() }
+        Self { key, state, events: Events::default(), last_update_time: 0.0, expire_time: None, seen: Seen::default() }
     }
 
     /// With events, in the store's order, each with its number.
@@ -60,6 +64,13 @@ impl Session {
     #[must_use]
     pub fn with_last_update_time(mut self, seconds: f64) -> Self {
         self.last_update_time = seconds;
+        self
+    }
+
+    /// With the time at which it expires, in seconds; `None` for never.
+    #[must_use]
+    pub fn with_expire_time(mut self, seconds: Option<f64>) -> Self {
+        self.expire_time = seconds;
         self
     }
 
@@ -117,6 +128,12 @@ impl Session {
     #[must_use]
     pub fn last_update_time(&self) -> f64 {
         self.last_update_time
+    }
+
+    /// When it expires, in seconds, to the microsecond; `None` for never.
+    #[must_use]
+    pub fn expire_time(&self) -> Option<f64> {
+        self.expire_time
     }
 
     /// The number of the last event up to which this copy has seen everything; 0 where there is none.

@@ -1,10 +1,11 @@
 //! What can be asked of a service beyond the required arguments, and what it answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::{LogPositions, Seen, Session, SessionKey, check_id};
+use super::{LogPositions, Seen, Session, SessionKey, check_id, micros_of_seconds};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 
@@ -20,6 +21,35 @@ pub struct CreateSessionConfig {
     pub events: Vec<Event>,
     /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
     pub create_time: Option<f64>,
+    /// When it ends; absent, never.
+    pub expiry: Option<Expiry>,
+}
+
+/// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
+/// [`delete_expired`](super::SessionService::delete_expired).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// At a time, in seconds since 1970.
+    At(f64),
+    /// So long after it is set, by the store's clock.
+    After(Duration),
+}
+
+impl Expiry {
+    /// The time in microseconds since 1970, rounded up to whole ones.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no time in seconds.
+    pub fn micros(self, now: impl FnOnce() -> f64) -> Result<i64> {
+        let seconds = match self {
+            Self::At(seconds) => seconds,
+            Self::After(span) => now() + span.as_secs_f64(),
+        };
+        check_timestamp(seconds).map_err(|e| e.context("the time at which a session expires"))?;
+        Ok(micros_of_seconds(seconds))
+    }
 }
 
 impl CreateSessionConfig {
@@ -49,6 +79,135 @@ impl CreateSessionConfig {
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
         self
+    }
+
+    /// It ends so long after it was made.
+    #[must_use]
+    pub fn with_time_to_live(mut self, span: Duration) -> Self {
+        self.expiry = Some(Expiry::After(span));
+        self
+    }
+
+    /// It ends at a time, in seconds since 1970.
+    #[must_use]
+    pub fn with_expire_time(mut self, seconds: f64) -> Self {
+        self.expiry = Some(Expiry::At(seconds));
+        self
+    }
+}
+
+/// The state with which the fold of a session's events begins: its own keys alone, without prefix.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct InitialState {
+    /// The number of the last event that is folded into it: 0 for the state the session was made with; events up to
+    /// there were pruned.
+    pub seq: u64,
+    /// The keys and their values.
+    pub state: Map<String, Value>,
+}
+
+impl InitialState {
+    /// State after the event with a number; for stores, yours among them.
+    #[must_use]
+    pub fn new(seq: u64, state: Map<String, Value>) -> Self {
+        Self { seq, state }
+    }
+}
+
+/// How a session is forked.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ForkConfig {
+    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    pub at: Option<u64>,
+    /// The id of the new session; empty or absent, the service makes one.
+    pub session_id: Option<String>,
+}
+
+impl ForkConfig {
+    /// With the events up to this number.
+    #[must_use]
+    pub fn at(seq: u64) -> Self {
+        Self { at: Some(seq), session_id: None }
+    }
+
+    /// With an id for the new session.
+    #[must_use]
+    pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
+        self.session_id = Some(session_id.into());
+        self
+    }
+}
+
+/// Which keys of a user's or an app's state are listed, page by page, in byte order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListStateConfig {
+    /// Only names that begin so.
+    pub prefix: String,
+    /// Only names after this one: the last one of the page before.
+    pub after: Option<String>,
+    /// How many at most, 1 to 1,000.
+    pub page_size: usize,
+}
+
+impl Default for ListStateConfig {
+    fn default() -> Self {
+        Self { prefix: String::new(), after: None, page_size: 100 }
+    }
+}
+
+impl ListStateConfig {
+    /// Only names that begin so.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Only names after this one.
+    #[must_use]
+    pub fn with_after(mut self, name: impl Into<String>) -> Self {
+        self.after = Some(name.into());
+        self
+    }
+
+    /// How many names at most, 1 to 1,000; 100 otherwise.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// Refuses what means nothing. Every service calls this first.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a page size of 0 or above 1,000.
+    pub fn check(&self) -> Result<()> {
+        match self.page_size {
+            1..=1000 => Ok(()),
+            size => Err(Error::invalid(format!("the page size {size} is not from 1 to 1,000"))),
+        }
+    }
+}
+
+/// A page of a user's or an app's state.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct StatePage {
+    /// Names without prefix, in byte order, with their values.
+    pub values: Map<String, Value>,
+    /// Asks for the next page, as [`ListStateConfig::after`]; `None` at the end.
+    pub next: Option<String>,
+}
+
+impl StatePage {
+    /// A page; for stores, yours among them.
+    #[must_use]
+    pub fn new(values: Map<String, Value>, next: Option<String>) -> Self {
+        Self { values, next }
     }
 }
 

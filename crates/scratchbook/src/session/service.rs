@@ -1,5 +1,6 @@
 //! The trait every store implements, with its contract, and conveniences over it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,12 +8,13 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, Committed, ConflictMode, CreateSessionConfig, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, Outcome, PutStateOptions, Session, SessionKey, StateChange, StateOwner, retry,
+    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
+    Session, SessionKey, StateChange, StateOwner, StatePage, retry,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
-use crate::state::{Scope, StateDelta};
+use crate::state::{Scope, StateDelta, StateMap};
 
 /// Keeps sessions and the state of users and apps.
 ///
@@ -56,13 +58,39 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
-    /// The state a session was made with, its own keys alone: where the fold of its events begins. `None` where there
-    /// is no such session.
+    /// The state where the fold of a session's events begins, its own keys alone: what it was made with, or what was
+    /// left by the events that were pruned. `None` where there is no such session.
     ///
     /// # Errors
     ///
     /// `DataCorrupted` names a row that cannot be read.
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>>;
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>>;
+
+    /// The merged state as it stood when the event with this number had just been committed, 0 for the session's
+    /// creation: the session's keys from its initial state and its events, the user's and the app's from their logs.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session or no event with that number yet; `FailedPrecondition` where the
+    /// events up to there, or the logs of that time, were pruned; `DataCorrupted` names a row that cannot be read.
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap>;
+
+    /// Who wrote each key of a session's merged state, by the key with its prefix.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session; `DataCorrupted` names a row that cannot be read.
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>>;
+
+    /// Makes a new session of the same user with the events of this one up to a number and the state as it stood then,
+    /// copied inside the store; the artifacts of the session come along with all their versions. The new session's
+    /// events keep their ids, numbers and times. Given back is the new session without its events.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session or event; `AlreadyExists` where the new id is taken;
+    /// `FailedPrecondition` where events up to there were pruned; `InvalidArgument` for a bad id.
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session>;
 
     /// Lists sessions of an app, the one updated longest ago first, in pages; state merged, no events.
     ///
@@ -106,6 +134,13 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names a row that cannot be read.
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
+    /// A page of the state of a user or an app. Its cost depends on the page, not on the state.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a page size of 0 or above 1,000; `DataCorrupted` names a row that cannot be read.
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage>;
+
     /// Changes state of a user or an app outside of any session, logged with its author in one commit, and gives
     /// the position of that commit in the owner's log. Names are without prefix. Operations and guards are carried out as
     /// in an [`append`](Self::append).
@@ -125,6 +160,75 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `DataCorrupted` names a row that cannot be read.
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
+
+    /// What was done to one key of a user or an app before a position in the log, the latest first, at most `limit`
+    /// changes; `u64::MAX` for all that was done until now. The name is without prefix.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names a row that cannot be read.
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>>;
+
+    /// A page of the feed of an app, or of a user of it: events of their sessions, and keys changed outside of events.
+    ///
+    /// A page has about `limit` entries. What was committed before an entry, and belongs to the same session, user or
+    /// app, comes before it; nothing is left out and nothing comes twice, whoever writes meanwhile. What was deleted or
+    /// pruned since is not in it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor of another database or feed, or none at all; `DataCorrupted` names a row that
+    /// cannot be read.
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage>;
+
+    /// Hears of commits, by whomever: within about a second of each, mostly at once.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where the store is closed.
+    fn commits(&self) -> Result<CommitNotices>;
+
+    /// Sets when a session expires, or that it does not. An expired session is as if it had been deleted.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session; `InvalidArgument` for what is no time in seconds.
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()>;
+
+    /// Deletes expired sessions for good, at most `limit` of them, in any order; says how many. Where it is `limit`, there may be
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn delete_expired(&self, limit: usize) -> Result<u64>;
+
+    /// Removes the oldest events of a session, those with a number below `before`, at most `limit` of them, in one
+    /// commit; the state they leave becomes its initial state. Says how many were removed: fewer than `limit` when it
+    /// is done. The state shown, and the numbers of later events, stay as they are. Silent where there is no such
+    /// session.
+    ///
+    /// What is removed is not known any more: an append that is tried again after its event was pruned is a new event.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64>;
+
+    /// Removes from the log of a user's or an app's state what was overwritten before a position, at most `limit`
+    /// changes; the last change of each key before it stays, so that the state is still the fold of the log. Says how
+    /// many were removed: fewer than `limit` when it is done.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64>;
 
     /// Lists whatever there is: each app, followed by each of its users, in byte order; at most `limit` of them, after
     /// an owner, or from the beginning. Listed is who has a session, state with its log, or an artifact; one of whom
@@ -163,8 +267,58 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
         (**self).get_session(key, config).await
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         (**self).get_initial_state(key).await
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        (**self).get_state_at(key, seq).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        (**self).blame(key).await
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        (**self).fork_session(key, config).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        (**self).list_state(owner, config).await
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        (**self).list_key_changes(owner, name, before, limit).await
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        (**self).list_feed(owner, start, limit).await
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        (**self).commits()
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        (**self).set_expiry(key, expiry).await
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        (**self).delete_expired(limit).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        (**self).prune_events(key, before, limit).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        (**self).prune_state_log(owner, before, limit).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

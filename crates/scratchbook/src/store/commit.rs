@@ -140,6 +140,8 @@ pub struct PreparedSession {
     pub shared: Vec<KeyChange>,
     /// When it was made, in microseconds since 1970.
     pub created: i64,
+    /// When it expires, in microseconds since 1970.
+    pub expires: Option<i64>,
     /// The events it begins with, whole ones alone; none is refused after another.
     pub events: Vec<Prepared>,
 }
@@ -170,7 +172,8 @@ pub fn prepare_session(
     let created = config.create_time.unwrap_or_else(|| environment.now());
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
     let created = micros_of_seconds(created);
-    Ok(PreparedSession { key, initial, shared, created, events })
+    let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
+    Ok(PreparedSession { key, initial, shared, created, expires, events })
 }
 
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {

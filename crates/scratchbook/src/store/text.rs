@@ -61,12 +61,14 @@ pub(crate) struct NewSession {
     pub(crate) shared: Vec<TextChange>,
     /// In microseconds since 1970.
     pub(crate) created: i64,
+    /// In microseconds since 1970, too.
+    pub(crate) expires: Option<i64>,
     pub(crate) events: Vec<NewEvent>,
 }
 
 impl NewSession {
     pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, created, events } = prepared;
+        let PreparedSession { key, initial, shared, created, expires, events } = prepared;
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
@@ -76,6 +78,7 @@ impl NewSession {
             initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
             shared: TextChange::all(&shared)?,
             created,
+            expires,
             events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
         })
     }

@@ -19,6 +19,7 @@ mod transaction;
 mod write;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,12 +38,12 @@ use super::query::{EventQuery, ListQuery, StateQuery};
 use super::resolve::has_operations;
 use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
-    seconds_of_micros,
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
+    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use error::Fallible;
@@ -335,9 +336,60 @@ impl SessionService for SqliteSessionService {
         self.read(move |connection| read::session(connection, &key, events, &state)).await
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         let key = key.clone();
-        self.read(move |connection| read::initial_state(connection, &key)).await
+        let state = self.read(move |connection| read::initial_state(connection, &key)).await?;
+        Ok(state.map(|state| InitialState::new(0, state)))
+    }
+
+    async fn get_state_at(&self, _key: &SessionKey, _seq: u64) -> Result<StateMap> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn blame(&self, _key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn fork_session(&self, _key: &SessionKey, _config: ForkConfig) -> Result<Session> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn list_state(&self, _owner: &StateOwner, _config: &ListStateConfig) -> Result<StatePage> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn list_key_changes(
+        &self,
+        _owner: &StateOwner,
+        _name: &str,
+        _before: u64,
+        _limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn list_feed(&self, _owner: &StateOwner, _start: &FeedStart, _limit: usize) -> Result<FeedPage> {
+        Err(Error::internal("not built yet"))
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn set_expiry(&self, _key: &SessionKey, _expiry: Option<Expiry>) -> Result<()> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn delete_expired(&self, _limit: usize) -> Result<u64> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn prune_events(&self, _key: &SessionKey, _before: u64, _limit: usize) -> Result<u64> {
+        Err(Error::internal("not built yet"))
+    }
+
+    async fn prune_state_log(&self, _owner: &StateOwner, _before: u64, _limit: usize) -> Result<u64> {
+        Err(Error::internal("not built yet"))
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

@@ -1,0 +1,203 @@
+//! The feed of what is committed: what a watcher reads, from where on, and how it hears that there is more.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use super::{SessionKey, StateChange, StateOwner};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::state::Scope;
+
+/// A place in a feed, as a text to keep: reading goes on after it, in this process or another. It is of one database and
+/// of one feed, and says nothing to anybody else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FeedCursor(String);
+
+impl FeedCursor {
+    /// A cursor from its text; for stores, and for who has kept one.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text to keep.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FeedCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// From where a feed is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FeedStart {
+    /// From the oldest commit that is kept.
+    Beginning,
+    /// What is committed from now on.
+    #[default]
+    Now,
+    /// After a place that was read before.
+    After(FeedCursor),
+}
+
+/// A part of a feed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FeedPage {
+    /// What was committed, in an order in which no session, user or app goes back; empty at the end of the feed.
+    pub entries: Vec<FeedEntry>,
+    /// Where reading goes on: after the last entry, or where the feed ended.
+    pub cursor: FeedCursor,
+}
+
+impl FeedPage {
+    /// A page; for stores, yours among them.
+    #[must_use]
+    pub fn new(entries: Vec<FeedEntry>, cursor: FeedCursor) -> Self {
+        Self { entries, cursor }
+    }
+}
+
+/// Something that was committed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FeedEntry {
+    /// Reading goes on after this entry from here.
+    pub cursor: FeedCursor,
+    /// What it was.
+    pub commit: FeedCommit,
+}
+
+/// What was committed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum FeedCommit {
+    /// An event, with its changes in its `state_delta`.
+    Event {
+        /// The session it was appended to.
+        session: SessionKey,
+        /// The event as it is stored.
+        event: Arc<Event>,
+    },
+    /// A session was made with state of its own; one made without changes no key and is not in the feed.
+    Created {
+        /// The session.
+        session: SessionKey,
+        /// The state it was made with.
+        state: Map<String, Value>,
+        /// The number of the event at which it was forked from another session: its events and its state up to there
+        /// are those of the other one, and not in the feed again. `None` for one that was made as such.
+        forked_at: Option<u64>,
+    },
+    /// Keys of a user or an app, written outside of any session or when a session was made.
+    State {
+        /// Whose keys they are.
+        owner: StateOwner,
+        /// The changes.
+        changes: Vec<StateChange>,
+    },
+}
+
+impl FeedEntry {
+    /// An entry; for stores, yours among them.
+    #[must_use]
+    pub fn new(cursor: FeedCursor, commit: FeedCommit) -> Self {
+        Self { cursor, commit }
+    }
+
+    /// The keys that were changed, with their prefixes.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        match &self.commit {
+            FeedCommit::Event { event, .. } => {
+                event.actions.state_delta.iter().map(|(key, _)| key.to_owned()).collect()
+            }
+            FeedCommit::Created { state, .. } => state.keys().cloned().collect(),
+            FeedCommit::State { owner, changes } => {
+                let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+                changes.iter().map(|change| scope.key(&change.name).into_owned()).collect()
+            }
+        }
+    }
+}
+
+/// Wakes those who wait for commits; for stores, yours among them.
+#[derive(Clone, Debug)]
+pub struct CommitNotifier(Arc<watch::Sender<Open>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Yes,
+    No,
+}
+
+impl Default for CommitNotifier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CommitNotifier {
+    /// One that nobody waits for yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Open::Yes)))
+    }
+
+    /// Says that something was committed. Cheap, above all where nobody waits, and never waits itself.
+    pub fn notify(&self) {
+        if self.is_heard() {
+            self.0.send_modify(|_| {});
+        }
+    }
+
+    /// Says that the store was closed: whoever waits is told so, now and later.
+    pub fn close(&self) {
+        self.0.send_replace(Open::No);
+    }
+
+    /// Whether anybody waits.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
+    /// One more who waits.
+    #[must_use]
+    pub fn subscribe(&self) -> CommitNotices {
+        CommitNotices(self.0.subscribe())
+    }
+}
+
+/// Hears of commits. It says that there may be something new, not what: the feed says that.
+#[derive(Clone, Debug)]
+pub struct CommitNotices(watch::Receiver<Open>);
+
+impl CommitNotices {
+    /// Forgets what was heard until now: to be called before the feed is read, so that no commit falls between.
+    pub fn forget(&mut self) {
+        self.0.mark_unchanged();
+    }
+
+    /// Waits until there may be something new. It may be woken for nothing.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where the store was closed.
+    pub async fn next(&mut self) -> Result<()> {
+        let is_open = *self.0.borrow() == Open::Yes && self.0.changed().await.is_ok() && *self.0.borrow() == Open::Yes;
+        let closed = "the store was closed while its feed was watched; open it again";
+        if is_open { Ok(()) } else { Err(Error::new(ErrorKind::FailedPrecondition, closed)) }
+    }
+}

@@ -1,0 +1,109 @@
+//! Cursors of feeds in which every commit has a position: which database and feed they are of, and how far it was read.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, StateOwner};
+
+/// A feed of one owner in one database.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    /// Tells it from feeds of other databases and of other owners.
+    name: String,
+}
+
+/// How far a feed was read: everything before a position, and so many entries at it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FeedPlace {
+    pub(crate) position: u64,
+    pub(crate) taken: usize,
+}
+
+impl Feed {
+    /// The feed of an owner in the database with this id.
+    pub(crate) fn new(database: &str, owner: &StateOwner) -> Self {
+        let mut hash = Sha256::new_with_prefix(database);
+        for part in [Some(owner.app_name()), owner.user_id()].into_iter().flatten() {
+            hash.update([0]);
+            hash.update(part);
+        }
+        let name = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { name }
+    }
+
+    /// The cursor with something of the store's own in it, which has no space.
+    pub(crate) fn cursor(&self, place: &str) -> FeedCursor {
+        FeedCursor::new(format!("{} {place}", self.name))
+    }
+
+    /// What a store has put into a cursor of this feed.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor of another database or feed.
+    pub(crate) fn place<'a>(&self, cursor: &'a FeedCursor) -> Result<&'a str> {
+        let foreign = || {
+            let message = "the cursor is of another feed or database; go on with one that this feed has given, or begin \
+                           anew with FeedStart::Beginning or FeedStart::Now";
+            Error::invalid(message)
+        };
+        let (name, place) = cursor.as_str().split_once(' ').ok_or_else(foreign)?;
+        if name == self.name { Ok(place) } else { Err(foreign()) }
+    }
+
+    /// A page of all that stands above a place: commits with their positions, in order, and those at the place itself
+    /// with all their entries. It has `limit` entries at most.
+    pub(crate) fn page(
+        &self,
+        after: FeedPlace,
+        commits: impl IntoIterator<Item = (u64, FeedCommit)>,
+        limit: usize,
+    ) -> FeedPage {
+        let (mut place, mut entries) = (FeedPlace { position: after.position, taken: 0 }, Vec::new());
+        for (position, commit) in commits {
+            if position != place.position {
+                place = FeedPlace { position, taken: 0 };
+            }
+            place.taken += 1;
+            if position == after.position && place.taken <= after.taken {
+                continue;
+            }
+            if entries.len() == limit {
+                break;
+            }
+            entries.push(FeedEntry::new(self.cursor(&place.to_string()), commit));
+        }
+        let cursor = entries.last().map_or_else(|| self.cursor(&after.to_string()), |entry| entry.cursor.clone());
+        FeedPage::new(entries, cursor)
+    }
+}
+
+impl FeedPlace {
+    /// After all entries at a position.
+    pub(crate) fn after(position: u64) -> Self {
+        Self { position, taken: usize::MAX }
+    }
+
+    /// Reads what [`Display`](std::fmt::Display) has written.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for anything else.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let read = || {
+            let (position, taken) = text.split_once('.')?;
+            let taken = if taken == "all" { usize::MAX } else { taken.parse().ok()? };
+            Some(Self { position: position.parse().ok()?, taken })
+        };
+        read().ok_or_else(|| Error::invalid(format!("'{text}' is no place in a feed; keep cursors as they are given")))
+    }
+}
+
+impl std::fmt::Display for FeedPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.taken {
+            usize::MAX => write!(f, "{}.all", self.position),
+            taken => write!(f, "{}.{taken}", self.position),
+        }
+    }
+}
