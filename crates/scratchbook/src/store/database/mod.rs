@@ -4,6 +4,7 @@
 //!
 //! - `dialect.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
 //! - `batch.rs`, `append.rs`: appends that wait are written together.
+//! - `resolve.rs`: writes that read first wait for their turn.
 //! - `failure.rs`: what is tried again after a failure, and what is not.
 //! - `session.rs`, `artifact.rs`: the two services.
 //! - `uri.rs`, `options.rs`: where the database is and how it is used.
@@ -15,6 +16,7 @@ mod dialect;
 mod failure;
 mod gate;
 mod options;
+mod resolve;
 mod session;
 mod uri;
 
@@ -30,6 +32,7 @@ use crate::store::migrate::{Migration, MigrationRun};
 use append::Appends;
 use failure::{Again, retry};
 use gate::Gate;
+use resolve::Turns;
 
 pub(crate) use dialect::{AppendRow, Dialect, NewAppend, Unresolved};
 pub(crate) use failure::{Attempt, Done, Failure};
@@ -54,6 +57,7 @@ pub struct DatabaseSessionService<D: Dialect> {
     dialect: Arc<D>,
     gate: Gate,
     appends: Appends,
+    turns: Turns,
     options: DatabaseOptions,
 }
 
@@ -97,7 +101,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let options = options.bounded();
         let dialect = Arc::new(D::open(uri, &options).await?);
         let appends = Appends::start(&dialect, &options);
-        Ok(Self { dialect, gate: Gate::new(), appends, options })
+        let turns = Turns::new(&options);
+        Ok(Self { dialect, gate: Gate::new(), appends, turns, options })
     }
 
     fn environment(&self) -> &dyn Environment {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::append::answer_to;
 use super::failure::Again;
 use super::{DatabaseSessionService, Dialect, NewAppend, Unresolved};
 use crate::error::{Error, KeyWriter, Result};
@@ -17,7 +16,7 @@ use crate::session::{
     Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
-use crate::store::commit::{PreparedSession, prepare_event, prepare_session, prepare_state};
+use crate::store::commit::{prepare_event, prepare_session, prepare_state};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::resolve::has_operations;
 use crate::store::taken;
@@ -137,15 +136,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let changes = prepare_state(owner, delta)?;
         let (author, time) = options.checked(|| self.environment().now())?;
-        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         if has_operations(&changes) {
-            let changes = Arc::new(changes);
-            let put = move |dialect: Arc<D>| {
-                let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-                async move { dialect.put_resolved(&owner, &changes, &author, time).await }
-            };
-            return self.write(Again::Twice, put).await;
+            return self.put_resolved(owner.clone(), changes, author, time).await;
         }
+        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         let changes = Arc::new(TextChange::all(&changes)?);
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
@@ -188,26 +182,5 @@ impl<D: Dialect> DatabaseSessionService<D> {
             async move { dialect.create_session(&new, &token).await }
         };
         self.write(Again::Same, make).await
-    }
-
-    async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
-        let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |dialect: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.create_resolved(&new, &token).await }
-        };
-        self.write(Again::Same, make).await
-    }
-
-    /// Not with others: what it writes is known only under its own locks.
-    async fn append_resolved(&self, new: Unresolved) -> Result<Committed> {
-        let new = Arc::new(new);
-        let shared = Arc::clone(&new);
-        let append = move |dialect: Arc<D>| {
-            let new = Arc::clone(&shared);
-            async move { dialect.append_resolved(&new).await }
-        };
-        let (row, event) = self.write(Again::Same, append).await?;
-        answer_to(&new.key, &new.prepared, event, row)
     }
 }

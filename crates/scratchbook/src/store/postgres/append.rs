@@ -7,7 +7,7 @@ use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::changes::Changes;
-use super::connection::Lease;
+use super::lease::Lease;
 use super::read::column;
 use crate::error::{Error, Result};
 use crate::session::{LogPositions, SessionKey};
@@ -21,13 +21,13 @@ impl Postgres {
         self.append_on(&self.connections.lease().await?, batch).await
     }
 
-    /// The same on a connection that may be in a transaction.
+    /// The same on a connection that may be in a transaction, which ends with it.
     pub(super) async fn append_on(&self, lease: &Lease<'_>, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
         // The order of locks; appends to one session stay in their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
         let arrays = Arrays::new(order.iter().map(|index| batch[*index]));
-        let rows = lease.query(&self.statements.append, &arrays.params()).await?;
+        let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         for row in rows {
             let place = || "an answer to an append".to_owned();

@@ -37,8 +37,10 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::artifact::{ArtifactAddress, NewArtifact};
-use super::database::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, Unresolved};
 use super::commit::{KeyChange, PreparedSession};
+use super::database::{
+    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, Unresolved,
+};
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};

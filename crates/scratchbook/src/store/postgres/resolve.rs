@@ -1,11 +1,16 @@
 //! Writes that depend on what is stored: they lock and read first, in the transaction that writes.
+//!
+//! A round trip locks and reads, another writes and commits. The locks are those of the write, in the same order, so that
+//! what was read stays as it is until then; each read is a statement behind all locks, and sees what they waited for.
 
-use futures_util::future::join;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
-use super::connection::Lease;
+use super::lease::{Lease, Step};
 use super::read::column;
-use crate::error::{Error, KeyWriter};
+use super::statements::Resolves;
+use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{LogPositions, SessionKey, StateOwner};
 use crate::state::Scope;
@@ -16,174 +21,209 @@ use crate::store::rows;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
 impl Postgres {
-    /// Locks as an append does, so that the append that follows in the same transaction finds nothing else.
     pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         let Unresolved { key, prepared, options } = new;
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
+        let (owner, event) = (Owner::of_session(key), &prepared.event);
+        let wanted = Wanted::new(prepared.reads(options).map(|change| (change.scope, change.name.as_str())));
         let statements = &self.statements.resolve;
-        let (begun, locked) =
-            join(lease.begin(), lease.query(&statements.lock_session, &[&app, &user, &session])).await;
-        begun?;
-        let Some(row) = locked?.into_iter().next() else {
-            return Ok((AppendRow::NoSession, prepared.event.clone()));
+        let mut steps = vec![Step::new(&statements.lock_session, [param(&owner.app), &owner.user, &owner.session])];
+        steps.extend(owner.locks(self, prepared.changes.iter().map(|change| change.scope)));
+        steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
+        steps.push(wanted.step(&owner, statements));
+        let lease = self.connections.lease().await?;
+        let mut answers = lease.begin_with(&steps).await?;
+        let (keys, known) = (answers.pop().unwrap_or_default(), answers.pop().unwrap_or_default());
+        let Some(row) = answers.first().and_then(|session| session.first()) else {
+            return Ok((AppendRow::NoSession, event.clone()));
         };
-        let last: i64 = column(&row, 0, || format!("the session {key}"))?;
-        let id = prepared.event.id.as_str();
-        if let Some(row) = lease.query(&statements.known, &[&app, &user, &session, &id]).await?.first() {
-            let place = || format!("the event {id} of {key}");
-            let logs = LogPositions::of_feed(rows::number(column(row, 3, place)?, place)?);
-            let (seq, text, hash) = (column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?);
+        if let Some(row) = known.first() {
+            let known = known_event(row, key, &event.id)?;
             // A commit of its own, which a synchronous standby has before an earlier try's event is acknowledged.
             lease.commit().await?;
-            return Ok((AppendRow::Known { seq, text, hash, logs }, prepared.event.clone()));
+            return Ok((known, event.clone()));
         }
-        let owner = Owner { app, user, session: Some(key) };
-        owner.lock(&lease, self, prepared.changes.iter().map(|change| change.scope)).await?;
-        let mut found = Found::new(rows::number(last, || format!("the session {key}"))?);
-        let reads: Vec<_> = prepared.reads(options).map(|change| (change.scope, change.name.as_str())).collect();
-        owner.find(&lease, self, &reads, &mut found).await?;
+        let place = || format!("the session {key}");
+        let mut found = Found::new(rows::number(column(row, 0, place)?, place)?);
+        wanted.found(&owner, &keys, &mut found)?;
         let resolved = match prepared.resolve(options, &found) {
             Ok(resolved) => resolved,
-            Err(refusal) => return Err(owner.refused(&lease, self, refusal).await?.into()),
+            Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
         let append = NewAppend { key: key.clone(), event: NewEvent::new(resolved)? };
-        let mut rows = self.append_on(&lease, &[&append]).await?;
-        lease.commit().await?;
-        let row = rows.pop().ok_or_else(|| Error::internal("an append was not answered"))?;
+        let row = self.append_on(&lease, &[&append]).await?.pop();
+        let row = row.ok_or_else(|| Error::internal("an append was not answered"))?;
         Ok((row, append.event.prepared.event))
     }
 
     pub(super) async fn create_late(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
-        let lease = self.connections.lease().await?;
-        // Its events are known by now but for what their operations come to, which the session's row does not show.
         let key = &new.key;
+        let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
+        let lease = self.connections.lease().await?;
+        // What the operations come to is not in the session's row.
         if !self.begin_session(&lease, key, new.created, new.events.iter(), token).await? {
             return self.created_before(&lease, key, token).await;
         }
-        let owner = Owner { app: key.app_name(), user: key.user_id(), session: Some(key) };
-        let scopes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
-        owner.lock(&lease, self, scopes.map(|change| change.scope).chain([Scope::User])).await?;
-        let reads: Vec<_> = new.reads().into_iter().collect();
+        let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
+        let wanted = Wanted::new(new.reads().into_iter());
+        // A creation locks its user, whatever it writes.
+        let mut steps = owner.locks(self, changes.map(|change| change.scope).chain([Scope::User]));
+        steps.push(wanted.step(&owner, statements));
+        let keys = lease.all(&steps).await?.pop().unwrap_or_default();
         let mut found = Found::new(0);
-        owner.find(&lease, self, &reads, &mut found).await?;
+        wanted.found(&owner, &keys, &mut found)?;
         let resolved = match new.clone().resolve(found) {
             Ok(resolved) => NewSession::new(resolved)?,
-            Err(refusal) => return Err(owner.refused(&lease, self, refusal).await?.into()),
+            Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
         self.fill(&lease, &resolved).await?;
         lease.commit().await?;
         Ok(true)
     }
 
-    pub(super) async fn put_late(&self, of: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
-        let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
-        owner.lock(&lease, self, changes.iter().map(|change| change.scope)).await?;
+    pub(super) async fn put_late(
+        &self,
+        of: &StateOwner,
+        changes: &[KeyChange],
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        let (owner, statements) = (Owner::of_state(of), &self.statements.resolve);
         let with_operations = changes.iter().filter(|change| change.change.operations().is_some());
-        let reads: Vec<_> = with_operations.map(|change| (change.scope, change.name.as_str())).collect();
+        let wanted = Wanted::new(with_operations.map(|change| (change.scope, change.name.as_str())));
+        let mut steps = owner.locks(self, changes.iter().map(|change| change.scope));
+        steps.push(wanted.step(&owner, statements));
+        let lease = self.connections.lease().await?;
+        let keys = lease.begin_with(&steps).await?.pop().unwrap_or_default();
         let mut found = Found::new(0);
-        owner.find(&lease, self, &reads, &mut found).await?;
+        wanted.found(&owner, &keys, &mut found)?;
         let resolved = match resolve_state(changes, &found) {
             Ok(resolved) => TextChange::all(&resolved)?,
-            Err(refusal) => return Err(owner.refused(&lease, self, refusal).await?.into()),
+            Err(refusal) => return Err(owner.refused(&lease, statements, refusal).await?.into()),
         };
-        let position = self.put_on(&lease, of, &resolved, author, time).await?;
-        lease.commit().await?;
-        Ok(position)
+        self.put_on(&lease, of, &resolved, author, time).await
     }
 }
 
-/// Whose keys are meant.
-struct Owner<'a> {
-    app: &'a str,
-    user: &'a str,
-    session: Option<&'a SessionKey>,
+/// As a parameter, for the first of a list: the others follow it.
+fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
+    value
 }
 
-impl Owner<'_> {
-    /// Locks the owners of these scopes' keys, the user before the app.
-    async fn lock(&self, lease: &Lease<'_>, store: &Postgres, scopes: impl Iterator<Item = Scope>) -> Attempt<()> {
-        let (mut of_user, mut of_app) = (false, false);
-        for scope in scopes {
-            of_user |= scope == Scope::User;
-            of_app |= scope == Scope::App;
-        }
-        if of_user {
-            lease.query(&store.statements.delete.lock_user, &[&self.app, &self.user]).await?;
-        }
-        if of_app {
-            lease.query(&store.statements.resolve.lock_app, &[&self.app]).await?;
-        }
-        Ok(())
+/// What a retry is answered: the event is there.
+fn known_event(row: &Row, key: &SessionKey, id: &str) -> Result<AppendRow> {
+    let place = || format!("the event {id} of {key}");
+    let logs = LogPositions::of_feed(rows::number(column(row, 3, place)?, place)?);
+    Ok(AppendRow::Known {
+        seq: column(row, 0, place)?,
+        text: column(row, 1, place)?,
+        hash: column(row, 2, place)?,
+        logs,
+    })
+}
+
+/// Keys that are to be read, in columns.
+struct Wanted<'a> {
+    keys: Vec<(Scope, &'a str)>,
+    scopes: Vec<&'static str>,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(keys: impl Iterator<Item = (Scope, &'a str)>) -> Self {
+        let keys: Vec<_> = keys.collect();
+        let (scopes, names) = keys.iter().map(|(scope, name)| (scope.as_str(), *name)).unzip();
+        Self { keys, scopes, names }
     }
 
-    /// Reads keys: their values and where they were written last.
-    async fn find(
-        &self,
-        lease: &Lease<'_>,
-        store: &Postgres,
-        keys: &[(Scope, &str)],
-        found: &mut Found,
-    ) -> Attempt<()> {
-        let session = self.session.map_or("", SessionKey::session_id);
-        let (scopes, names): (Vec<_>, Vec<_>) = keys.iter().map(|(scope, name)| (scope.as_str(), *name)).unzip();
-        let rows = lease
-            .query(&store.statements.resolve.keys, &[&self.app, &self.user, &session, &scopes, &names])
-            .await?;
-        for row in &rows {
-            let any = || format!("a key of {}/{}", self.app, self.user);
-            let number: i64 = column(row, 0, any)?;
-            let index = usize::try_from(number - 1).ok().and_then(|index| keys.get(index));
-            let (scope, name) = *index.ok_or_else(|| Error::internal("a key that was not asked for"))?;
-            let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
+    fn step<'s>(&'s self, owner: &'s Owner<'_>, statements: &'s Resolves) -> Step<'s> {
+        let params = [param(&owner.app), &owner.user, &owner.session, &self.scopes, &self.names];
+        Step::new(&statements.keys, params)
+    }
+
+    /// Takes over what was found: the values, and where they were written last.
+    fn found(&self, owner: &Owner<'_>, rows: &[Row], found: &mut Found) -> Result<()> {
+        for row in rows {
+            let number: i64 = column(row, 0, || format!("a key of {}/{}", owner.app, owner.user))?;
+            let key = usize::try_from(number - 1).ok().and_then(|index| self.keys.get(index));
+            let (scope, name) = *key.ok_or_else(|| Error::internal("a key that was not asked for"))?;
+            let place = || format!("the value of key '{}' of {}/{}", scope.key(name), owner.app, owner.user);
             let text: Option<&str> = column(row, 1, place)?;
             let value = text.map(|text| rows::json(text, place)).transpose()?;
             found.insert(scope, name, value, rows::number(column(row, 2, place)?, place)?);
         }
         Ok(())
     }
+}
+
+/// Whose keys are meant; outside of any session its id is empty.
+struct Owner<'a> {
+    app: &'a str,
+    user: &'a str,
+    session: &'a str,
+}
+
+impl<'a> Owner<'a> {
+    fn of_session(key: &'a SessionKey) -> Self {
+        Self { app: key.app_name(), user: key.user_id(), session: key.session_id() }
+    }
+
+    fn of_state(owner: &'a StateOwner) -> Self {
+        Self { app: owner.app_name(), user: owner.user_id().unwrap_or_default(), session: "" }
+    }
+
+    /// What locks the owners of these scopes' keys, the user before the app, and makes them where they are missing.
+    fn locks<'s>(&'s self, store: &'s Postgres, scopes: impl Iterator<Item = Scope>) -> Vec<Step<'s>> {
+        let (mut of_user, mut of_app) = (None, None);
+        for scope in scopes {
+            match scope {
+                Scope::User => {
+                    let lock = || Step::new(&store.statements.delete.lock_user, [param(&self.app), &self.user]);
+                    of_user.get_or_insert_with(lock);
+                }
+                Scope::App => {
+                    of_app.get_or_insert_with(|| Step::new(&store.statements.resolve.lock_app, [param(&self.app)]));
+                }
+                Scope::Session | Scope::Temp => {}
+            }
+        }
+        of_user.into_iter().chain(of_app).collect()
+    }
 
     /// The error of a refusal, with those who wrote the keys in the way.
-    async fn refused(&self, lease: &Lease<'_>, store: &Postgres, refusal: Refusal) -> Attempt<Error> {
-        let mut writers = Vec::new();
-        for written in refusal.keys() {
-            writers.push(self.writer(lease, store, written).await?);
+    async fn refused(&self, lease: &Lease<'_>, statements: &Resolves, refusal: Refusal) -> Attempt<Error> {
+        let places: Vec<_> = refusal.keys().map(|written| (written.scope.as_str(), sql_place(written))).collect();
+        let steps = refusal.keys().zip(&places).map(|(written, (scope, place))| match written.scope {
+            Scope::Session => Step::new(&statements.event_writer, [param(&self.app), &self.user, &self.session, place]),
+            Scope::User => {
+                Step::new(&statements.log_writer, [param(&self.app), scope, &self.user, place, &written.name])
+            }
+            _ => Step::new(&statements.log_writer, [param(&self.app), scope, &"", place, &written.name]),
+        });
+        let answers = lease.all(&steps.collect::<Vec<_>>()).await?;
+        let mut writers = Vec::with_capacity(answers.len());
+        for (written, rows) in refusal.keys().zip(&answers) {
+            writers.push(rows.first().map(|row| self.writer(row, written)).transpose()?);
         }
         Ok(refusal.into_error(writers))
     }
 
-    async fn writer(&self, lease: &Lease<'_>, store: &Postgres, written: &WrittenKey) -> Attempt<Option<KeyWriter>> {
+    fn writer(&self, row: &Row, written: &WrittenKey) -> Result<KeyWriter> {
         let place = || format!("who wrote '{}' of {}/{}", written.scope.key(&written.name), self.app, self.user);
-        let statements = &store.statements.resolve;
-        let at = i64::try_from(written.place).unwrap_or(i64::MAX);
+        let writer = KeyWriter::new(column::<&str>(row, 0, place)?);
         if written.scope == Scope::Session {
-            let Some(key) = self.session else {
-                return Ok(None);
-            };
-            let session = key.session_id();
-            let rows = lease.query(&statements.event_writer, &[&self.app, &self.user, &session, &at]).await?;
-            let Some(row) = rows.first() else {
-                return Ok(None);
-            };
-            let (id, author): (String, String) = (column(row, 0, place)?, column(row, 1, place)?);
-            return Ok(Some(KeyWriter::new(author).with_event(self.user, session, written.place, id)));
+            return Ok(writer.with_event(self.user, self.session, written.place, column::<&str>(row, 1, place)?));
         }
-        let user = if written.scope == Scope::User { self.user } else { "" };
-        let scope = written.scope.as_str();
-        let rows = lease.query(&statements.log_writer, &[&self.app, &scope, &user, &at, &written.name]).await?;
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        let writer = KeyWriter::new(column::<String>(row, 0, place)?);
-        let session: (Option<String>, Option<String>) = (column(row, 1, place)?, column(row, 2, place)?);
-        Ok(Some(match session {
+        let session: (Option<&str>, Option<&str>) = (column(row, 2, place)?, column(row, 3, place)?);
+        Ok(match session {
             (Some(user), Some(session)) => {
-                let seq = rows::number(column(row, 3, place)?, place)?;
-                writer.with_event(user, session, seq, column::<String>(row, 4, place)?)
+                let seq = rows::number(column(row, 4, place)?, place)?;
+                writer.with_event(user, session, seq, column::<&str>(row, 1, place)?)
             }
             _ => writer,
-        }))
+        })
     }
+}
+
+fn sql_place(written: &WrittenKey) -> i64 {
+    i64::try_from(written.place).unwrap_or(i64::MAX)
 }

@@ -297,13 +297,13 @@ impl Resolves {
             ),
             keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
             event_writer: fill.statement(
-                "SELECT id, author FROM {schema}.events
+                "SELECT author, id FROM {schema}.events
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
                  ORDER BY seq LIMIT 1",
                 &[TEXT, TEXT, TEXT, NUMBER],
             ),
             log_writer: fill.statement(
-                "SELECT author, session_user_id, session_id, seq, event_id FROM {schema}.state_log
+                "SELECT author, event_id, session_user_id, session_id, seq FROM {schema}.state_log
                  WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND position = $4 AND key = $5",
                 &[TEXT, TEXT, TEXT, NUMBER, TEXT],
             ),

@@ -118,7 +118,7 @@ impl Postgres {
         self.put_on(&self.connections.lease().await?, of, changes, author, time).await
     }
 
-    /// The same on a connection that may be in a transaction.
+    /// The same on a connection that may be in a transaction, which ends with it.
     pub(super) async fn put_on(
         &self,
         lease: &Lease<'_>,
@@ -135,7 +135,7 @@ impl Postgres {
         let mut columns = Changes::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
-        let rows = lease.query(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
+        let rows = lease.last(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
         Ok(rows::number(column(row, 0, place)?, place)?)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use scratchbook::{
-    ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, Part, PostgresSessionService,
-    SessionService, StateDelta, StateOwner,
+    AppendOptions, ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, LogPositions,
+    Part, PostgresSessionService, Seen, SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
@@ -50,6 +50,13 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     costs(schema, service, 20, "append", |n| async move {
         let delta = StateDelta::new().with("a", n).unwrap().with("user:u", n).unwrap().with("app:a", n).unwrap();
         append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
+    })
+    .await;
+    costs(schema, service, 60, "append with operations, and one by key that is refused", |n| async move {
+        append(service, long, counting().with_timestamp(100.0)).await.unwrap();
+        let seen = Seen::new(1, LogPositions::new(1, 1));
+        let late = crate::database::event(StateDelta::new().with("a", n).unwrap().with("app:a", n).unwrap());
+        service.append(long, late, AppendOptions::by_key(seen)).await.unwrap_err();
     })
     .await;
     let all = GetSessionConfig::default;
@@ -119,6 +126,11 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
     every_call(&schema, &service).await;
 }
 
+fn counting() -> Event {
+    let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
+    crate::database::event(delta.with_increment("app:n", 1).unwrap())
+}
+
 async fn save(service: &PostgresSessionService, session: &str, name: &str) {
     service.save_artifact(&key(session), name, Part::text("x"), Default::default()).await.unwrap();
 }
@@ -136,6 +148,10 @@ async fn warm(service: &PostgresSessionService) {
     ] {
         service.get_session(&key("first"), &shape).await.unwrap();
     }
+    append(service, &key("first"), counting()).await.unwrap();
+    let late = AppendOptions::by_key(Seen::default());
+    service.append(&key("first"), setting("app:a", 1), late.clone()).await.unwrap_err();
+    service.append(&key("first"), setting("a", 1), late).await.unwrap();
     let page = ListSessionsConfig::default();
     service.list_sessions("app", &page).await.unwrap();
     service.list_sessions("app", &page.with_user_id("alice")).await.unwrap();
