@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions, Session,
-    SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
+    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 

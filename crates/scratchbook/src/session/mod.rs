@@ -17,8 +17,8 @@ use serde::{Serialize, Serializer};
 use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
-pub use key::{SessionKey, StateOwner};
 pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
+pub use key::{SessionKey, StateOwner};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
     InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, StateChange,

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    Session, SessionKey, StateChange, StateOwner, StatePage, retry,
+    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, StateChange, StateOwner, StatePage, retry,
 };
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;

@@ -10,9 +10,9 @@ pub mod conformance;
 #[allow(unnameable_types, private_interfaces)]
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
+pub(crate) mod feed;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod folded;
-pub(crate) mod feed;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]

@@ -11,7 +11,7 @@ use super::append::answer_to;
 use super::failure::Again;
 use super::{Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Committed, StateOwner};
+use crate::session::{Committed, Outcome, StateOwner};
 use crate::store::commit::{KeyChange, PreparedSession};
 
 /// Who is next of those that wait for a connection to read and write on.
@@ -47,8 +47,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
             let new = Arc::clone(&shared);
             async move { dialect.append_resolved(&new).await }
         };
+        let pass = self.gate.enter()?;
         let (row, event) = self.write_in_turn(Again::Same, append).await?;
-        answer_to(&new.key, &new.prepared, event, row)
+        let committed = answer_to(&new.key, &new.prepared, event, row)?;
+        if committed.outcome == Outcome::Stored {
+            self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
+        }
+        Ok(committed)
     }
 
     pub(super) async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {

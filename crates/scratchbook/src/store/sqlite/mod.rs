@@ -42,8 +42,9 @@ use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner, seconds_of_micros,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
+    seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use error::Fallible;
