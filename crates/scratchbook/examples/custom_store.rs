@@ -8,15 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use scratchbook::plan::{
-    EventQuery, Found, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, Refusal, StateQuery,
-    WrittenKey, check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state, replay, resolve_state,
+    EventQuery, Feed, FeedPlace, Found, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, Refusal,
+    StateQuery, check_event_number, check_filename, fork_key, log_pruned, prepare_artifact, prepare_event,
+    prepare_session, prepare_state, replay, resolve_state,
 };
 use scratchbook::*;
 use serde_json::{Map, Value};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MapStore {
     inner: Mutex<Inner>,
+    notifier: CommitNotifier,
+    /// Tells cursors of its feeds from those of other stores.
+    id: String,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +30,8 @@ struct Inner {
     sessions: BTreeMap<SessionKey, Kept>,
     owned: HashMap<StateOwner, Owned>,
     artifacts: BTreeMap<ArtifactName, Vec<(PreparedArtifact, f64)>>,
+    /// What was committed, with its position.
+    feed: Vec<(u64, FeedCommit)>,
 }
 
 /// The app, the user, the session or `None` for the user's own, and the name.
@@ -33,14 +39,20 @@ type ArtifactName = (String, String, Option<String>, String);
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// The state the fold begins with, after the event `base`, at a position in the logs.
     initial: Map<String, Value>,
+    base: u64,
+    position: u64,
     state: Map<String, Value>,
     /// The number of the event that wrote a key last.
     written: HashMap<String, u64>,
     events: Vec<Arc<Event>>,
+    /// Where each of them stands in the logs.
+    positions: Vec<u64>,
     /// The hash of an event as it was sent, and the position of its commit.
     known: HashMap<String, ([u8; 32], u64)>,
     micros: i64,
+    expires: Option<i64>,
 }
 
 /// State of a user or an app, and its log.
@@ -49,10 +61,23 @@ struct Owned {
     values: BTreeMap<String, Value>,
     versions: HashMap<String, u64>,
     log: Vec<StateChange>,
+    pruned: u64,
 }
 
 fn seconds(micros: i64) -> f64 {
     micros as f64 / 1e6
+}
+
+fn micros(seconds: f64) -> i64 {
+    (seconds * 1e6).round() as i64
+}
+
+fn now() -> i64 {
+    micros(SystemEnvironment.now())
+}
+
+fn taken(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}"))
 }
 
 fn missing(key: &SessionKey) -> Error {
@@ -60,6 +85,10 @@ fn missing(key: &SessionKey) -> Error {
 }
 
 impl MapStore {
+    fn new() -> Self {
+        Self { inner: Mutex::default(), notifier: CommitNotifier::new(), id: SystemEnvironment.new_id() }
+    }
+
     fn open(&self) -> Result<MutexGuard<'_, Inner>> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.closed {
@@ -69,7 +98,74 @@ impl MapStore {
     }
 }
 
+impl Kept {
+    fn last(&self) -> u64 {
+        self.base + self.events.len() as u64
+    }
+
+    fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= now())
+    }
+
+    fn positions_up_to(&self, seq: u64) -> &[u64] {
+        &self.positions[..(seq - self.base) as usize]
+    }
+
+    /// The session's keys after an event, with the numbers of those that wrote them.
+    fn state_at(&self, seq: u64) -> Map2 {
+        let mut state: Map2 =
+            self.initial.clone().into_iter().map(|(name, value)| (name, (self.base, value))).collect();
+        for event in self.events.iter().filter(|event| event.seq <= Some(seq)) {
+            for (key, change) in
+                event.actions.state_delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session)
+            {
+                match change.value() {
+                    Some(value) => state.insert(key.to_owned(), (event.seq.unwrap_or_default(), value.clone())),
+                    None => state.remove(key),
+                };
+            }
+        }
+        state
+    }
+}
+
+/// Values with the numbers of the events that wrote them.
+type Map2 = BTreeMap<String, (u64, Value)>;
+
 impl Inner {
+    /// A session, unless it has expired.
+    fn live(&self, key: &SessionKey) -> Option<&Kept> {
+        self.sessions.get(key).filter(|kept| !kept.is_expired())
+    }
+
+    fn drop_expired(&mut self, key: &SessionKey) {
+        if self.sessions.get(key).is_some_and(Kept::is_expired) {
+            self.delete(key);
+        }
+    }
+
+    fn delete(&mut self, key: &SessionKey) {
+        self.sessions.remove(key);
+        let session = Some(key.session_id());
+        self.artifacts.retain(|(app, user, of, _), _| {
+            (app.as_str(), user.as_str(), of.as_deref()) != (key.app_name(), key.user_id(), session)
+        });
+        self.feed.retain(|(_, commit)| {
+            !matches!(commit,
+            FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } if session == key)
+        });
+    }
+
+    /// What was changed at the last position outside of events, for the feed.
+    fn feed_changes(&mut self, owner: &StateOwner) {
+        let position = self.position;
+        let log = self.owned.get(owner).into_iter().flat_map(|owned| &owned.log);
+        let changes: Vec<_> = log.filter(|change| change.position == position).cloned().collect();
+        if !changes.is_empty() {
+            self.feed.push((position, FeedCommit::State { owner: owner.clone(), changes }));
+        }
+    }
+
     /// Applies a change to a user's or an app's key and logs it.
     fn change(&mut self, owner: StateOwner, change: &KeyChange, logged: impl Fn(StateChange) -> StateChange) {
         let position = self.position;
@@ -85,13 +181,14 @@ impl Inner {
     }
 
     fn append(&mut self, key: &SessionKey, prepared: PreparedEvent, options: &AppendOptions) -> Result<Committed> {
+        self.drop_expired(key);
         let kept = self.sessions.get(key).ok_or_else(|| missing(key))?;
         if let Some((hash, position)) = kept.known.get(&prepared.event.id) {
             let outcome = replay(&prepared, hash)?;
             let stored = kept.events.iter().find(|event| event.id == prepared.event.id).ok_or_else(|| missing(key))?;
             return Ok(Committed::new(stored.clone(), outcome).with_log_positions(LogPositions::of_feed(*position)));
         }
-        let seq = kept.events.len() as u64 + 1;
+        let seq = kept.last() + 1;
         let prepared = match prepared.is_plain(options) {
             true => prepared,
             // Operations, guards, and appends that want to be refused for being late depend on what is stored.
@@ -108,6 +205,8 @@ impl Inner {
         event.seq = Some(seq);
         let event = Arc::new(event);
         kept.events.push(event.clone());
+        kept.positions.push(self.position);
+        self.feed.push((self.position, FeedCommit::Event { session: key.clone(), event: event.clone() }));
         kept.known.insert(event.id.clone(), (prepared.hash, self.position));
         kept.micros = prepared.micros;
         for change in &prepared.changes {
@@ -151,26 +250,34 @@ impl Inner {
 
     /// Looks up who wrote the keys in the way.
     fn refused(&self, key: &SessionKey, refusal: Refusal) -> Error {
-        let writer = |WrittenKey { scope, name, place, .. }: &WrittenKey| {
-            if *scope == Scope::Session {
-                let event = self.sessions.get(key)?.events.iter().find(|event| event.seq == Some(*place))?;
-                let writer = KeyWriter::new(&event.author);
-                return Some(writer.with_event(key.user_id(), key.session_id(), *place, &event.id));
-            }
-            let log = &self.owned.get(&owner_of(*scope, key).ok()?)?.log;
-            let change = log.iter().find(|change| change.position == *place && change.name == *name)?;
-            let writer = KeyWriter::new(&change.author);
-            Some(match &change.origin {
-                Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id),
-                None => writer,
-            })
-        };
-        let writers: Vec<_> = refusal.keys().map(writer).collect();
+        let writers: Vec<_> =
+            refusal.keys().map(|written| self.writer(key, written.scope, &written.name, written.place)).collect();
         refusal.into_error(writers)
     }
 
+    /// Who wrote a key at a place.
+    fn writer(&self, key: &SessionKey, scope: Scope, name: &str, place: u64) -> Option<KeyWriter> {
+        let of_event = |key: &SessionKey, seq| {
+            let event = self.sessions.get(key)?.events.iter().find(|event| event.seq == Some(seq))?;
+            let writer = KeyWriter::new(&event.author).with_event(key.user_id(), key.session_id(), seq, &event.id);
+            Some(writer.with_invocation(&event.invocation_id).with_time(event.timestamp.unwrap_or_default()))
+        };
+        if scope == Scope::Session {
+            return of_event(key, place);
+        }
+        let log = &self.owned.get(&owner_of(scope, key).ok()?)?.log;
+        let change = log.iter().find(|change| change.position == place && change.name == name)?;
+        let writer = KeyWriter::new(&change.author).with_time(change.time);
+        Some(match &change.origin {
+            Some((key, seq)) => of_event(key, *seq)
+                .filter(|writer| writer.event_id == change.event_id)
+                .unwrap_or_else(|| writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id)),
+            None => writer,
+        })
+    }
+
     fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Result<Option<Session>> {
-        let Some(kept) = self.sessions.get(key) else {
+        let Some(kept) = self.live(key) else {
             return Ok(None);
         };
         let mut merged = Map::new();
@@ -200,7 +307,8 @@ impl Inner {
         let session = Session::new(key.clone(), merged.into())
             .with_events(events.into_iter().collect())
             .with_last_update_time(seconds(kept.micros))
-            .with_seq(kept.events.len() as u64)
+            .with_seq(kept.last())
+            .with_expire_time(kept.expires.map(seconds))
             .with_log_positions(LogPositions::of_feed(self.position));
         Ok(Some(session))
     }
@@ -218,24 +326,32 @@ impl SessionService for MapStore {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
+        inner.drop_expired(&key);
         if inner.sessions.contains_key(&key) {
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}")));
+            return Err(taken(&key));
         }
         let mut found = Found::new(0);
         inner.find(&key, prepared.reads(), &mut found)?;
         let prepared = prepared.resolve(found).map_err(|refusal| inner.refused(&key, refusal))?;
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
-        let kept = Kept { initial, state, micros: prepared.created, ..Kept::default() };
-        inner.sessions.insert(key.clone(), kept);
         inner.position += 1;
+        let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
+        let made = FeedCommit::Created { session: key.clone(), state: initial.clone(), forked_at: None };
+        inner.sessions.insert(key.clone(), Kept { initial, state, position, micros, expires, ..Kept::default() });
         for change in &prepared.shared {
             inner.change(owner_of(change.scope, &key)?, change, |change| {
                 change.with_origin(key.clone(), 0, "").with_author("user", seconds(prepared.created))
             });
         }
+        inner.feed_changes(&key.user());
+        inner.feed_changes(&key.app());
+        if matches!(&made, FeedCommit::Created { state, .. } if !state.is_empty()) {
+            inner.feed.push((position, made));
+        }
         for event in prepared.events {
             inner.append(&key, event, &AppendOptions::default())?;
         }
+        self.notifier.notify();
         inner.session(&key, EventQuery::All, &StateQuery::All)?.ok_or_else(|| missing(&key))
     }
 
@@ -243,8 +359,204 @@ impl SessionService for MapStore {
         self.open()?.session(key, EventQuery::new(config)?, &StateQuery::new(&config.state)?)
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
-        Ok(self.open()?.sessions.get(key).map(|kept| kept.initial.clone()))
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
+        Ok(self.open()?.live(key).map(|kept| InitialState::new(kept.base, kept.initial.clone())))
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let inner = self.open()?;
+        let kept = inner.live(key).ok_or_else(|| missing(key))?;
+        check_event_number(key, seq, kept.base, kept.last())?;
+        let position = kept.positions_up_to(seq).last().copied().unwrap_or(kept.position);
+        let mut state: Map<String, Value> =
+            kept.state_at(seq).into_iter().map(|(name, (_, value))| (name, value)).collect();
+        for (scope, owner) in [(Scope::User, key.user()), (Scope::App, key.app())] {
+            let Some(owned) = inner.owned.get(&owner) else { continue };
+            if position + 1 < owned.pruned {
+                return Err(log_pruned(key, seq));
+            }
+            for change in owned.log.iter().take_while(|change| change.position <= position) {
+                let key = scope.key(&change.name).into_owned();
+                match &change.value {
+                    Some(value) => drop(state.insert(key, value.clone())),
+                    None => drop(state.shift_remove(&key)),
+                }
+            }
+        }
+        Ok(state.into())
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        let inner = self.open()?;
+        let kept = inner.live(key).ok_or_else(|| missing(key))?;
+        let mut writers = BTreeMap::new();
+        for name in kept.state.keys() {
+            let place = kept.written.get(name).copied().unwrap_or_default();
+            let unknown = || KeyWriter::default().with_event(key.user_id(), key.session_id(), place, "");
+            let writer = inner.writer(key, Scope::Session, name, place).unwrap_or_else(unknown);
+            writers.insert(name.clone(), writer);
+        }
+        for scope in [Scope::User, Scope::App] {
+            let Some(owned) = inner.owned.get(&owner_of(scope, key)?) else { continue };
+            for name in owned.values.keys() {
+                let last = owned.log.iter().rev().find(|change| change.name == *name);
+                let place = last.map_or(0, |change| change.position);
+                writers
+                    .extend(inner.writer(key, scope, name, place).map(|writer| (scope.key(name).into_owned(), writer)));
+            }
+        }
+        Ok(writers)
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let (fork, mut inner) = (fork_key(key, &config, &SystemEnvironment)?, self.open()?);
+        inner.drop_expired(&fork);
+        let kept = inner.live(key).ok_or_else(|| missing(key))?;
+        let at = config.at.unwrap_or_else(|| kept.last());
+        check_event_number(key, at, kept.base, kept.last())?;
+        if inner.sessions.contains_key(&fork) {
+            return Err(taken(&fork));
+        }
+        let state = kept.state_at(at);
+        let written = state.iter().map(|(name, (seq, _))| (name.clone(), *seq)).collect();
+        let events: Vec<_> = kept.events.iter().filter(|event| event.seq <= Some(at)).cloned().collect();
+        let ids: BTreeSet<_> = events.iter().map(|event| event.id.as_str()).collect();
+        let known = kept.known.iter().filter(|(id, _)| ids.contains(id.as_str()));
+        let known = known.map(|(id, known)| (id.clone(), *known)).collect();
+        let micros = events.last().and_then(|event| event.timestamp).map_or_else(now, micros);
+        let initial = kept.initial.clone();
+        let copy = Kept {
+            initial: initial.clone(),
+            base: kept.base,
+            position: kept.position,
+            state: state.into_iter().map(|(name, (_, value))| (name, value)).collect(),
+            written,
+            positions: kept.positions_up_to(at).to_vec(),
+            events,
+            known,
+            micros,
+            expires: None,
+        };
+        let artifacts = inner.artifacts.iter().filter(|((app, user, session, _), _)| {
+            (app.as_str(), user.as_str(), session.as_deref()) == (key.app_name(), key.user_id(), Some(key.session_id()))
+        });
+        let copies: Vec<_> = artifacts
+            .map(|((app, user, _, name), versions)| {
+                ((app.clone(), user.clone(), Some(fork.session_id().to_owned()), name.clone()), versions.clone())
+            })
+            .collect();
+        inner.artifacts.extend(copies);
+        inner.sessions.insert(fork.clone(), copy);
+        inner.position += 1;
+        let made = FeedCommit::Created { session: fork.clone(), state: initial, forked_at: Some(at) };
+        let position = inner.position;
+        inner.feed.push((position, made));
+        self.notifier.notify();
+        inner.session(&fork, EventQuery::None, &StateQuery::All)?.ok_or_else(|| missing(&fork))
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        let inner = self.open()?;
+        let values = inner.owned.get(owner).into_iter().flat_map(|owned| &owned.values);
+        let mut wanted = values
+            .filter(|(name, _)| name.starts_with(&config.prefix))
+            .filter(|(name, _)| config.after.as_ref().is_none_or(|after| *name > after));
+        let page = wanted.by_ref().take(config.page_size);
+        let page: Map<_, _> = page.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let next = wanted.next().and_then(|_| page.keys().next_back().cloned());
+        Ok(StatePage::new(page, next))
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let inner = self.open()?;
+        let log = inner.owned.get(owner).into_iter().flat_map(|owned| owned.log.iter().rev());
+        Ok(log.filter(|change| change.position < before && change.name == name).take(limit).cloned().collect())
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let inner = self.open()?;
+        let feed = Feed::new(&self.id, owner);
+        let after = match start {
+            FeedStart::Beginning => FeedPlace::default(),
+            FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
+            _ => FeedPlace::after(inner.position),
+        };
+        let commits = inner.feed.iter().filter(|(position, commit)| {
+            let of = match commit {
+                FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => session.user(),
+                FeedCommit::State { owner, .. } => owner.clone(),
+                _ => return false,
+            };
+            let is_of = of == *owner || owner.user_id().is_none() && of.app_name() == owner.app_name();
+            is_of && *position >= after.position
+        });
+        Ok(feed.page(after, commits.cloned(), limit.clamp(1, 1000)))
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        drop(self.open()?);
+        Ok(self.notifier.subscribe())
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| SystemEnvironment.now())).transpose()?;
+        let mut inner = self.open()?;
+        inner.drop_expired(key);
+        inner.sessions.get_mut(key).ok_or_else(|| missing(key))?.expires = expires;
+        Ok(())
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
+        let expired: Vec<_> = expired.take(limit).collect();
+        expired.iter().for_each(|key| inner.delete(key));
+        Ok(expired.len() as u64)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        inner.drop_expired(key);
+        let Some(kept) = inner.sessions.get_mut(key) else { return Ok(0) };
+        let old = kept.events.iter().take_while(|event| event.seq.unwrap_or_default() < before).count().min(limit);
+        let base = kept.base + old as u64;
+        if old > 0 {
+            kept.initial = kept.state_at(base).into_iter().map(|(name, (_, value))| (name, value)).collect();
+            kept.base = base;
+            kept.position = kept.positions[old - 1];
+            kept.positions.drain(..old);
+            for event in kept.events.drain(..old) {
+                kept.known.remove(&event.id);
+            }
+            inner.feed.retain(|(_, commit)| {
+                !matches!(commit, FeedCommit::Event { session, event } if session == key && event.seq <= Some(base))
+            });
+        }
+        Ok(old as u64)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let mut inner = self.open()?;
+        let Some(owned) = inner.owned.get_mut(owner) else { return Ok(0) };
+        owned.pruned = owned.pruned.max(before);
+        let old = owned.log.iter().filter(|change| change.position < before);
+        let last: HashMap<_, _> = old.map(|change| (change.name.clone(), change.position)).collect();
+        let mut removed = 0;
+        owned.log.retain(|change| {
+            let goes = removed < limit
+                && change.position < before
+                && last.get(&change.name).is_some_and(|last| change.position < *last);
+            removed += usize::from(goes);
+            !goes
+        });
+        Ok(removed as u64)
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -252,6 +564,7 @@ impl SessionService for MapStore {
         let (query, inner) = (ListQuery::new(config)?, self.open()?);
         let of_app = inner.sessions.iter().filter(|(key, _)| key.app_name() == app_name);
         let places: BTreeSet<_> = of_app
+            .filter(|(_, kept)| !kept.is_expired())
             .filter(|(key, _)| query.user_id.as_deref().is_none_or(|user_id| user_id == key.user_id()))
             .map(|(key, kept)| ListPosition {
                 micros: kept.micros,
@@ -271,12 +584,7 @@ impl SessionService for MapStore {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let mut inner = self.open()?;
-        inner.sessions.remove(key);
-        let session = Some(key.session_id());
-        inner.artifacts.retain(|(app, user, of, _), _| {
-            (app.as_str(), user.as_str(), of.as_deref()) != (key.app_name(), key.user_id(), session)
-        });
+        self.open()?.delete(key);
         Ok(())
     }
 
@@ -286,7 +594,9 @@ impl SessionService for MapStore {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, &SystemEnvironment)?;
-        self.open()?.append(key, prepared, &options)
+        let committed = self.open()?.append(key, prepared, &options)?;
+        self.notifier.notify();
+        Ok(committed)
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -306,6 +616,8 @@ impl SessionService for MapStore {
         for change in &changes {
             inner.change(owner.clone(), change, |change| change.with_author(&author, time));
         }
+        inner.feed_changes(owner);
+        self.notifier.notify();
         Ok(inner.position)
     }
 
@@ -336,6 +648,11 @@ impl SessionService for MapStore {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         let (user, mut inner) = (StateOwner::user(app_name, user_id)?, self.open()?);
         inner.sessions.retain(|key, _| (key.app_name(), key.user_id()) != (app_name, user_id));
+        inner.feed.retain(|(_, commit)| match commit {
+            FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => session.user() != user,
+            FeedCommit::State { owner, .. } => *owner != user,
+            _ => true,
+        });
         inner.artifacts.retain(|(app, of, ..), _| (app.as_str(), of.as_str()) != (app_name, user_id));
         inner.owned.remove(&user);
         let of_app = inner.owned.get_mut(&StateOwner::app(app_name)?).into_iter().flat_map(|owned| &mut owned.log);
@@ -350,6 +667,7 @@ impl SessionService for MapStore {
 
     async fn close(&self) -> Result<()> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
+        self.notifier.close();
         Ok(())
     }
 }
@@ -415,6 +733,6 @@ impl ArtifactService for MapStore {
 #[tokio::main]
 async fn main() {
     // Panics at the first promise that is not kept, and names it.
-    scratchbook::conformance::all(&Store::new(Arc::new(MapStore::default()))).await;
+    scratchbook::conformance::all(&Store::new(Arc::new(MapStore::new()))).await;
     println!("the store keeps all {} promises", scratchbook::conformance::PROMISES.len());
 }

@@ -165,16 +165,19 @@ impl<'a> Walk<'a> {
     }
 
     async fn session(&mut self, session: &Session) -> Result<(), Failure> {
-        let (key, events) = (session.key(), session.seq());
-        let Some(state) = self.database.sessions.get_initial_state(key).await? else {
+        let key = session.key();
+        let Some(initial) = self.database.sessions.get_initial_state(key).await? else {
             // Deleted since it was listed.
             return Ok(());
         };
-        let create_time = (events == 0).then(|| session.last_update_time());
-        self.lines.write(&Line::Session { id: key.session_id(), create_time, state: &state, events })?;
-        let mut seq = 0;
-        while seq < events {
-            let limit = usize::try_from(events - seq).map_or(PAGE, |rest| rest.min(PAGE));
+        // Where events were pruned, what they left is the state to begin with, and the others are numbered from 1 on.
+        let (pruned, state, last) = (initial.seq, &initial.state, session.seq());
+        let create_time = (pruned == last).then(|| session.last_update_time());
+        let events = last.saturating_sub(pruned);
+        self.lines.write(&Line::Session { id: key.session_id(), create_time, state, events })?;
+        let mut seq = pruned;
+        while seq < last {
+            let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));
             let config =
                 GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, limit);
             let page = self.database.sessions.get_session(key, &config).await?;
@@ -184,8 +187,13 @@ impl<'a> Walk<'a> {
                 return Err(Error::new(ErrorKind::Conflict, message).into());
             }
             for event in page.iter() {
-                seq = event.seq.unwrap_or_default();
-                self.lines.write(&Line::Event { seq, event })?;
+                let number = event.seq.unwrap_or_default();
+                if number != seq + 1 {
+                    let message = format!("the session {key} was pruned while it was exported; export again");
+                    return Err(Error::new(ErrorKind::Conflict, message).into());
+                }
+                seq = number;
+                self.lines.write(&Line::Event { seq: seq - pruned, event })?;
             }
         }
         self.artifacts(key, |name| !name.starts_with("user:")).await

@@ -54,6 +54,18 @@ impl SessionKey {
         &self.user_id
     }
 
+    /// The user as the owner of `user:` keys.
+    #[must_use]
+    pub fn user(&self) -> StateOwner {
+        StateOwner::User { app_name: Arc::clone(&self.app_name), user_id: Arc::clone(&self.user_id) }
+    }
+
+    /// The app as the owner of `app:` keys.
+    #[must_use]
+    pub fn app(&self) -> StateOwner {
+        StateOwner::App { app_name: Arc::clone(&self.app_name) }
+    }
+
     /// The session's id among its user's.
     #[must_use]
     pub fn session_id(&self) -> &str {

@@ -7,21 +7,23 @@ use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, StateOwner};
 
 /// A feed of one owner in one database.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub struct Feed {
     /// Tells it from feeds of other databases and of other owners.
     name: String,
 }
 
 /// How far a feed was read: everything before a position, and so many entries at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FeedPlace {
-    pub(crate) position: u64,
-    pub(crate) taken: usize,
+pub struct FeedPlace {
+    /// The position of the commit read last.
+    pub position: u64,
+    /// How many of its entries were read.
+    pub taken: usize,
 }
 
 impl Feed {
     /// The feed of an owner in the database with this id.
-    pub(crate) fn new(database: &str, owner: &StateOwner) -> Self {
+    pub fn new(database: &str, owner: &StateOwner) -> Self {
         let mut hash = Sha256::new_with_prefix(database);
         for part in [Some(owner.app_name()), owner.user_id()].into_iter().flatten() {
             hash.update([0]);
@@ -32,7 +34,7 @@ impl Feed {
     }
 
     /// The cursor with something of the store's own in it, which has no space.
-    pub(crate) fn cursor(&self, place: &str) -> FeedCursor {
+    pub fn cursor(&self, place: &str) -> FeedCursor {
         FeedCursor::new(format!("{} {place}", self.name))
     }
 
@@ -41,7 +43,7 @@ impl Feed {
     /// # Errors
     ///
     /// `InvalidArgument` for a cursor of another database or feed.
-    pub(crate) fn place<'a>(&self, cursor: &'a FeedCursor) -> Result<&'a str> {
+    pub fn place<'a>(&self, cursor: &'a FeedCursor) -> Result<&'a str> {
         let foreign = || {
             let message = "the cursor is of another feed or database; go on with one that this feed has given, or begin \
                            anew with FeedStart::Beginning or FeedStart::Now";
@@ -53,7 +55,7 @@ impl Feed {
 
     /// A page of all that stands above a place: commits with their positions, in order, and those at the place itself
     /// with all their entries. It has `limit` entries at most.
-    pub(crate) fn page(
+    pub fn page(
         &self,
         after: FeedPlace,
         commits: impl IntoIterator<Item = (u64, FeedCommit)>,
@@ -80,7 +82,7 @@ impl Feed {
 
 impl FeedPlace {
     /// After all entries at a position.
-    pub(crate) fn after(position: u64) -> Self {
+    pub fn after(position: u64) -> Self {
         Self { position, taken: usize::MAX }
     }
 
@@ -89,7 +91,7 @@ impl FeedPlace {
     /// # Errors
     ///
     /// `InvalidArgument` for anything else.
-    pub(crate) fn parse(text: &str) -> Result<Self> {
+    pub fn parse(text: &str) -> Result<Self> {
         let read = || {
             let (position, taken) = text.split_once('.')?;
             let taken = if taken == "all" { usize::MAX } else { taken.parse().ok()? };

@@ -13,6 +13,7 @@ mod database;
 pub(crate) mod feed;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod folded;
+pub(crate) mod fork;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]

@@ -1,5 +1,6 @@
 //! A store whose writes take their time: deadlines that are missed, runs that are dropped while they write.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +28,58 @@ impl SessionService for Slow {
         self.store.get_session(key, config).await
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         self.store.get_initial_state(key).await
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        self.store.get_state_at(key, seq).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        self.store.blame(key).await
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        self.store.fork_session(key, config).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        self.store.list_state(owner, config).await
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        self.store.list_key_changes(owner, name, before, limit).await
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        self.store.list_feed(owner, start, limit).await
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.store.commits()
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        self.store.set_expiry(key, expiry).await
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        self.store.delete_expired(limit).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        self.store.prune_events(key, before, limit).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        self.store.prune_state_log(owner, before, limit).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {

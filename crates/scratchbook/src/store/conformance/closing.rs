@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Map, json};
 
 use super::support::{Ground, assert_refused, delta, saying};
-use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, ListSessionsConfig, Store};
+use crate::{
+    CreateSessionConfig, ErrorKind, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, Store,
+};
 
 /// Closing finishes what was accepted: each append that was under way is answered, well or as refused.
 pub async fn closing_finishes_what_was_accepted(store: &Store) {
@@ -31,6 +33,7 @@ pub async fn closing_finishes_what_was_accepted(store: &Store) {
 /// A closed service refuses every call with `FailedPrecondition`; closing twice is fine.
 pub async fn a_closed_service_refuses_every_call(store: &Store) {
     let ground = Ground::new(store);
+    let mut notices = store.sessions.commits().expect("commits");
     for _ in 0..2 {
         store.sessions.close().await.expect("close");
     }
@@ -40,6 +43,18 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     assert_refused(sessions.create_session(&ground.app, "alice", config).await, closed, "create_session");
     assert_refused(sessions.get_session(&key, &GetSessionConfig::default()).await, closed, "get_session");
     assert_refused(sessions.get_initial_state(&key).await, closed, "get_initial_state");
+    assert_refused(sessions.get_state_at(&key, 0).await, closed, "get_state_at");
+    assert_refused(sessions.blame(&key).await, closed, "blame");
+    assert_refused(sessions.fork_session(&key, ForkConfig::default()).await, closed, "fork_session");
+    assert_refused(sessions.list_state(&ground.app(), &ListStateConfig::default()).await, closed, "list_state");
+    assert_refused(sessions.list_key_changes(&ground.app(), "k", 9, 9).await, closed, "list_key_changes");
+    assert_refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 9).await.map(drop), closed, "list_feed");
+    assert_refused(sessions.commits().map(drop), closed, "commits");
+    assert_refused(notices.next().await, closed, "waiting for commits");
+    assert_refused(sessions.set_expiry(&key, None).await, closed, "set_expiry");
+    assert_refused(sessions.delete_expired(9).await, closed, "delete_expired");
+    assert_refused(sessions.prune_events(&key, 9, 9).await, closed, "prune_events");
+    assert_refused(sessions.prune_state_log(&ground.app(), 9, 9).await, closed, "prune_state_log");
     assert_refused(sessions.list_owners(None, 1).await, closed, "list_owners");
     assert_refused(sessions.list_sessions(&ground.app, &ListSessionsConfig::default()).await, closed, "list_sessions");
     assert_refused(sessions.delete_session(&key).await, closed, "delete_session");

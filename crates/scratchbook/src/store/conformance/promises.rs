@@ -191,6 +191,42 @@ macro_rules! for_each_promise {
                 racing_appends_have_one_winner
                 retrying_by_key_loses_nothing
             }
+            time {
+                the_state_at_an_event_is_what_was_shown_then
+                the_state_at_an_event_of_a_long_session
+                the_state_at_an_event_that_is_not_there_is_not_found
+                the_state_at_the_last_event_is_the_state
+                a_session_made_again_has_no_earlier_states
+                blame_names_the_writer_of_each_key
+                the_changes_of_one_key_are_listed
+                shared_state_is_listed_in_pages
+            }
+            fork {
+                a_fork_begins_with_events_and_state_up_to_one
+                a_fork_goes_its_own_way
+                a_fork_has_a_past
+                artifacts_come_along_with_a_fork
+                a_fork_that_cannot_be_is_refused
+            }
+            feed {
+                a_feed_has_every_commit_once
+                a_feed_goes_on_after_any_entry
+                a_feed_can_begin_now
+                a_fork_is_told_once
+                a_foreign_cursor_is_refused
+                a_feed_read_while_many_write_has_no_gap
+                commits_are_heard_of
+            }
+            retention {
+                a_session_knows_when_it_expires
+                an_expired_session_is_not_there
+                an_expired_sessions_id_is_free
+                expired_sessions_are_deleted_in_steps
+                pruning_keeps_the_state_and_the_rest
+                a_session_without_its_events_goes_on
+                pruning_a_log_keeps_its_fold
+                a_feed_goes_on_over_what_was_pruned
+            }
             concurrency {
                 many_writers_on_one_session_lose_nothing
                 many_writers_on_one_users_keys_lose_nothing

@@ -89,6 +89,11 @@ impl Ground {
         session.unwrap_or_else(|| panic!("the session {key} is not there"))
     }
 
+    /// The merged state as it is.
+    pub(super) async fn state(&self, key: &SessionKey) -> Value {
+        state(&self.read(key, GetSessionConfig::state_only()).await)
+    }
+
     /// The numbers of the events that are read.
     pub(super) async fn seqs(&self, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
         seqs(&self.read(key, config).await)

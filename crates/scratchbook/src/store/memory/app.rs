@@ -1,6 +1,6 @@
 //! What is kept of an app, and what a commit does to it. Whoever calls holds the app's lock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::artifact::PreparedArtifact;
@@ -14,11 +14,18 @@ use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::commit::{KeyChange, Prepared, replay};
 use crate::store::query::{EventQuery, ListPosition, StateQuery, since_bounds};
 
+use super::feed::Item;
+
+/// Every so many events a session's state is kept as it stood, which costs next to nothing with persistent maps.
+pub(super) const CHECKPOINT_EVENTS: u64 = 256;
+
 #[derive(Debug, Default)]
 pub(super) struct App {
     pub(super) state: OwnedState,
     pub(super) users: HashMap<Arc<str>, User>,
     pub(super) by_update: BTreeSet<ListPosition>,
+    /// What was committed, by its position.
+    pub(super) feed: BTreeMap<u64, Item>,
 }
 
 #[derive(Debug, Default)]
@@ -39,27 +46,42 @@ pub(super) struct OwnedState {
     /// The version of every key ever written, and the position of its last write.
     pub(super) versions: HashMap<String, (u64, u64)>,
     pub(super) log: Vec<StateChange>,
+    /// Below this position the log was pruned.
+    pub(super) pruned: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) key: SessionKey,
+    /// The state with which the fold begins, after the event with the number `base`: the last that was pruned, or 0.
     pub(super) initial: ScopeMap,
+    pub(super) base: u64,
+    /// Where the fold begins in the logs of the user and the app.
+    pub(super) position: u64,
     pub(super) state: ScopeMap,
     /// The number of the event that wrote a key last, 0 for the session's creation.
     pub(super) written: HashMap<String, u64>,
     pub(super) events: Events,
+    /// Where each event's commit stands in the logs.
+    pub(super) positions: VecDeque<u64>,
+    /// The state after some of the events, by their numbers.
+    pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
     pub(super) ids: HashMap<String, Known>,
-    /// Timestamps in their order, with the place of the event.
-    pub(super) by_time: BTreeSet<(u64, usize)>,
+    /// Timestamps in their order, with the number of the event.
+    pub(super) by_time: BTreeSet<(u64, u64)>,
     pub(super) micros: i64,
+    pub(super) expires: Option<i64>,
+    /// The position of its creation in the feed.
+    pub(super) created: u64,
+    /// The number of the last event that was taken over from the session it was forked from.
+    pub(super) forked_at: Option<u64>,
 }
 
 /// An event by its id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     hash: [u8; 32],
-    place: usize,
+    pub(super) seq: u64,
     position: u64,
 }
 
@@ -158,9 +180,9 @@ impl App {
         let Some((_, stored)) = self.session(key) else {
             return Err(no_session(key));
         };
-        if let Some(Known { hash, place, position }) = stored.ids.get(&prepared.event.id) {
+        if let Some(Known { hash, seq, position }) = stored.ids.get(&prepared.event.id) {
             let outcome = replay(&prepared, hash)?;
-            let event = stored.events.get(*place).ok_or_else(|| Error::internal("an event without its place"))?;
+            let event = stored.event(*seq).ok_or_else(|| Error::internal("an event without its place"))?;
             return Ok(Committed::new(Arc::clone(event), outcome).with_log_positions(LogPositions::of_feed(*position)));
         }
         let prepared = match prepared.is_plain(options) {
@@ -174,18 +196,22 @@ impl App {
         let user = self.users.get_mut(key.user_id()).ok_or_else(|| no_session(key))?;
         let stored = user.sessions.get_mut(key.session_id()).ok_or_else(|| no_session(key))?;
         let Prepared { mut event, hash, micros, changes, .. } = prepared;
-        let place = stored.events.len();
-        let seq = place as u64 + 1;
+        let seq = stored.last() + 1;
         event.seq = Some(seq);
         let event = Arc::new(event);
         let time = event.timestamp.unwrap_or_default();
-        stored.ids.insert(event.id.clone(), Known { hash, place, position });
-        stored.by_time.insert((time_order(time), place));
-        stored.events.insert(place, Arc::clone(&event));
+        stored.ids.insert(event.id.clone(), Known { hash, seq, position });
+        stored.by_time.insert((time_order(time), seq));
+        stored.events.insert(stored.events.len(), Arc::clone(&event));
+        stored.positions.push_back(position);
         for change in changes.iter().filter(|change| change.scope == Scope::Session) {
             change_scope(&mut stored.state, &change.name, &change.change);
             stored.written.insert(change.name.clone(), seq);
         }
+        if seq.is_multiple_of(CHECKPOINT_EVENTS) {
+            stored.checkpoints.insert(seq, stored.state.clone());
+        }
+        self.feed.insert(position, Item::Event(stored.key.clone(), seq));
         let before = stored.list_position();
         stored.micros = micros;
         let after = stored.list_position();
@@ -205,6 +231,7 @@ impl App {
         let Some(stored) = user.sessions.remove(key.session_id()) else {
             return;
         };
+        stored.positions.iter().for_each(|position| drop(self.feed.remove(position)));
         let position = stored.list_position();
         user.by_update.remove(&position);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
@@ -228,12 +255,30 @@ impl Stored {
 
     /// The session as it is; the position is the last that was given out.
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
-        let seq = self.events.len() as u64;
         Session::new(self.key.clone(), state)
             .with_events(events)
             .with_last_update_time(seconds_of_micros(self.micros))
-            .with_seq(seq)
+            .with_seq(self.last())
+            .with_expire_time(self.expires.map(seconds_of_micros))
             .with_log_positions(LogPositions::of_feed(position))
+    }
+
+    /// The number of the last event.
+    pub(super) fn last(&self) -> u64 {
+        self.base + self.events.len() as u64
+    }
+
+    /// How many of the events that are here have a number up to this one.
+    pub(super) fn count_up_to(&self, seq: u64) -> usize {
+        usize::try_from(seq.saturating_sub(self.base)).map_or(self.events.len(), |count| count.min(self.events.len()))
+    }
+
+    pub(super) fn event(&self, seq: u64) -> Option<&Arc<Event>> {
+        if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
+    }
+
+    pub(super) fn is_expired(&self, now: i64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
     }
 
     pub(super) fn select(&self, query: EventQuery) -> Events {
@@ -248,11 +293,11 @@ impl Stored {
             EventQuery::All => self.events.clone(),
             EventQuery::Last(count) => slice(len.saturating_sub(count), len),
             EventQuery::After(seq, limit) => {
-                let from = usize::try_from(seq).unwrap_or(len).min(len);
+                let from = self.count_up_to(seq);
                 slice(from, from.saturating_add(limit).min(len))
             }
             EventQuery::Before(seq, limit) => {
-                let to = usize::try_from(seq.saturating_sub(1)).unwrap_or(len).min(len);
+                let to = self.count_up_to(seq.saturating_sub(1));
                 slice(to.saturating_sub(limit), to)
             }
             EventQuery::Since(seconds, count) => self.since(seconds, count.unwrap_or(usize::MAX)),
@@ -274,10 +319,10 @@ impl Stored {
                 return tail.into_iter().rev().collect();
             }
         }
-        let mut places: Vec<_> = matching().map(|(_, place)| *place).collect();
-        places.sort_unstable();
-        let skip = places.len().saturating_sub(count);
-        places[skip..].iter().filter_map(|place| self.events.get(*place).cloned()).collect()
+        let mut numbers: Vec<_> = matching().map(|(_, seq)| *seq).collect();
+        numbers.sort_unstable();
+        let skip = numbers.len().saturating_sub(count);
+        numbers[skip..].iter().filter_map(|seq| self.event(*seq).cloned()).collect()
     }
 }
 

@@ -5,29 +5,37 @@
 
 mod app;
 mod artifact;
+mod feed;
+mod history;
 mod resolve;
+mod retention;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
-use self::app::{App, Origin, Stored, owned};
+use self::app::{App, Origin, Stored, User, owned};
+use self::feed::Item;
 use super::commit::{prepare_event, prepare_session, prepare_state};
+use super::feed::Feed;
+use super::fork::fork_key;
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 use super::resolve::has_operations;
 use super::{closed, taken};
 use crate::environment::{Environment, SystemEnvironment};
-use crate::error::{Error, Result};
+use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, Events, GetSessionConfig, ListSessionsConfig, ListSessionsResponse,
-    Outcome, PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, check_id, check_owner,
-    seconds_of_micros,
+    AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
+    micros_of_seconds, no_session, seconds_of_micros,
 };
-use crate::state::{ScopeMap, StateDelta};
+use crate::state::{ScopeMap, StateDelta, StateMap};
 
 /// Keeps sessions, state and artifacts in memory; they are gone when it is dropped.
 ///
@@ -49,6 +57,9 @@ pub struct InMemorySessionService {
     apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
     position: AtomicU64,
     closed: AtomicBool,
+    /// Tells cursors of its feeds from those of others.
+    id: String,
+    notifier: CommitNotifier,
 }
 
 impl Default for InMemorySessionService {
@@ -67,7 +78,14 @@ impl InMemorySessionService {
     /// An empty service with a clock and ids of your own.
     #[must_use]
     pub fn with_environment(environment: Arc<dyn Environment>) -> Self {
-        Self { environment, apps: RwLock::default(), position: AtomicU64::new(0), closed: AtomicBool::new(false) }
+        Self {
+            environment,
+            apps: RwLock::default(),
+            position: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            id: Uuid::new_v4().to_string(),
+            notifier: CommitNotifier::new(),
+        }
     }
 
     /// The app, if anything was ever written to it. A lock poisoned by a panic elsewhere is still whole:
@@ -97,6 +115,28 @@ impl InMemorySessionService {
     fn next_position(&self) -> u64 {
         self.position.fetch_add(1, Ordering::Relaxed) + 1
     }
+
+    fn now_micros(&self) -> i64 {
+        micros_of_seconds(self.environment.now())
+    }
+
+    /// Before a session is written to: one that has expired is deleted.
+    fn drop_expired(&self, app: &mut App, key: &SessionKey) {
+        let expires = app.session(key).and_then(|(_, stored)| stored.expires);
+        if expires.is_some_and(|expires| expires <= self.now_micros()) {
+            app.remove_session(key);
+        }
+    }
+
+    /// A session to be read, unless it has expired.
+    fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
+        let found = app.session(key)?;
+        if found.1.expires.is_some_and(|expires| expires <= self.now_micros()) { None } else { Some(found) }
+    }
+}
+
+fn to_map(values: &ScopeMap) -> Map<String, Value> {
+    values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect()
 }
 
 fn read(app: &RwLock<App>) -> RwLockReadGuard<'_, App> {
@@ -113,6 +153,7 @@ impl SessionService for InMemorySessionService {
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
+        self.drop_expired(&mut app, &prepared.key);
         if app.session(&prepared.key).is_some() {
             return Err(taken(&prepared.key));
         }
@@ -123,22 +164,15 @@ impl SessionService for InMemorySessionService {
         let user = app.user(user_id);
         let initial = prepared.initial.into_iter();
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
-        let stored = Stored {
-            key: key.clone(),
-            state: initial.clone(),
-            initial,
-            written: HashMap::new(),
-            events: Events::default(),
-            ids: HashMap::new(),
-            by_time: BTreeSet::new(),
-            micros: prepared.created,
-        };
-        let position = stored.list_position();
-        user.by_update.insert(position.clone());
+        let position = self.next_position();
+        let stored = Stored { expires: prepared.expires, ..Stored::new(&key, initial, position, prepared.created) };
+        let place = stored.list_position();
+        user.by_update.insert(place.clone());
         user.sessions.insert(key.session_id().into(), stored);
-        app.by_update.insert(position);
+        app.by_update.insert(place);
+        app.feed.insert(position, Item::Created(key.clone()));
         let origin = Origin {
-            position: self.next_position(),
+            position,
             session: Some((&key, 0)),
             event_id: "",
             author: "user",
@@ -148,6 +182,7 @@ impl SessionService for InMemorySessionService {
         for event in prepared.events {
             app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
         }
+        self.notifier.notify();
         let (user, stored) = app.session(&key).ok_or_else(|| Error::internal("a session without its user"))?;
         let state = app.merged(user, stored, &StateQuery::All);
         Ok(stored.to_session(state, stored.events.clone(), self.position()))
@@ -159,19 +194,46 @@ impl SessionService for InMemorySessionService {
             return Ok(None);
         };
         let app = read(&app);
-        Ok(app.session(key).map(|(user, stored)| {
+        Ok(self.live(&app, key).map(|(user, stored)| {
             let state = app.merged(user, stored, &state);
             stored.to_session(state, stored.select(events), self.position())
         }))
     }
 
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<Map<String, Value>>> {
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
         let Some(app) = self.app(key.app_name())? else {
             return Ok(None);
         };
-        let initial = read(&app).session(key).map(|(_, stored)| stored.initial.clone());
-        Ok(initial
-            .map(|values| values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect()))
+        let app = read(&app);
+        Ok(self.live(&app, key).map(|(_, stored)| InitialState::new(stored.base, to_map(&stored.initial))))
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let app = read(&app);
+        let (user, stored) = self.live(&app, key).ok_or_else(|| no_session(key))?;
+        app.state_at(user, stored, seq)
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let app = read(&app);
+        let (user, stored) = self.live(&app, key).ok_or_else(|| no_session(key))?;
+        Ok(app.blame(user, stored))
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let fork = fork_key(key, &config, self.environment.as_ref())?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        self.drop_expired(&mut app, &fork);
+        let created = self.now_micros();
+        app.fork(key, &fork, config.at, created, || self.next_position())?;
+        self.notifier.notify();
+        let (user, stored) = app.session(&fork).ok_or_else(|| Error::internal("a session without its user"))?;
+        let state = app.merged(user, stored, &StateQuery::All);
+        Ok(stored.to_session(state, Events::default(), self.position()))
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -190,7 +252,11 @@ impl SessionService for InMemorySessionService {
         };
         use std::ops::Bound::{Excluded, Unbounded};
         let from = query.after.as_ref().map_or(Unbounded, Excluded);
-        let mut places = order.range::<ListPosition, _>((from, Unbounded));
+        let now = self.now_micros();
+        let stored =
+            |place: &ListPosition| app.users.get(place.user_id.as_str())?.sessions.get(place.session_id.as_str());
+        let is_live = |place: &&ListPosition| stored(place).is_some_and(|stored| !stored.is_expired(now));
+        let mut places = order.range::<ListPosition, _>((from, Unbounded)).filter(is_live);
         let page: Vec<_> = places.by_ref().take(query.limit).collect();
         let token = places.next().and(page.last()).map(|last| last.to_token());
         let sessions = page.into_iter().filter_map(|place| {
@@ -215,9 +281,12 @@ impl SessionService for InMemorySessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment.as_ref())?;
-        let app = self.app(key.app_name())?.ok_or_else(|| crate::session::no_session(key))?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
-        app.append(key, prepared, &options, || self.next_position())
+        self.drop_expired(&mut app, key);
+        let committed = app.append(key, prepared, &options, || self.next_position())?;
+        self.notifier.notify();
+        Ok(committed)
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -225,8 +294,16 @@ impl SessionService for InMemorySessionService {
             return Ok(Map::new());
         };
         let app = read(&app);
-        let values = owned(&app, owner).map(|state| &state.values);
-        Ok(values.into_iter().flatten().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+        Ok(owned(&app, owner).map(|state| to_map(&state.values)).unwrap_or_default())
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(StatePage::default());
+        };
+        let app = read(&app);
+        Ok(owned(&app, owner).map(|state| state.page(config)).unwrap_or_default())
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
@@ -240,6 +317,8 @@ impl SessionService for InMemorySessionService {
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
+        app.feed.insert(position, Item::State(owner.clone()));
+        self.notifier.notify();
         Ok(position)
     }
 
@@ -256,6 +335,69 @@ impl SessionService for InMemorySessionService {
             to += 1;
         }
         Ok(log[from..to].to_vec())
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(Vec::new());
+        };
+        let app = read(&app);
+        let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
+        let until = log.partition_point(|change| change.position < before);
+        Ok(log[..until].iter().rev().filter(|change| change.name == name).take(limit).cloned().collect())
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let app = self.app_or_new(owner.app_name())?;
+        let app = read(&app);
+        app.feed_page(&Feed::new(&self.id, owner), owner, start, limit, self.position())
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.check_open()?;
+        Ok(self.notifier.subscribe())
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| self.environment.now())).transpose()?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        app.session_mut(key).ok_or_else(|| no_session(key))?.expires = expires;
+        Ok(())
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        self.check_open()?;
+        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (now, mut deleted) = (self.now_micros(), 0);
+        for app in apps.values() {
+            deleted += write(app).delete_expired(now, limit - deleted);
+        }
+        Ok(deleted as u64)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        Ok(app.prune_events(key, before, limit) as u64)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
@@ -285,6 +427,7 @@ impl SessionService for InMemorySessionService {
                 user.by_update.iter().for_each(|position| {
                     app.by_update.remove(position);
                 });
+                app.feed.retain(|_, item| item.user_id() != Some(user_id));
             }
             for change in &mut app.state.log {
                 if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
@@ -300,6 +443,7 @@ impl SessionService for InMemorySessionService {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
+        self.notifier.close();
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ impl App {
     /// An event with its operations carried out, or why it is refused.
     pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
         let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
-        let mut found = Found::new(stored.events.len() as u64);
+        let mut found = Found::new(stored.last());
         for KeyChange { scope, name, .. } in prepared.reads(options) {
             match scope {
                 Scope::Session => {
@@ -66,18 +66,20 @@ impl App {
 }
 
 impl Stored {
-    fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
-        let event = self.events.get(usize::try_from(seq).ok()?.checked_sub(1)?)?;
-        Some(KeyWriter::new(&event.author).with_event(key.user_id(), key.session_id(), seq, &event.id))
+    /// Who wrote a key with this number; of an event that was pruned only the number is known.
+    pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
+        let event = self.event(seq)?;
+        let writer = KeyWriter::new(&event.author).with_event(key.user_id(), key.session_id(), seq, &event.id);
+        Some(writer.with_invocation(&event.invocation_id).with_time(event.timestamp.unwrap_or_default()))
     }
 }
 
 impl OwnedState {
-    fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
+    pub(super) fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
         let from = self.log.partition_point(|change| change.position < written.place);
         let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
         let change = of_commit.into_iter().find(|change| change.name == written.name)?;
-        let writer = KeyWriter::new(&change.author);
+        let writer = KeyWriter::new(&change.author).with_time(change.time);
         Some(match &change.origin {
             Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id),
             None => writer,

@@ -1,0 +1,98 @@
+//! The feed of an app and of its users. Whoever calls holds the app's lock.
+
+use super::app::{App, owned};
+use super::to_map;
+use crate::error::{Error, Result};
+use crate::session::{FeedCommit, FeedPage, FeedStart, SessionKey, StateOwner};
+use crate::store::feed::{Feed, FeedPlace};
+
+/// What was committed at a position.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// An event with its number.
+    Event(SessionKey, u64),
+    /// A session, and with it perhaps keys of its user and its app.
+    Created(SessionKey),
+    /// Keys of a user or an app.
+    State(StateOwner),
+}
+
+impl Item {
+    pub(super) fn user_id(&self) -> Option<&str> {
+        match self {
+            Self::Event(key, _) | Self::Created(key) => Some(key.user_id()),
+            Self::State(owner) => owner.user_id(),
+        }
+    }
+}
+
+impl App {
+    pub(super) fn feed_page(
+        &self,
+        feed: &Feed,
+        owner: &StateOwner,
+        start: &FeedStart,
+        limit: usize,
+        last: u64,
+    ) -> Result<FeedPage> {
+        let after = match start {
+            FeedStart::Beginning => FeedPlace::default(),
+            FeedStart::Now => FeedPlace::after(last),
+            FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
+        };
+        if after.position > last {
+            return Err(Error::invalid(
+                "the cursor is ahead of the feed: it is of another database, or of a newer copy",
+            ));
+        }
+        let items = self.feed.range(after.position..);
+        let commits = items.flat_map(|(position, item)| {
+            self.commits_of(*position, item, owner).into_iter().map(|commit| (*position, commit))
+        });
+        Ok(feed.page(after, commits, limit.clamp(1, 1000)))
+    }
+
+    /// What an owner's feed shows of a commit.
+    fn commits_of(&self, position: u64, item: &Item, of: &StateOwner) -> Vec<FeedCommit> {
+        let is_of = |user_id: Option<&str>| of.user_id().is_none() || of.user_id() == user_id;
+        match item {
+            Item::Event(key, seq) if is_of(Some(key.user_id())) => {
+                let event = self.session(key).and_then(|(_, stored)| stored.event(*seq));
+                let event = event.map(|event| FeedCommit::Event { session: key.clone(), event: event.clone() });
+                event.into_iter().collect()
+            }
+            Item::State(owner) if is_of(owner.user_id()) => {
+                self.changes_at(position, owner.clone()).into_iter().collect()
+            }
+            Item::Created(key) => {
+                let mut commits = Vec::new();
+                if is_of(Some(key.user_id())) {
+                    commits.extend(self.changes_at(position, key.user()));
+                }
+                if of.user_id().is_none() {
+                    commits.extend(self.changes_at(position, key.app()));
+                }
+                if is_of(Some(key.user_id())) {
+                    commits.extend(self.created_at(position, key));
+                }
+                commits
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn changes_at(&self, position: u64, owner: StateOwner) -> Option<FeedCommit> {
+        let log = &owned(self, &owner)?.log;
+        let from = log.partition_point(|change| change.position < position);
+        let changes: Vec<_> = log[from..].iter().take_while(|change| change.position == position).cloned().collect();
+        (!changes.is_empty()).then_some(FeedCommit::State { owner, changes })
+    }
+
+    fn created_at(&self, position: u64, key: &SessionKey) -> Option<FeedCommit> {
+        let (_, stored) = self.session(key)?;
+        let has_state = stored.forked_at.is_some() || !stored.initial.is_empty();
+        let is_this = stored.created == position && has_state;
+        let (session, forked_at) = (key.clone(), stored.forked_at);
+        is_this.then(|| FeedCommit::Created { session, state: to_map(&stored.initial), forked_at })
+    }
+}

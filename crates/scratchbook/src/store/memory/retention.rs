@@ -1,0 +1,76 @@
+//! What is removed with time. Whoever calls holds the app's lock.
+
+use std::collections::HashMap;
+
+use super::app::{App, OwnedState, Stored, time_order};
+use crate::session::{SessionKey, StateOwner};
+
+impl App {
+    pub(super) fn session_mut(&mut self, key: &SessionKey) -> Option<&mut Stored> {
+        self.users.get_mut(key.user_id())?.sessions.get_mut(key.session_id())
+    }
+
+    pub(super) fn owned_mut(&mut self, owner: &StateOwner) -> Option<&mut OwnedState> {
+        match owner.user_id() {
+            Some(user_id) => self.users.get_mut(user_id).map(|user| &mut user.state),
+            None => Some(&mut self.state),
+        }
+    }
+
+    pub(super) fn delete_expired(&mut self, now: i64, limit: usize) -> usize {
+        let sessions = self.users.values().flat_map(|user| user.sessions.values());
+        let expired = sessions.filter(|stored| stored.is_expired(now)).take(limit);
+        let expired: Vec<_> = expired.map(|stored| stored.key.clone()).collect();
+        expired.iter().for_each(|key| self.remove_session(key));
+        expired.len()
+    }
+
+    pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> usize {
+        let Some(stored) = self.session_mut(key) else {
+            return 0;
+        };
+        let pruned = stored.prune(before, limit);
+        pruned.iter().for_each(|position| drop(self.feed.remove(position)));
+        pruned.len()
+    }
+}
+
+impl Stored {
+    /// Removes the oldest events and gives their positions.
+    fn prune(&mut self, before: u64, limit: usize) -> Vec<u64> {
+        let count = self.count_up_to(before.saturating_sub(1)).min(limit);
+        let base = self.base + count as u64;
+        if count == 0 {
+            return Vec::new();
+        }
+        self.initial = self.state_at(base);
+        for event in self.events.slice(0, count).iter() {
+            self.ids.remove(&event.id);
+            self.by_time.remove(&(time_order(event.timestamp.unwrap_or_default()), event.seq.unwrap_or_default()));
+        }
+        self.events = self.events.slice(count, self.events.len());
+        let pruned: Vec<_> = self.positions.drain(..count).collect();
+        self.position = pruned.last().copied().unwrap_or(self.position);
+        self.checkpoints.retain(|seq, _| *seq > base);
+        self.base = base;
+        pruned
+    }
+}
+
+impl OwnedState {
+    /// Removes the oldest changes that were overwritten before a position.
+    pub(super) fn prune(&mut self, before: u64, limit: usize) -> usize {
+        self.pruned = self.pruned.max(before);
+        let until = self.log.partition_point(|change| change.position < before);
+        let last: HashMap<String, u64> =
+            self.log[..until].iter().map(|change| (change.name.clone(), change.position)).collect();
+        let mut removed = 0;
+        self.log.retain(|change| {
+            let is_overwritten = last.get(&change.name).is_some_and(|last| change.position < *last);
+            let goes = removed < limit && change.position < before && is_overwritten;
+            removed += usize::from(goes);
+            !goes
+        });
+        removed
+    }
+}
