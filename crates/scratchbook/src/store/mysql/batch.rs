@@ -126,7 +126,7 @@ pub(super) fn making(new: &PreparedSession, token: &str) -> Result<Option<String
         updated = event.micros;
     }
     let (app, user, session) = address(&new.key);
-    json(&[(app, user, session, seen.len(), new.created, updated, token)])
+    json(&[(app, user, session, seen.len(), new.created, updated, token, new.expires)])
 }
 
 /// The arguments that make a session with all it begins with.
@@ -142,13 +142,17 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
         batch.own.insert((key, &change.name), (change.value.as_deref(), 0));
     }
     batch.changes(key.app_name(), Some(key.user_id()), &new.shared, origin);
+    let (user_nth, app_nth) = batch.counts(key);
     let mut seen = HashSet::new();
     // An id that is there twice has the same content twice: a retry.
     for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
         batch.event(key, event);
     }
     let (events, updated) = batch.sessions.get(key).copied().unwrap_or_default();
-    let made = (key.app_name(), key.user_id(), key.session_id(), events, new.created, updated, token, &new.initial);
+    let (app, user, session) = address(key);
+    let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
+    let times = (new.created, updated, token, new.expires);
+    let made = (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, &new.initial);
     let mut arguments = batch.arguments()?;
     arguments[1] = None;
     arguments[0] = json(&[made])?;
@@ -180,9 +184,14 @@ impl<'a> Batch<'a> {
             self.own.insert((key, &change.name), (change.value.as_deref(), nth));
         }
         self.changes(key.app_name(), Some(key.user_id()), &new.changes, origin);
-        let user_nth = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
-        let app_nth = self.apps.get(key.app_name()).copied().unwrap_or_default();
+        let (user_nth, app_nth) = self.counts(key);
         self.events.push(EventEntry { key, event: new, nth, user_nth, app_nth });
+    }
+
+    /// How many commits change the user's and the app's keys so far.
+    fn counts(&self, key: &SessionKey) -> (i64, i64) {
+        let user = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
+        (user, self.apps.get(key.app_name()).copied().unwrap_or_default())
     }
 
     /// Adds the changes to keys of the user and the app as one commit in the log of each.

@@ -28,8 +28,8 @@ impl MySql {
         let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str())).collect();
         let lock = Lock { made: None, event: Some(&prepared.event.id), reads };
         let mut lease = self.connections.lease(Care::Again).await?;
-        let scopes = prepared.changes.iter().map(|change| change.scope);
-        let answers = self.lock(&mut lease, &target, &lock, scopes).await?;
+        let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
+        let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
         let Some(found) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
                 Some(Answer::Missing { .. }) => AppendRow::NoSession,
@@ -58,8 +58,12 @@ impl MySql {
         let mut lease = self.connections.lease(Care::Again).await?;
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         // The user in any case, as for every creation.
-        let scopes = changes.map(|change| change.scope).chain([Scope::User]);
-        let answers = self.lock(&mut lease, &target, &lock, scopes).await?;
+        let scopes: Vec<_> = changes.map(|change| change.scope).chain([Scope::User]).collect();
+        let mut answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
+        if matches!(answers.as_slice(), [Answer::Expired]) {
+            self.make_room(&mut lease, &new.key).await?;
+            answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Before).await?;
+        }
         let Some(found) = target.found(&lock.reads, &answers)? else {
             return self.is_made(&new.key, &answers);
         };
@@ -67,7 +71,7 @@ impl MySql {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
-        let answers = self.call_on(&mut lease, batch::creation(&resolved, token)?, Begun::Before).await?;
+        let answers = self.call_on(&mut lease, batch::creation(&resolved, token)?, Begun::WithSession).await?;
         self.is_made(&new.key, &answers)
     }
 
@@ -83,8 +87,8 @@ impl MySql {
         let reads = with_operations.map(|change| (change.scope, change.name.as_str())).collect();
         let lock = Lock { made: None, event: None, reads };
         let mut lease = self.connections.lease(Care::Once).await?;
-        let scopes = changes.iter().map(|change| change.scope);
-        let answers = self.lock(&mut lease, &target, &lock, scopes).await?;
+        let scopes: Vec<_> = changes.iter().map(|change| change.scope).collect();
+        let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
         let found = target.found(&lock.reads, &answers)?.ok_or_else(|| strange("nothing for a change"))?;
         let resolved = match resolve_state(changes, &found) {
             Ok(resolved) => TextChange::all(&resolved)?,
@@ -101,31 +105,28 @@ impl MySql {
         lease: &mut Lease<'_>,
         target: &Target<'_>,
         lock: &Lock<'_>,
-        scopes: impl Iterator<Item = Scope>,
+        scopes: &[Scope],
+        begun: Begun,
     ) -> Attempt<Vec<Answer>> {
-        let (mut user, mut app) = (false, false);
-        for scope in scopes {
-            user |= scope == Scope::User;
-            app |= scope == Scope::App;
-        }
+        let (user, app) = (scopes.contains(&Scope::User), scopes.contains(&Scope::App));
         let mut values = vec![Value::from(&lock.made), target.app.into(), target.user.into()];
         values.extend([target.session.map(SessionKey::session_id).into(), lock.event.into(), user.into(), app.into()]);
         for scope in SCOPES {
             let names: Vec<_> = names(&lock.reads, scope).collect();
             values.push(batch::json(&names)?.into());
         }
-        let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_lock_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        values.extend([self.now().into(), (begun as u8).into()]);
         let rows = lease.rows(&sql, values).await.map_err(|failure| match failure.done {
             // Nothing is written yet, whatever became of it.
             Done::Unknown => Failure::new(Done::Undone, failure.error),
             _ => failure,
         })?;
         let answers = rows.into_iter().map(answer).collect::<Result<Vec<_>>>();
-        if !matches!(
-            answers.as_deref(),
-            Ok([Answer::Missing { .. } | Answer::Known { .. } | Answer::Made | Answer::Taken])
-        ) {
-            lease.give_up_unless_kept();
+        match &answers {
+            // The transaction is over.
+            Ok(answers) if !answers.iter().any(|answer| matches!(answer, Answer::Found { .. })) => lease.keep(),
+            _ => lease.give_up_unless_kept(),
         }
         Ok(answers?)
     }

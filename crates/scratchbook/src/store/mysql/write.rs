@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mysql_async::Row;
+use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::{self, Arguments, Back, Place};
@@ -26,8 +26,10 @@ const OVERHEAD: usize = 1024;
 pub(super) enum Begun {
     /// Nobody: it begins one itself.
     Here,
-    /// The procedure that locks.
+    /// Who calls.
     Before,
+    /// Who calls, and the row of the session to make is there.
+    WithSession,
 }
 
 /// What the procedures answer.
@@ -43,6 +45,8 @@ pub(super) enum Answer {
     Made,
     /// The session's id is taken.
     Taken,
+    /// It is taken by one that has expired.
+    Expired,
     /// The session is not there, but rows of it are.
     Damaged,
     /// It is locked, and the session's last event has this number.
@@ -112,7 +116,12 @@ impl MySql {
 
     /// Makes a session; `false` where its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        let answers = self.call(batch::creation(new, token)?, Care::Again).await?;
+        let mut answers = self.call(batch::creation(new, token)?, Care::Again).await?;
+        if matches!(answers.as_slice(), [Answer::Expired]) {
+            let mut lease = self.connections.lease(Care::Again).await?;
+            self.make_room(&mut lease, &new.key).await?;
+            answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before).await?;
+        }
         self.is_made(&new.key, &answers)
     }
 
@@ -121,6 +130,10 @@ impl MySql {
         match answers {
             [Answer::Made] => Ok(true),
             [Answer::Taken] => Ok(false),
+            [Answer::Expired] => {
+                let what = format!("{}: an expired session came in the way again", self.connections.place());
+                Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)))
+            }
             [Answer::Damaged] => {
                 let place = self.connections.place();
                 let what =
@@ -156,11 +169,10 @@ impl MySql {
         begun: Begun,
     ) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql(match begun {
-            Begun::Here => "CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, FALSE)",
-            Begun::Before => "CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, TRUE)",
-        });
-        let rows = lease.rows(&sql, arguments.map(Into::into).into()).await?;
+        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let mut values: Vec<Value> = arguments.map(Into::into).into();
+        values.extend([self.now().into(), (begun as u8).into()]);
+        let rows = lease.rows(&sql, values).await?;
         lease.keep();
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
     }
@@ -260,6 +272,7 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         },
         "made" => Answer::Made,
         "taken" => Answer::Taken,
+        "expired" => Answer::Expired,
         "damaged" => Answer::Damaged,
         "found" => Answer::Found { seq: number },
         "own" | "theirs" | "shared" => Answer::Key {
