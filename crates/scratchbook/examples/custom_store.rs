@@ -10,13 +10,14 @@ use async_trait::async_trait;
 use scratchbook::plan::{
     EventQuery, Feed, FeedPlace, Found, KeyChange, ListPosition, ListQuery, PreparedArtifact, PreparedEvent, Refusal,
     StateQuery, check_event_number, check_filename, fork_key, log_pruned, prepare_artifact, prepare_event,
-    prepare_session, prepare_state, replay, resolve_state,
+    prepare_session, prepare_state, replay,
 };
 use scratchbook::*;
 use serde_json::{Map, Value};
 
 #[derive(Debug)]
 struct MapStore {
+    limits: Limits,
     inner: Mutex<Inner>,
     notifier: CommitNotifier,
     /// Tells cursors of its feeds from those of other stores.
@@ -86,7 +87,8 @@ fn missing(key: &SessionKey) -> Error {
 
 impl MapStore {
     fn new() -> Self {
-        Self { inner: Mutex::default(), notifier: CommitNotifier::new(), id: SystemEnvironment.new_id() }
+        let (limits, inner, id) = (Limits::default(), Mutex::default(), SystemEnvironment.new_id());
+        Self { limits, inner, notifier: CommitNotifier::new(), id }
     }
 
     fn open(&self) -> Result<MutexGuard<'_, Inner>> {
@@ -196,9 +198,15 @@ impl Inner {
                 let mut found = Found::new(seq - 1);
                 let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
                 self.find(key, reads, &mut found)?;
+                self.find_all(key, prepared.reads_scopes(options), &mut found)?;
                 prepared.resolve(options, &found).map_err(|refusal| self.refused(key, refusal))?
             }
         };
+        prepared.limits.check_seq(seq)?;
+        for scope in [Scope::Session, Scope::User, Scope::App] {
+            let names = self.names(key, scope)?;
+            prepared.limits.check_changes(scope, &prepared.changes, names.len(), |name| names.contains(name))?;
+        }
         self.position += 1;
         let kept = self.sessions.get_mut(key).ok_or_else(|| missing(key))?;
         let mut event = prepared.event;
@@ -246,6 +254,24 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Reads every key of these scopes.
+    fn find_all(&self, key: &SessionKey, scopes: impl Iterator<Item = Scope>, found: &mut Found) -> Result<()> {
+        for scope in scopes {
+            self.find(key, self.names(key, scope)?.into_iter().map(|name| (scope, name)), found)?;
+        }
+        Ok(())
+    }
+
+    /// The keys of a scope that are there.
+    fn names(&self, key: &SessionKey, scope: Scope) -> Result<BTreeSet<&str>> {
+        if scope == Scope::Session {
+            let kept = self.sessions.get(key).into_iter().flat_map(|kept| kept.state.keys());
+            return Ok(kept.map(String::as_str).collect());
+        }
+        let owned = self.owned.get(&owner_of(scope, key)?).into_iter().flat_map(|owned| owned.values.keys());
+        Ok(owned.map(String::as_str).collect())
     }
 
     /// Looks up who wrote the keys in the way.
@@ -324,7 +350,7 @@ fn owner_of(scope: Scope, key: &SessionKey) -> Result<StateOwner> {
 #[async_trait]
 impl SessionService for MapStore {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment)?;
+        let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
         inner.drop_expired(&key);
         if inner.sessions.contains_key(&key) {
@@ -332,7 +358,12 @@ impl SessionService for MapStore {
         }
         let mut found = Found::new(0);
         inner.find(&key, prepared.reads(), &mut found)?;
+        inner.find_all(&key, prepared.reads_scopes(), &mut found)?;
         let prepared = prepared.resolve(found).map_err(|refusal| inner.refused(&key, refusal))?;
+        for scope in [Scope::User, Scope::App] {
+            let names = inner.names(&key, scope)?;
+            prepared.check_keys(scope, names.len(), |name| names.contains(name))?;
+        }
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
         inner.position += 1;
         let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
@@ -593,7 +624,7 @@ impl SessionService for MapStore {
             drop(self.open()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, &SystemEnvironment)?;
+        let prepared = prepare_event(event, &SystemEnvironment, &self.limits)?;
         let committed = self.open()?.append(key, prepared, &options)?;
         self.notifier.notify();
         Ok(committed)
@@ -605,13 +636,18 @@ impl SessionService for MapStore {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let (author, time) = options.checked(|| SystemEnvironment.now())?;
-        let (changes, mut inner) = (prepare_state(owner, delta)?, self.open()?);
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
+        let ((author, time), mut inner) = (options.checked(|| SystemEnvironment.now())?, self.open()?);
         // The owner's keys are looked up by the address of some session of its.
         let of = SessionKey::new(owner.app_name(), owner.user_id().unwrap_or_default(), "any")?;
         let mut found = Found::new(0);
-        inner.find(&of, changes.iter().map(|change| (change.scope, change.name.as_str())), &mut found)?;
-        let changes = resolve_state(&changes, &found).map_err(|refusal| inner.refused(&of, refusal))?;
+        inner.find(&of, prepared.reads().map(|change| (change.scope, change.name.as_str())), &mut found)?;
+        inner.find_all(&of, prepared.reads_scopes(), &mut found)?;
+        let changes = prepared.resolve(&found).map_err(|refusal| inner.refused(&of, refusal))?;
+        for scope in [Scope::User, Scope::App] {
+            let names = inner.names(&of, scope)?;
+            prepared.limits.check_changes(scope, &changes, names.len(), |name| names.contains(name))?;
+        }
         inner.position += 1;
         for change in &changes {
             inner.change(owner.clone(), change, |change| change.with_author(&author, time));

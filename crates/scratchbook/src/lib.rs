@@ -85,10 +85,11 @@ pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, Sc
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 pub use session::{
-    AppendOptions, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig, EventCursor, Events,
-    Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState,
-    ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome, PutStateOptions, Seen, Session,
-    SessionKey, SessionService, SessionServiceExt, StateChange, StateOwner, StatePage, StateSelection,
+    AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
+    EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
+    InitialState, KeyDiff, KeyWrite, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome,
+    PutStateOptions, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck, StateDiff,
+    StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,
@@ -97,7 +98,7 @@ pub use state::{
 pub use store::conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
-pub use store::{InMemorySessionService, Migration, MigrationRun, Store, connect, migrate, without_password};
+pub use store::{InMemorySessionService, Limits, Migration, MigrationRun, Store, connect, migrate, without_password};
 #[cfg(feature = "mysql")]
 pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]

@@ -6,9 +6,10 @@
 
 pub use crate::artifact::{PreparedArtifact, check_filename, prepare_artifact};
 pub use crate::store::commit::{
-    KeyChange, Prepared as PreparedEvent, PreparedSession, prepare_event, prepare_session, prepare_state, replay,
+    KeyChange, Prepared as PreparedEvent, PreparedSession, PreparedState, prepare_event, prepare_session,
+    prepare_state, replay,
 };
 pub use crate::store::feed::{Feed, FeedPlace};
 pub use crate::store::fork::{check_event_number, fork_key, log_pruned};
 pub use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-pub use crate::store::resolve::{Found, Refusal, WrittenKey, has_operations, resolve_state};
+pub use crate::store::resolve::{Found, Refusal, WrittenKey};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{LogPositions, Seen, Session, SessionKey, check_id, micros_of_seconds};
+use super::check::both;
+use super::{LogPositions, Seen, Session, SessionKey, StateCheck, check_id, micros_of_seconds};
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 
@@ -23,6 +24,8 @@ pub struct CreateSessionConfig {
     pub create_time: Option<f64>,
     /// When it ends; absent, never.
     pub expiry: Option<Expiry>,
+    /// What refuses it for what its state and events come to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 /// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
@@ -71,6 +74,13 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
         self
     }
 
@@ -399,6 +409,8 @@ pub struct AppendOptions {
     pub conflict: ConflictMode,
     /// What its writer has seen; of no matter where deltas merge.
     pub seen: Seen,
+    /// What refuses it for what it comes to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 /// When an append is refused, as a `Conflict`, for the sake of what others have committed meanwhile.
@@ -419,13 +431,20 @@ impl AppendOptions {
     /// Refused where a key that the delta names was written since.
     #[must_use]
     pub fn by_key(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::ByKey, seen }
+        Self { conflict: ConflictMode::ByKey, seen, check: None }
     }
 
     /// Refused where the session has moved since.
     #[must_use]
     pub fn by_session(seen: Seen) -> Self {
-        Self { conflict: ConflictMode::BySession, seen }
+        Self { conflict: ConflictMode::BySession, seen, check: None }
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
+        self
     }
 }
 
@@ -438,19 +457,28 @@ pub struct PutStateOptions {
     /// When it was changed, in seconds since 1970; absent, now. For changes that come from elsewhere; the time orders
     /// nothing.
     pub time: Option<f64>,
+    /// What refuses it for what it comes to.
+    pub check: Option<Arc<dyn StateCheck>>,
 }
 
 impl PutStateOptions {
     /// Changed by somebody.
     #[must_use]
     pub fn by(author: impl Into<String>) -> Self {
-        Self { author: author.into(), time: None }
+        Self { author: author.into(), time: None, check: None }
     }
 
     /// Changed at another time than now, in seconds since 1970.
     #[must_use]
     pub fn with_time(mut self, seconds: f64) -> Self {
         self.time = Some(seconds);
+        self
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
         self
     }
 

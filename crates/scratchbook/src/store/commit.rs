@@ -1,15 +1,21 @@
 //! What a write writes: one pure description that every store carries out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::iter;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::limits::Limits;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
-use crate::session::{CreateSessionConfig, Outcome, SessionKey, StateOwner, check_id, check_owner, micros_of_seconds};
+use crate::session::{
+    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, StateCheck, StateOwner, check_id, check_owner,
+    micros_of_seconds,
+};
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
 /// An event made ready to be stored, and everything that is written with it but its number.
@@ -28,6 +34,8 @@ pub struct Prepared {
     pub micros: i64,
     /// The changes to stored keys, session before user before app, by name: the order of locks.
     pub changes: Vec<KeyChange>,
+    /// The limits it was prepared under. A store holds to them the number of the event and the keys of each scope.
+    pub limits: Limits,
 }
 
 /// A change to one stored key.
@@ -43,6 +51,10 @@ pub struct KeyChange {
 }
 
 impl KeyChange {
+    pub(crate) fn new(scope: Scope, name: impl Into<String>, change: Change) -> Self {
+        Self { scope, name: name.into(), change }
+    }
+
     /// The value as JSON text, `None` for a removal.
     ///
     /// # Errors
@@ -62,8 +74,8 @@ impl KeyChange {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, keys, values or timestamps.
-pub fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<Prepared> {
+/// `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` for what is larger than the limits.
+pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &Limits) -> Result<Prepared> {
     event.check()?;
     check_id("event id", &event.id)?;
     check_id("invocation id", &event.invocation_id)?;
@@ -81,13 +93,14 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment) -> Result<
         check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
         text = json::to_text(&event, "the event")?;
     }
+    limits.check_event(&event.id, &text, &event.actions.state_delta)?;
     if let Some(delta) = operations {
         event.actions.state_delta = delta;
         text.clear();
     }
     let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
     let changes = key_changes(&event.actions.state_delta);
-    Ok(Prepared { event, text, hash, micros, changes })
+    Ok(Prepared { event, text, hash, micros, changes, limits: *limits })
 }
 
 /// Takes a delta with operations out of an event and leaves what has a form in JSON.
@@ -144,6 +157,9 @@ pub struct PreparedSession {
     pub expires: Option<i64>,
     /// The events it begins with, whole ones alone; none is refused after another.
     pub events: Vec<Prepared>,
+    /// The limits it was prepared under. A store holds to them the keys of the user and the app.
+    pub limits: Limits,
+    pub(crate) check: Option<Arc<dyn StateCheck>>,
 }
 
 /// Makes a session ready.
@@ -151,12 +167,13 @@ pub struct PreparedSession {
 /// # Errors
 ///
 /// `InvalidArgument` for bad ids, keys, values or timestamps; `AlreadyExists` for two events of one id with
-/// other content.
+/// other content; `ResourceExhausted` for what is larger, or more, than the limits.
 pub fn prepare_session(
     app_name: &str,
     user_id: &str,
     config: CreateSessionConfig,
     environment: &dyn Environment,
+    limits: &Limits,
 ) -> Result<PreparedSession> {
     let id = config.session_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
     let key = match id {
@@ -164,16 +181,24 @@ pub fn prepare_session(
         None => SessionKey::new(app_name, user_id, &environment.new_id())?,
     };
     let state = StateDelta::try_from(config.state)?;
-    let (own, shared) = key_changes(&state).into_iter().partition(|change| change.scope == Scope::Session);
+    let changes = key_changes(&state);
+    limits.check_key_changes(&changes)?;
+    let (own, shared) = changes.into_iter().partition(|change| change.scope == Scope::Session);
     let initial = own_values(own);
     let events = config.events.into_iter().filter(|event| !event.is_partial());
-    let events = events.map(|event| prepare_event(event, environment)).collect::<Result<Vec<_>>>()?;
-    check_event_ids(&events)?;
+    let events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    limits.check_seq(check_event_ids(&events)?)?;
     let created = config.create_time.unwrap_or_else(|| environment.now());
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
     let created = micros_of_seconds(created);
     let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
-    Ok(PreparedSession { key, initial, shared, created, expires, events })
+    let (limits, check) = (*limits, config.check);
+    let prepared = PreparedSession { key, initial, shared, created, expires, events, limits, check };
+    // What operations come to is not known yet.
+    if prepared.events.iter().all(|event| !event.text.is_empty()) {
+        prepared.check_own_keys()?;
+    }
+    Ok(prepared)
 }
 
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
@@ -185,12 +210,28 @@ fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
     values.collect()
 }
 
+/// Changes to a user's or an app's state made ready to be stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PreparedState {
+    /// The changes, by name.
+    pub changes: Vec<KeyChange>,
+    /// The limits they were prepared under. A store holds to them the keys of the owner.
+    pub limits: Limits,
+    pub(crate) check: Option<Arc<dyn StateCheck>>,
+}
+
 /// Makes changes to a user's or an app's state ready; the names are without prefix.
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad names or values.
-pub fn prepare_state(owner: &StateOwner, delta: StateDelta) -> Result<Vec<KeyChange>> {
+/// `InvalidArgument` for bad names or values; `ResourceExhausted` for what is larger than the limits.
+pub fn prepare_state(
+    owner: &StateOwner,
+    delta: StateDelta,
+    options: &PutStateOptions,
+    limits: &Limits,
+) -> Result<PreparedState> {
     delta.check()?;
     let scope = match owner {
         StateOwner::User { .. } => Scope::User,
@@ -209,7 +250,8 @@ pub fn prepare_state(owner: &StateOwner, delta: StateDelta) -> Result<Vec<KeyCha
         changes.push(KeyChange { scope, name: name.to_owned(), change: change.clone() });
     }
     changes.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(changes)
+    limits.check_key_changes(&changes)?;
+    Ok(PreparedState { changes, limits: *limits, check: options.check.clone() })
 }
 
 fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
@@ -225,12 +267,58 @@ fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
     changes
 }
 
-/// Refuses, before anything is written, events of which one would be refused after another.
-fn check_event_ids(events: &[Prepared]) -> Result<()> {
+/// Refuses, before anything is written, events of which one would be refused after another; gives how many there are.
+fn check_event_ids(events: &[Prepared]) -> Result<u64> {
     let mut seen = HashMap::new();
     for event in events {
         if let Some(hash) = seen.insert(event.event.id.as_str(), event.hash) {
             replay(event, &hash)?;
+        }
+    }
+    Ok(seen.len() as u64)
+}
+
+impl PreparedSession {
+    /// Refuses a session that would leave more keys in the user's or the app's scope than there may be, for a store that
+    /// knows how many keys the scope has, and which. One that can take back what it has written may look at each write.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` names the key.
+    pub fn check_keys(&self, scope: Scope, count: usize, has: impl Fn(&str) -> bool) -> Result<()> {
+        check_writes(&self.limits, scope, count, has, &self.shared, &self.events)
+    }
+
+    /// The same for the session's own keys, which are all known here.
+    pub(super) fn check_own_keys(&self) -> Result<()> {
+        let count = self.initial.len();
+        if let Some((last, _)) = self.initial.iter().next_back() {
+            self.limits.check_keys(Scope::Session, last, 0, count as u64)?;
+        }
+        check_writes(&self.limits, Scope::Session, count, |name| self.initial.contains_key(name), &[], &self.events)
+    }
+}
+
+/// Goes through what a creation writes, one after the other.
+fn check_writes(
+    limits: &Limits,
+    scope: Scope,
+    mut count: usize,
+    has: impl Fn(&str) -> bool,
+    shared: &[KeyChange],
+    events: &[Prepared],
+) -> Result<()> {
+    let of_scope = |change: &&KeyChange| change.scope == scope;
+    let mut ids = HashSet::new();
+    // An event that is there twice is stored once.
+    let events = events.iter().filter(|event| ids.insert(event.event.id.as_str()));
+    let mut written: HashMap<&str, bool> = HashMap::new();
+    for changes in iter::once(shared).chain(events.map(|event| event.changes.as_slice())) {
+        limits.check_changes(scope, changes, count, |name| written.get(name).copied().unwrap_or_else(|| has(name)))?;
+        for KeyChange { name, change, .. } in changes.iter().filter(of_scope) {
+            let is_set = matches!(change, Change::Set(_));
+            let was_set = written.insert(name, is_set).unwrap_or_else(|| has(name));
+            count = (count + usize::from(is_set)).saturating_sub(usize::from(was_set));
         }
     }
     Ok(())
@@ -247,7 +335,7 @@ mod tests {
         let text = r#"{"author":"agent","id":"e1","invocationId":"i","timestamp":1700000000.5,"unknown":1,
             "content":{"role":"model","parts":[{"text":"Hi"}]},
             "actions":{"stateDelta":{"a":1,"user:b":null,"temp:c":2}}}"#;
-        let prepared = prepare_event(Event::from_json(text).unwrap(), &SystemEnvironment).unwrap();
+        let prepared = prepare_event(Event::from_json(text).unwrap(), &SystemEnvironment, &Limits::default()).unwrap();
         let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
     }
@@ -262,7 +350,7 @@ mod tests {
         let mut delta = delta.with_increment("gone", -1).unwrap();
         delta.remove("gone").unwrap();
         let event = Event::new("agent").with_id("e1").with_timestamp(1_700_000_000.5).with_state_delta(delta);
-        let prepared = prepare_event(event, &SystemEnvironment).unwrap();
+        let prepared = prepare_event(event, &SystemEnvironment, &Limits::default()).unwrap();
         let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hash, "1bb10899ec8a495f7a9c6d894a664e11fcc989541ecc4b219971bdc852b8f93e");
         assert_eq!(prepared.text, "", "nothing that could be stored by mistake");

@@ -14,6 +14,7 @@ pub(crate) mod feed;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod folded;
 pub(crate) mod fork;
+pub(crate) mod limits;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]
@@ -40,6 +41,7 @@ use crate::session::{SessionKey, SessionService};
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
+pub use limits::Limits;
 pub use memory::InMemorySessionService;
 pub use migrate::{Migration, MigrationRun};
 #[cfg(feature = "mysql")]

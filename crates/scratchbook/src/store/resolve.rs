@@ -3,14 +3,15 @@
 //! A store locks and reads the keys that are named here, has the write resolved with what it found, and then writes it
 //! as any other, all in one commit. Where the write is refused, it looks up who wrote the keys in the way.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::commit::{KeyChange, Prepared, PreparedSession};
+use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 use crate::json;
-use crate::session::{AppendOptions, ConflictMode};
+use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck};
 use crate::state::{Change, Refused, Scope, StateDelta, resolve};
 
 /// What a store has found in its commit: where the session stands, and how the keys are that it was to read.
@@ -41,6 +42,12 @@ impl Found {
         self.keys.insert(scope.key(name).into_owned(), FoundKey { value, place });
     }
 
+    /// The keys of a scope that are there, by name.
+    fn values(&self, scope: Scope) -> BTreeMap<&str, &Value> {
+        let present = self.keys.iter().filter_map(|(key, found)| Some((Scope::split(key), found.value.as_ref()?)));
+        present.filter(|((of, _), _)| *of == scope).map(|((_, name), value)| (name, value)).collect()
+    }
+
     fn write(&mut self, change: &KeyChange) {
         self.insert(change.scope, &change.name, change.change.value().cloned(), 0);
     }
@@ -50,7 +57,7 @@ impl Prepared {
     /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
     #[must_use]
     pub fn is_plain(&self, options: &AppendOptions) -> bool {
-        options.conflict == ConflictMode::Merge && !self.text.is_empty()
+        options.conflict == ConflictMode::Merge && !self.text.is_empty() && self.reads_scopes(options).next().is_none()
     }
 
     /// About how large it is: without its operations, whose outcome is not known.
@@ -68,6 +75,12 @@ impl Prepared {
             // The session's keys are read to name those that have changed.
             ConflictMode::BySession => change.scope == Scope::Session || change.change.operations().is_some(),
         })
+    }
+
+    /// The scopes of which a store reads every key that is there, under its locks, beside those named by
+    /// [`reads`](Self::reads): session before user before app.
+    pub fn reads_scopes(&self, options: &AppendOptions) -> impl Iterator<Item = Scope> {
+        needed(options.check.as_ref(), &self.changes).into_iter().flatten()
     }
 
     /// The event with its operations carried out on what was found, to be written as any other.
@@ -92,13 +105,15 @@ impl Prepared {
             (Some(moved), Ok(_)) => return Err(Refusal { moved: Some(moved), ..Refusal::default() }),
             (Some(moved), Err(refusal)) => return Err(Refusal { moved: Some(moved), ..refusal }),
         };
+        check(options.check.as_ref(), &changes, found)?;
         if !self.text.is_empty() {
             return Ok(self.clone());
         }
         let mut event = self.event.clone();
         event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
         let text = json::to_text(&event, "the event")?;
-        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes })
+        self.limits.check_event(&event.id, &text, &event.actions.state_delta)?;
+        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes, limits: self.limits })
     }
 }
 
@@ -106,7 +121,17 @@ impl PreparedSession {
     /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        self.events.iter().all(|event| !event.text.is_empty())
+        let own = self.initial.keys().any(|name| self.needs_scope(Scope::Session, name));
+        !own && self.events.iter().all(|event| !event.text.is_empty())
+            && !self.changes().any(|change| self.needs_scope(change.scope, &change.name))
+    }
+
+    fn needs_scope(&self, scope: Scope, name: &str) -> bool {
+        self.check.as_ref().is_some_and(|check| check.needs_scope(scope, name))
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &KeyChange> {
+        self.shared.iter().chain(self.events.iter().flat_map(|event| &event.changes))
     }
 
     #[cfg(feature = "sqlite")]
@@ -123,12 +148,24 @@ impl PreparedSession {
         shared.map(|change| (change.scope, change.name.as_str())).collect()
     }
 
+    /// The scopes, user before app, of which a store reads every key that is there, beside those named by
+    /// [`reads`](Self::reads).
+    pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
+        let shared = [Scope::User, Scope::App].into_iter();
+        shared.filter(|scope| self.changes().any(|c| c.scope == *scope && self.needs_scope(c.scope, &c.name)))
+    }
+
     /// The session with the operations of its events carried out, one event after the other, to be written as any other.
     ///
     /// # Errors
     ///
     /// The refusal, of which nothing may be written.
     pub fn resolve(mut self, mut found: Found) -> Result<Self, Refusal> {
+        let given = self.initial.iter();
+        let given = given.map(|(name, value)| KeyChange::new(Scope::Session, name, Change::Set(value.clone())));
+        let given: Vec<_> = given.chain(self.shared.iter().cloned()).collect();
+        check(self.check.as_ref(), &given, &found)?;
+        let options = AppendOptions { check: self.check.clone(), ..AppendOptions::default() };
         // What the creation writes itself has no place that anybody could be looked up by.
         self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
         self.shared.iter().for_each(|change| found.write(change));
@@ -139,32 +176,65 @@ impl PreparedSession {
             if !ids.insert(event.event.id.clone()) {
                 continue;
             }
-            let event = match event.text.is_empty() {
-                true => event.resolve(&AppendOptions::default(), &found)?,
+            let event = match event.text.is_empty() || options.check.is_some() {
+                true => event.resolve(&options, &found)?,
                 false => event,
             };
             event.changes.iter().for_each(|change| found.write(change));
             events.push(event);
         }
         self.events = events;
+        self.check_own_keys()?;
         Ok(self)
     }
 }
 
-/// Whether a write to a user's or an app's keys has to be resolved before it is written.
-#[must_use]
-pub fn has_operations(changes: &[KeyChange]) -> bool {
-    changes.iter().any(|change| change.change.operations().is_some())
+impl PreparedState {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.reads().next().is_none() && self.reads_scopes().next().is_none()
+    }
+
+    /// The keys that a store locks and reads before it has the changes resolved.
+    pub fn reads(&self) -> impl Iterator<Item = &KeyChange> {
+        self.changes.iter().filter(|change| change.change.operations().is_some())
+    }
+
+    /// The owner's scope, where a store reads every key of it that is there, beside those named by
+    /// [`reads`](Self::reads).
+    pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
+        needed(self.check.as_ref(), &self.changes).into_iter().flatten()
+    }
+
+    /// The changes with their operations carried out on what was found.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(&self, found: &Found) -> Result<Vec<KeyChange>, Refusal> {
+        let changes = resolve_changes(&self.changes, found, |_, _, _| false)?;
+        check(self.check.as_ref(), &changes, found)?;
+        self.limits.check_key_changes(&changes)?;
+        Ok(changes)
+    }
 }
 
-/// Changes to a user's or an app's keys with their operations carried out on what was found of those keys that have
-/// some.
-///
-/// # Errors
-///
-/// The refusal, of which nothing may be written.
-pub fn resolve_state(changes: &[KeyChange], found: &Found) -> Result<Vec<KeyChange>, Refusal> {
-    resolve_changes(changes, found, |_, _, _| false)
+/// The scopes whose keys a check needs all of, for these changes. `None` without a check, which costs nothing.
+fn needed(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange]) -> Option<impl Iterator<Item = Scope>> {
+    let check = check?;
+    let needs = move |scope: Scope| changes.iter().any(|c| c.scope == scope && check.needs_scope(scope, &c.name));
+    Some([Scope::Session, Scope::User, Scope::App].into_iter().filter(move |scope| needs(*scope)))
+}
+
+/// Has a check look at what a write comes to.
+fn check(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange], found: &Found) -> Result<()> {
+    let Some(asked) = check.filter(|_| !changes.is_empty()) else {
+        return Ok(());
+    };
+    let known = changes.iter().map(|change| (change.scope, change.name.as_str(), change.change.value()));
+    let scopes = needed(check, changes).into_iter().flatten();
+    asked.check(&scopes.fold(CheckedWrite::new(known), |write, scope| write.with_scope(scope, found.values(scope))))
 }
 
 fn resolve_changes(

@@ -6,6 +6,7 @@ use crate::session::SessionKey;
 use crate::state::Scope;
 
 use super::commit::{KeyChange, Prepared, PreparedSession};
+use super::limits::Limits;
 
 /// A change to a stored key with its value as text.
 #[derive(Debug)]
@@ -64,11 +65,12 @@ pub(crate) struct NewSession {
     /// In microseconds since 1970, too.
     pub(crate) expires: Option<i64>,
     pub(crate) events: Vec<NewEvent>,
+    pub(crate) limits: Limits,
 }
 
 impl NewSession {
     pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, created, expires, events } = prepared;
+        let PreparedSession { key, initial, shared, created, expires, events, limits, .. } = prepared;
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
@@ -79,6 +81,7 @@ impl NewSession {
             shared: TextChange::all(&shared)?,
             created,
             expires,
+            limits,
             events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
         })
     }

@@ -33,7 +33,8 @@ pub async fn closing_finishes_what_was_accepted(store: &Store) {
 /// A closed service refuses every call with `FailedPrecondition`; closing twice is fine.
 pub async fn a_closed_service_refuses_every_call(store: &Store) {
     let ground = Ground::new(store);
-    let mut notices = store.sessions.commits().expect("commits");
+    // Where the store was closed before this, nobody can begin to wait.
+    let notices = store.sessions.commits();
     for _ in 0..2 {
         store.sessions.close().await.expect("close");
     }
@@ -50,7 +51,9 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     assert_refused(sessions.list_key_changes(&ground.app(), "k", 9, 9).await, closed, "list_key_changes");
     assert_refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 9).await.map(drop), closed, "list_feed");
     assert_refused(sessions.commits().map(drop), closed, "commits");
-    assert_refused(notices.next().await, closed, "waiting for commits");
+    if let Ok(mut notices) = notices {
+        assert_refused(notices.next().await, closed, "waiting for commits");
+    }
     assert_refused(sessions.set_expiry(&key, None).await, closed, "set_expiry");
     assert_refused(sessions.delete_expired(9).await, closed, "delete_expired");
     assert_refused(sessions.prune_events(&key, 9, 9).await, closed, "prune_events");

@@ -30,6 +30,7 @@ mod support;
 
 pub mod append;
 pub mod artifacts;
+pub mod checks;
 pub mod closing;
 pub mod concurrency;
 pub mod conflicts;
@@ -41,18 +42,22 @@ pub mod feed;
 pub mod fork;
 pub mod handles;
 pub mod ids;
+pub mod limits;
 pub mod list;
 pub mod log;
 pub mod operations;
+pub mod proof;
 pub mod races;
 pub mod read;
 pub mod retention;
 pub mod retry;
+pub mod rewind;
 pub mod scopes;
 pub mod session;
 pub mod state;
 pub mod time;
 pub mod values;
+pub mod watch;
 
 pub use promises::{PROMISES, Promise};
 

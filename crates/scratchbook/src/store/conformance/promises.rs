@@ -217,6 +217,25 @@ macro_rules! for_each_promise {
                 a_feed_read_while_many_write_has_no_gap
                 commits_are_heard_of
             }
+            proof {
+                what_is_shown_verifies
+                what_moves_verifies
+                a_diff_has_what_changed
+                a_history_has_each_write
+            }
+            rewind {
+                a_rewind_brings_the_sessions_keys_back
+                a_rewind_brings_artifacts_back
+                a_rewind_that_cannot_be_is_refused
+                a_rewind_beside_writers_is_whole
+            }
+            watch {
+                a_session_is_followed
+                a_key_prefix_is_followed
+                a_watcher_that_comes_back_misses_nothing
+                a_watcher_of_a_session_that_comes_back_misses_nothing
+                a_cursor_that_leads_nowhere_is_refused
+            }
             retention {
                 a_session_knows_when_it_expires
                 an_expired_session_is_not_there
@@ -226,6 +245,26 @@ macro_rules! for_each_promise {
                 a_session_without_its_events_goes_on
                 pruning_a_log_keeps_its_fold
                 a_feed_goes_on_over_what_was_pruned
+            }
+            limits {
+                a_value_may_have_4_mib
+                a_delta_may_have_8_mib
+                an_event_may_have_16_mib
+                a_session_may_have_10000_keys
+                a_user_and_an_app_may_have_10000_keys
+                outcomes_of_operations_are_limited
+                a_refusal_harms_no_other_append
+                racing_writers_stop_at_the_limit
+            }
+            checks {
+                outcomes_of_operations_are_checked
+                a_scope_is_shown_whole
+                other_scopes_are_not_checked
+                a_retry_is_not_checked_again
+                creations_are_checked
+                put_state_is_checked
+                a_conflict_comes_before_a_check
+                racing_writes_are_checked_one_after_the_other
             }
             concurrency {
                 many_writers_on_one_session_lose_nothing

@@ -46,7 +46,11 @@ pub async fn the_state_at_an_event_of_a_long_session(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({"n": 0, "first": true})).await.key().clone();
     let events = (1..=1100).map(|n| match n % 100 {
-        50 => Event::new("agent").with_state_delta(removal(&["hundred"])),
+        50 => {
+            let mut delta = delta(json!({"n": n}));
+            delta.remove("hundred").expect("a removal");
+            Event::new("agent").with_state_delta(delta)
+        }
         0 => changing(json!({"n": n, "hundred": n})),
         _ => changing(json!({"n": n})),
     });

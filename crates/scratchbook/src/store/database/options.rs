@@ -8,6 +8,7 @@ use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, Result};
 
 use super::uri::DatabaseUri;
+use crate::store::limits::Limits;
 
 /// Whether the tables are made and brought up to date when a database is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub struct DatabaseOptions {
     pub queue_capacity: usize,
     /// How long an append waits for a place in a full queue before it is refused; 5 s otherwise.
     pub queue_timeout: Duration,
+    /// How large and how many things may be.
+    pub limits: Limits,
     /// Where times and ids come from.
     pub environment: Arc<dyn Environment>,
 }
@@ -82,6 +85,7 @@ impl Default for DatabaseOptions {
             migrate: Migrate::default(),
             queue_capacity: 1024,
             queue_timeout: Duration::from_secs(5),
+            limits: Limits::default(),
             environment: Arc::new(SystemEnvironment),
         }
     }
@@ -154,6 +158,13 @@ impl DatabaseOptions {
         self
     }
 
+    /// How large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Where times and ids come from.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -196,7 +207,7 @@ impl DatabaseOptions {
     /// Takes what is ours out of a URI's parameters.
     pub(crate) fn from_uri(uri: &mut DatabaseUri) -> Result<Self> {
         let mut options = Self::default();
-        for name in COMMON {
+        for name in COMMON.iter().chain(&Limits::PARAMETERS) {
             if let Some(value) = uri.take(name) {
                 options.read(name, &value)?;
             }
@@ -245,6 +256,7 @@ impl DatabaseOptions {
                     _ => return Err(Error::invalid(format!("migrate={value}; it is 'auto', 'check' or 'off'"))),
                 };
             }
+            _ if self.limits.read_parameter(name, value)? => {}
             _ => return Err(Error::internal(format!("no option is called '{name}'"))),
         }
         Ok(())

@@ -11,7 +11,8 @@ use crate::session::{
     seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
-use crate::store::commit::{KeyChange, Prepared, replay};
+use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay};
+use crate::store::limits::Limits;
 use crate::store::query::{EventQuery, ListPosition, StateQuery, since_bounds};
 
 use super::feed::Item;
@@ -189,7 +190,31 @@ impl App {
             true => prepared,
             false => self.resolve(key, &prepared, options)?,
         };
+        prepared.limits.check_seq(stored.last() + 1)?;
+        let has = |name: &str| stored.state.contains_key(name);
+        prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
+        self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
         self.commit(key, prepared, next_position())
+    }
+
+    /// Refuses a session that would leave more keys of the user or the app than there may be.
+    pub(super) fn check_created(&self, prepared: &PreparedSession) -> Result<()> {
+        self.check_owned(prepared.key.user_id(), |scope, values| {
+            prepared.check_keys(scope, values.len(), |name| values.contains_key(name))
+        })
+    }
+
+    /// Refuses changes that leave more keys of the user or the app than there may be.
+    pub(super) fn check_shared(&self, user_id: &str, changes: &[KeyChange], limits: &Limits) -> Result<()> {
+        self.check_owned(user_id, |scope, values| {
+            limits.check_changes(scope, changes, values.len(), |name| values.contains_key(name))
+        })
+    }
+
+    fn check_owned(&self, user_id: &str, check: impl Fn(Scope, &ScopeMap) -> Result<()>) -> Result<()> {
+        let user = self.users.get(user_id);
+        check(Scope::User, user.map_or(&ScopeMap::new(), |user| &user.state.values))?;
+        check(Scope::App, &self.state.values)
     }
 
     fn commit(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {

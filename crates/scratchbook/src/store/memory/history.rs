@@ -131,9 +131,9 @@ impl Stored {
         let state = self.state_at(at);
         let mut written = HashMap::new();
         for name in state.keys() {
-            let last = self.written.get(name.as_ref()).copied().unwrap_or_default();
-            // A later event wrote it as well: the one before it is found in the events that are taken over.
-            let seq = if last <= at { last } else { last_write(&events, name).unwrap_or(self.base) };
+            let last = self.written.get(name.as_ref()).copied().filter(|last| *last <= at);
+            // Where a later event wrote it as well, the one before that is among those that are taken over.
+            let seq = last.or_else(|| last_write(&events, name)).unwrap_or(self.base);
             written.insert(name.to_string(), seq);
         }
         let micros = events.last().and_then(|event| event.timestamp);

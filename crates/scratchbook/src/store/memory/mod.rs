@@ -23,8 +23,8 @@ use self::feed::Item;
 use super::commit::{prepare_event, prepare_session, prepare_state};
 use super::feed::Feed;
 use super::fork::fork_key;
+use super::limits::Limits;
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use super::resolve::has_operations;
 use super::{closed, taken};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
@@ -54,6 +54,7 @@ use crate::state::{ScopeMap, StateDelta, StateMap};
 #[derive(Debug)]
 pub struct InMemorySessionService {
     environment: Arc<dyn Environment>,
+    limits: Limits,
     apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
     position: AtomicU64,
     closed: AtomicBool,
@@ -80,12 +81,20 @@ impl InMemorySessionService {
     pub fn with_environment(environment: Arc<dyn Environment>) -> Self {
         Self {
             environment,
+            limits: Limits::default(),
             apps: RwLock::default(),
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             id: Uuid::new_v4().to_string(),
             notifier: CommitNotifier::new(),
         }
+    }
+
+    /// The same with limits on how large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The app, if anything was ever written to it. A lock poisoned by a panic elsewhere is still whole:
@@ -150,7 +159,7 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 #[async_trait]
 impl SessionService for InMemorySessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
+        let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
         self.drop_expired(&mut app, &prepared.key);
@@ -160,6 +169,7 @@ impl SessionService for InMemorySessionService {
         if !prepared.is_plain() {
             prepared = app.resolve_session(prepared)?;
         }
+        app.check_created(&prepared)?;
         let key = prepared.key;
         let user = app.user(user_id);
         let initial = prepared.initial.into_iter();
@@ -280,7 +290,7 @@ impl SessionService for InMemorySessionService {
             self.check_open()?;
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, self.environment.as_ref())?;
+        let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
@@ -307,13 +317,15 @@ impl SessionService for InMemorySessionService {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let mut changes = prepare_state(owner, delta)?;
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
         let (author, time) = options.checked(|| self.environment.now())?;
         let app = self.app_or_new(owner.app_name())?;
         let mut app = write(&app);
-        if has_operations(&changes) {
-            changes = app.resolve_state(owner, &changes)?;
-        }
+        let changes = match prepared.is_plain() {
+            true => prepared.changes,
+            false => app.resolve_state(owner, &prepared)?,
+        };
+        app.check_shared(owner.user_id().unwrap_or_default(), &changes, &prepared.limits)?;
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);

@@ -4,8 +4,8 @@ use super::app::{App, OwnedState, Stored};
 use crate::error::{Error, KeyWriter, Result};
 use crate::session::{AppendOptions, SessionKey, StateOwner, no_session};
 use crate::state::Scope;
-use crate::store::commit::{KeyChange, Prepared, PreparedSession};
-use crate::store::resolve::{Found, Refusal, WrittenKey, resolve_state};
+use crate::store::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
+use crate::store::resolve::{Found, Refusal, WrittenKey};
 
 impl App {
     /// An event with its operations carried out, or why it is refused.
@@ -14,11 +14,14 @@ impl App {
         let mut found = Found::new(stored.last());
         for KeyChange { scope, name, .. } in prepared.reads(options) {
             match scope {
-                Scope::Session => {
-                    let value = stored.state.get(name.as_str()).map(|value| value.as_ref().clone());
-                    found.insert(*scope, name, value, stored.written.get(name).copied().unwrap_or_default());
-                }
+                Scope::Session => stored.find(&mut found, name),
                 _ => self.find(&mut found, key.user_id(), *scope, name),
+            }
+        }
+        for scope in prepared.reads_scopes(options) {
+            match scope {
+                Scope::Session => stored.state.keys().for_each(|name| stored.find(&mut found, name)),
+                _ => self.find_all(&mut found, key.user_id(), scope),
             }
         }
         let resolved = prepared.resolve(options, &found);
@@ -30,15 +33,17 @@ impl App {
         let key = prepared.key.clone();
         let mut found = Found::new(0);
         prepared.reads().into_iter().for_each(|(scope, name)| self.find(&mut found, key.user_id(), scope, name));
+        prepared.reads_scopes().for_each(|scope| self.find_all(&mut found, key.user_id(), scope));
         prepared.resolve(found).map_err(|refusal| self.refused(refusal, key.user_id(), None))
     }
 
     /// Changes to a user's or an app's state with their operations carried out, or why they are refused.
-    pub(super) fn resolve_state(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<Vec<KeyChange>> {
+    pub(super) fn resolve_state(&self, owner: &StateOwner, prepared: &PreparedState) -> Result<Vec<KeyChange>> {
         let user_id = owner.user_id().unwrap_or_default();
         let mut found = Found::new(0);
-        changes.iter().for_each(|change| self.find(&mut found, user_id, change.scope, &change.name));
-        resolve_state(changes, &found).map_err(|refusal| self.refused(refusal, user_id, None))
+        prepared.reads().for_each(|change| self.find(&mut found, user_id, change.scope, &change.name));
+        prepared.reads_scopes().for_each(|scope| self.find_all(&mut found, user_id, scope));
+        prepared.resolve(&found).map_err(|refusal| self.refused(refusal, user_id, None))
     }
 
     fn find(&self, found: &mut Found, user_id: &str, scope: Scope, name: &str) {
@@ -46,6 +51,11 @@ impl App {
             let value = state.values.get(name).map(|value| value.as_ref().clone());
             found.insert(scope, name, value, state.versions.get(name).map_or(0, |(_, position)| *position));
         }
+    }
+
+    fn find_all(&self, found: &mut Found, user_id: &str, scope: Scope) {
+        let values = self.owned_by(user_id, scope).into_iter().flat_map(|state| state.values.keys());
+        values.for_each(|name| self.find(found, user_id, scope, name));
     }
 
     fn owned_by(&self, user_id: &str, scope: Scope) -> Option<&OwnedState> {
@@ -66,6 +76,11 @@ impl App {
 }
 
 impl Stored {
+    fn find(&self, found: &mut Found, name: &str) {
+        let value = self.state.get(name).map(|value| value.as_ref().clone());
+        found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
+    }
+
     /// Who wrote a key with this number; of an event that was pruned only the number is known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
         let event = self.event(seq)?;

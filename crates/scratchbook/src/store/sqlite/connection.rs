@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// More than there are statements, so that each is compiled once a connection.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 96;
 
 /// A database opened for writing, with what goes with it.
 #[derive(Debug)]

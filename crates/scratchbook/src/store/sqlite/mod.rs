@@ -7,6 +7,7 @@ mod artifact;
 mod backup;
 mod connection;
 mod error;
+mod growth;
 mod lock;
 mod options;
 mod owners;
@@ -33,9 +34,9 @@ use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
 
 use super::closed;
 use super::commit::{Prepared, prepare_event, prepare_session, prepare_state};
+use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
-use super::resolve::has_operations;
 use super::text::{NewEvent, NewSession, TextChange};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
@@ -84,6 +85,7 @@ pub use options::{SqliteOptions, Synchronous};
 pub struct SqliteSessionService {
     path: PathBuf,
     environment: Arc<dyn Environment>,
+    limits: Limits,
     /// Of a wait for a place in a full queue.
     timer: Timer,
     /// `None` once closed.
@@ -135,6 +137,7 @@ impl SqliteSessionService {
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
+        let limits = options.limits;
         let (running, watching) = watch::channel(());
         let (opened, opening) = oneshot::channel();
         let thread = thread::Builder::new().name("scratchbook-write".to_owned());
@@ -155,6 +158,7 @@ impl SqliteSessionService {
         Ok(Self {
             path,
             environment,
+            limits,
             timer,
             open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
             running: watching,
@@ -274,8 +278,8 @@ enum Write {
 }
 
 impl Write {
-    fn new(event: Event, options: AppendOptions, environment: &dyn Environment) -> Result<Self> {
-        let prepared = prepare_event(event, environment)?;
+    fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
+        let prepared = prepare_event(event, environment, limits)?;
         if prepared.is_plain(&options) {
             return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
         }
@@ -315,7 +319,7 @@ impl Drop for SqliteSessionService {
 #[async_trait]
 impl SessionService for SqliteSessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref())?;
+        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let own = StateMap::from(prepared.initial.clone());
         if prepared.is_plain() {
@@ -410,7 +414,7 @@ impl SessionService for SqliteSessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let key = key.clone();
-        let new = match Write::new(event, options, self.environment.as_ref())? {
+        let new = match Write::new(event, options, self.environment.as_ref(), &self.limits)? {
             Write::Plain(new) => new,
             Write::Resolved { bytes, of } => {
                 return self.write(bytes, move |tx| resolve::append(tx, &key, &of.0, &of.1)).await;
@@ -438,14 +442,14 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = prepare_state(owner, delta)?;
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
         let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
-        if has_operations(&changes) {
-            return self.write(0, move |tx| resolve::put_state(tx, &owner, &changes, &author, time)).await;
+        if !prepared.is_plain() {
+            return self.write(0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
         }
-        let changes = TextChange::all(&changes)?;
+        let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &author, time)).await
+        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {

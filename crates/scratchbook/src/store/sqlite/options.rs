@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, Result};
+use crate::store::limits::Limits;
 
 /// When a commit has reached the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct SqliteOptions {
     pub queue_timeout: Duration,
     /// How large the database may grow, in bytes; writes beyond it are `ResourceExhausted`.
     pub max_size_bytes: Option<u64>,
+    /// How large and how many things may be.
+    pub limits: Limits,
     /// Where times and ids come from.
     pub environment: Arc<dyn Environment>,
 }
@@ -47,6 +50,7 @@ impl Default for SqliteOptions {
             queue_capacity: 1024,
             queue_timeout: Duration::from_secs(5),
             max_size_bytes: None,
+            limits: Limits::default(),
             environment: Arc::new(SystemEnvironment),
         }
     }
@@ -95,6 +99,13 @@ impl SqliteOptions {
         self
     }
 
+    /// How large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// Where times and ids come from.
     #[must_use]
     pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -133,9 +144,11 @@ impl SqliteOptions {
                 })?;
                 self.lock_timeout = Duration::from_millis(millis);
             }
+            _ if self.limits.read_parameter(name, value)? => {}
             _ => {
                 return Err(Error::invalid(format!(
-                    "unknown parameter '{name}' in a sqlite:// URI; it takes 'synchronous' and 'lock_timeout_ms'"
+                    "unknown parameter '{name}' in a sqlite:// URI; it takes 'synchronous', 'lock_timeout_ms' and the \
+                     names of limits, as 'value_bytes'"
                 )));
             }
         }

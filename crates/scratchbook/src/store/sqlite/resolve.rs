@@ -10,8 +10,8 @@ use super::write::{self, Appended};
 use crate::error::{Error, KeyWriter};
 use crate::session::{AppendOptions, Committed, Outcome, SessionKey, StateOwner};
 use crate::state::Scope;
-use crate::store::commit::{KeyChange, Prepared, PreparedSession};
-use crate::store::resolve::{Found, Refusal, WrittenKey, resolve_state};
+use crate::store::commit::{Prepared, PreparedSession, PreparedState};
+use crate::store::resolve::{Found, Refusal, WrittenKey};
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -30,6 +30,9 @@ pub(super) fn append(
     let mut found = Found::new(last.unsigned_abs());
     for change in prepared.reads(options) {
         owner.find(tx, &mut found, change.scope, &change.name)?;
+    }
+    for scope in prepared.reads_scopes(options) {
+        owner.find_all(tx, &mut found, scope)?;
     }
     let resolved = match prepared.resolve(options, &found) {
         Ok(resolved) => resolved,
@@ -57,21 +60,33 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession) -> Fallible<()> {
     for (scope, name) in prepared.reads() {
         owner.find(tx, &mut found, scope, name)?;
     }
+    for scope in prepared.reads_scopes() {
+        owner.find_all(tx, &mut found, scope)?;
+    }
     match prepared.clone().resolve(found) {
         Ok(resolved) => write::create(tx, &NewSession::new(resolved)?),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
 
-/// Carries out operations on a user's or an app's keys.
-pub(super) fn put_state(tx: &Tx<'_>, of: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Fallible<u64> {
+/// Changes a user's or an app's keys by what is found.
+pub(super) fn put_state(
+    tx: &Tx<'_>,
+    of: &StateOwner,
+    prepared: &PreparedState,
+    author: &str,
+    time: f64,
+) -> Fallible<u64> {
     let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
     let mut found = Found::new(0);
-    for change in changes.iter().filter(|change| change.change.operations().is_some()) {
+    for change in prepared.reads() {
         owner.find(tx, &mut found, change.scope, &change.name)?;
     }
-    match resolve_state(changes, &found) {
-        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, author, time),
+    for scope in prepared.reads_scopes() {
+        owner.find_all(tx, &mut found, scope)?;
+    }
+    match prepared.resolve(&found) {
+        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
@@ -114,6 +129,34 @@ impl<'a> Owner<'a> {
         if let Some(row) = rows.next()? {
             let (value, written) = read(row)?;
             found.insert(scope, name, value, written);
+        }
+        Ok(())
+    }
+
+    /// Reads every key of a scope that is there.
+    fn find_all(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope) -> Fallible<()> {
+        let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.app, self.user);
+        let mut statement = tx.prepare(match scope {
+            Scope::Session => {
+                "SELECT key, value, seq FROM session_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL"
+            }
+            Scope::User => {
+                "SELECT key, value, position FROM user_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL"
+            }
+            _ => "SELECT key, value, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL",
+        })?;
+        let session = self.session.map_or("", SessionKey::session_id);
+        let mut rows = match scope {
+            Scope::Session => statement.query([self.app, self.user, session])?,
+            Scope::User => statement.query([self.app, self.user])?,
+            _ => statement.query([self.app])?,
+        };
+        while let Some(row) = rows.next()? {
+            let name: String = named(row.get(0), place)?;
+            let value = decode(row.get_ref(1)?, || format!("the value of key '{}' in {}", scope.key(&name), place()))?;
+            found.insert(scope, &name, Some(value), named(number(row, 2), place)?);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::{OptionalExtension, params};
 
 use super::error::Fallible;
+use super::growth::Growth;
 use super::read::{self, StoredEvent};
 use super::transaction::Tx;
 use crate::error::Error;
@@ -12,6 +13,7 @@ use crate::event::Event;
 use crate::session::{Committed, LogPositions, Outcome, SessionKey, StateOwner, no_session, seconds_of_micros};
 use crate::state::Scope;
 use crate::store::commit::{Prepared, replay};
+use crate::store::limits::Limits;
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -47,7 +49,7 @@ pub(super) struct Origin<'a> {
 
 /// Appends an event to a session that must be there.
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<Appended> {
-    let Prepared { event, text, hash, micros, .. } = &new.prepared;
+    let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let seq = last_seq(tx, key)? + 1;
     let position = tx.next_position()?;
@@ -65,19 +67,22 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
             stored.ok_or_else(|| Error::corrupted(format!("{key}: the event {} is in an index alone", event.id)))?;
         return Ok(Appended::Replayed(replayed(&new.prepared, stored)?));
     }
+    limits.check_seq(seq.unsigned_abs())?;
     tx.execute(
         "UPDATE sessions SET seq = ?4, update_time = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
         params![app, user, session, seq, micros],
     )?;
     let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
+    let mut growth = Growth::default();
     for change in &new.changes {
-        match change.scope {
+        let was_there = match change.scope {
             Scope::Session => write_own(tx, key, seq, change)?,
             Scope::User => write_user(tx, app, user, change, &origin)?,
-            Scope::App => write_app(tx, app, change, &origin)?,
-            Scope::Temp => {}
-        }
+            Scope::App | Scope::Temp => write_app(tx, app, change, &origin)?,
+        };
+        growth.add(change, was_there);
     }
+    growth.check(tx, key.into(), limits)?;
     Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
 }
 
@@ -115,17 +120,21 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
         let sql = "INSERT INTO initial_states (app_name, user_id, session_id, state) VALUES (?1, ?2, ?3, ?4)";
         tx.execute(sql, [app, user, session, initial])?;
     }
+    // Nothing is there yet, and how many there may be was looked at before.
     for change in &new.own {
-        write_own(tx, key, 0, change)?;
+        insert_own(tx, key, 0, change)?;
     }
     let time = seconds_of_micros(new.created);
     let origin = Origin { position, session: Some((key, 0)), event_id: "", author: "user", time };
+    let mut growth = Growth::default();
     for change in &new.shared {
-        match change.scope {
+        let was_there = match change.scope {
             Scope::User => write_user(tx, app, user, change, &origin)?,
             _ => write_app(tx, app, change, &origin)?,
-        }
+        };
+        growth.add(change, was_there);
     }
+    growth.check(tx, key.into(), &new.limits)?;
     for event in &new.events {
         append(tx, key, event)?;
     }
@@ -137,17 +146,21 @@ pub(super) fn put_state(
     tx: &Tx<'_>,
     owner: &StateOwner,
     changes: &[TextChange],
+    limits: &Limits,
     author: &str,
     time: f64,
 ) -> Fallible<u64> {
     let position = tx.next_position()?;
     let origin = Origin { position, session: None, event_id: "", author, time };
+    let mut growth = Growth::default();
     for change in changes {
-        match owner.user_id() {
+        let was_there = match owner.user_id() {
             Some(user) => write_user(tx, owner.app_name(), user, change, &origin)?,
             None => write_app(tx, owner.app_name(), change, &origin)?,
-        }
+        };
+        growth.add(change, was_there);
     }
+    growth.check(tx, owner.into(), limits)?;
     Ok(position.unsigned_abs())
 }
 
@@ -183,7 +196,22 @@ pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallibl
     Ok(())
 }
 
-fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
+/// Writes a change, and says whether its key was there. A key that is known costs one statement: nothing else tells a key
+/// that comes from one that changes.
+fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<bool> {
+    let row = params![key.app_name(), key.user_id(), key.session_id(), change.name, change.value, seq];
+    let changed = tx.execute(
+        "UPDATE session_states SET value = ?5, seq = ?6
+         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND key = ?4 AND value IS NOT NULL",
+        row,
+    )?;
+    if changed == 0 {
+        insert_own(tx, key, seq, change)?;
+    }
+    Ok(changed > 0)
+}
+
+fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
     tx.execute(
         "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
@@ -192,24 +220,59 @@ fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fa
     Ok(())
 }
 
-fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
-    let mut upsert = tx.prepare(
-        "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
-         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
-         RETURNING version",
-    )?;
-    let version = upsert.query_row(params![app, user, change.name, change.value, origin.position], |row| row.get(0))?;
-    log(tx, app, Some(user), change, version, origin)
+/// As [`write_own`], and logged.
+fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
+    let row = params![app, user, change.name, change.value, origin.position];
+    let known = tx
+        .prepare(
+            "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
+             WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
+             RETURNING version",
+        )?
+        .query_row(row, |row| row.get(0))
+        .optional()?;
+    let version = match known {
+        Some(version) => version,
+        None => {
+            let mut upsert = tx.prepare(
+                "INSERT INTO user_states (app_name, user_id, key, value, version, position)
+                 VALUES (?1, ?2, ?3, ?4, 1, ?5)
+                 ON CONFLICT DO UPDATE
+                 SET value = excluded.value, version = version + 1, position = excluded.position
+                 RETURNING version",
+            )?;
+            upsert.query_row(row, |row| row.get(0))?
+        }
+    };
+    log(tx, app, Some(user), change, version, origin)?;
+    Ok(known.is_some())
 }
 
-fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<()> {
-    let mut upsert = tx.prepare(
-        "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
-         ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
-         RETURNING version",
-    )?;
-    let version = upsert.query_row(params![app, change.name, change.value, origin.position], |row| row.get(0))?;
-    log(tx, app, None, change, version, origin)
+/// As [`write_own`], and logged.
+fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
+    let row = params![app, change.name, change.value, origin.position];
+    let known = tx
+        .prepare(
+            "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
+             WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
+             RETURNING version",
+        )?
+        .query_row(row, |row| row.get(0))
+        .optional()?;
+    let version = match known {
+        Some(version) => version,
+        None => {
+            let mut upsert = tx.prepare(
+                "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
+                 ON CONFLICT DO UPDATE
+                 SET value = excluded.value, version = version + 1, position = excluded.position
+                 RETURNING version",
+            )?;
+            upsert.query_row(row, |row| row.get(0))?
+        }
+    };
+    log(tx, app, None, change, version, origin)?;
+    Ok(known.is_some())
 }
 
 fn log(
