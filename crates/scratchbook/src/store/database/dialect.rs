@@ -116,8 +116,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
 
     /// Reads what the state of a session at one of its events is folded from, all in one snapshot. What cannot be known is
-    /// refused as [`no_event`](super::no_event), [`pruned_events`](super::pruned_events) and
-    /// [`pruned_log`](super::pruned_log) say, and `no_session`.
+    /// refused by `check_event_number`, `log_pruned` and `no_session`.
     async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
 
     /// Keeps a fold, unless the session is another one by now; one that is there already stays.

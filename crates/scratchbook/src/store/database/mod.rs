@@ -43,7 +43,7 @@ pub(crate) use dialect::{AppendRow, Dialect, NewAppend, NewFork, Unresolved};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
-pub(crate) use past::{Checkpoint, Past, PastScopes, no_event, pruned_events, pruned_log};
+pub(crate) use past::{Checkpoint, Past, PastScopes};
 pub(crate) use uri::DatabaseUri;
 
 /// How long a statement waits for a lock before it is given up and tried again. A commit of ours holds its locks for

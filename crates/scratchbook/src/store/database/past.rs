@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::after::AfterCommit;
 use super::{Dialect, gate::Pass};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::session::SessionKey;
 use crate::state::{ScopeMap, StateMap};
 use crate::store::folded::{CHECKPOINT_EVENTS, Folded};
@@ -80,23 +80,6 @@ impl Past {
         })?;
         Ok((StateMap::new(folded.into_scope(), self.user, self.app), due))
     }
-}
-
-/// The error where a session has no such event yet.
-pub(crate) fn no_event(key: &SessionKey, seq: u64, last: u64) -> Error {
-    Error::new(ErrorKind::NotFound, format!("the session {key} has no event {seq}; its last is {last}"))
-}
-
-/// The error where the events up to one were pruned.
-pub(crate) fn pruned_events(key: &SessionKey, seq: u64, first: u64) -> Error {
-    let message = format!("the state of {key} at event {seq} is not known: events up to {first} were pruned");
-    Error::new(ErrorKind::FailedPrecondition, message)
-}
-
-/// The error where the log of a user's or an app's state was pruned beyond an event.
-pub(crate) fn pruned_log(key: &SessionKey, seq: u64, scope: &str) -> Error {
-    let message = format!("the state of {key} at event {seq} is not known: the log of the {scope}'s state was pruned");
-    Error::new(ErrorKind::FailedPrecondition, message)
 }
 
 impl<D: Dialect> AfterCommit<D> {

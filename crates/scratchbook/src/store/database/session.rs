@@ -18,6 +18,7 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
+use crate::store::fork::fork_key;
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::resolve::has_operations;
 use crate::store::taken;
@@ -72,9 +73,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
-        let id = config.session_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
-        let id = id.map_or_else(|| self.environment().new_id(), str::to_owned);
-        let forked = SessionKey::new(key.app_name(), key.user_id(), &id)?;
+        let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
         let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
         let token = self.environment().new_id();
