@@ -26,9 +26,13 @@ impl Postgres {
         // The order of locks; appends to one session stay in their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
-        let arrays = Arrays::new(order.iter().map(|index| batch[*index]));
+        let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
+        arrays.now = self.now();
         let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
+        if let Some(row) = rows.first() {
+            self.is_heard(row, 7);
+        }
         for row in rows {
             let place = || "an answer to an append".to_owned();
             let ord: i64 = column(&row, 0, place)?;
@@ -68,6 +72,8 @@ struct Arrays<'a> {
     user_apps: Vec<&'a str>,
     user_ids: Vec<&'a str>,
     app_names: Vec<&'a str>,
+    /// In microseconds since 1970: who has expired.
+    now: i64,
 }
 
 impl<'a> Arrays<'a> {
@@ -108,7 +114,7 @@ impl<'a> Arrays<'a> {
         let mut params: Vec<&(dyn ToSql + Sync)> = self.changes.params().to_vec();
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
-        params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names]);
+        params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
         params
     }
 }

@@ -10,6 +10,7 @@ use super::Postgres;
 use super::lease::{Lease, Step};
 use super::read::column;
 use super::statements::Resolves;
+use super::write::NewRow;
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{LogPositions, SessionKey, StateOwner};
@@ -26,7 +27,9 @@ impl Postgres {
         let (owner, event) = (Owner::of_session(key), &prepared.event);
         let wanted = Wanted::new(prepared.reads(options).map(|change| (change.scope, change.name.as_str())));
         let statements = &self.statements.resolve;
-        let mut steps = vec![Step::new(&statements.lock_session, [param(&owner.app), &owner.user, &owner.session])];
+        let now = self.now();
+        let lock = [param(&owner.app), &owner.user, &owner.session, &now];
+        let mut steps = vec![Step::new(&statements.lock_session, lock)];
         steps.extend(owner.locks(self, prepared.changes.iter().map(|change| change.scope)));
         steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
         steps.push(wanted.step(&owner, statements));
@@ -60,7 +63,8 @@ impl Postgres {
         let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
         let lease = self.connections.lease().await?;
         // What the operations come to is not in the session's row.
-        if !self.begin_session(&lease, key, new.created, new.events.iter(), token).await? {
+        let row = NewRow { key, created: new.created, expires: new.expires, token };
+        if !self.begin_session(&lease, row, new.events.iter()).await? {
             return self.created_before(&lease, key, token).await;
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
@@ -105,7 +109,7 @@ impl Postgres {
 }
 
 /// As a parameter, for the first of a list: the others follow it.
-fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
+pub(super) fn param<T: ToSql + Sync>(value: &T) -> &(dyn ToSql + Sync) {
     value
 }
 
@@ -209,14 +213,15 @@ impl<'a> Owner<'a> {
 
     fn writer(&self, row: &Row, written: &WrittenKey) -> Result<KeyWriter> {
         let place = || format!("who wrote '{}' of {}/{}", written.scope.key(&written.name), self.app, self.user);
-        let writer = KeyWriter::new(column::<&str>(row, 0, place)?);
+        let writer = KeyWriter::new(column::<&str>(row, 0, place)?).with_time(column(row, 2, place)?);
         if written.scope == Scope::Session {
-            return Ok(writer.with_event(self.user, self.session, written.place, column::<&str>(row, 1, place)?));
+            let writer = writer.with_event(self.user, self.session, written.place, column::<&str>(row, 1, place)?);
+            return Ok(writer.with_invocation(column::<&str>(row, 3, place)?));
         }
-        let session: (Option<&str>, Option<&str>) = (column(row, 2, place)?, column(row, 3, place)?);
+        let session: (Option<&str>, Option<&str>) = (column(row, 3, place)?, column(row, 4, place)?);
         Ok(match session {
             (Some(user), Some(session)) => {
-                let seq = rows::number(column(row, 4, place)?, place)?;
+                let seq = rows::number(column(row, 5, place)?, place)?;
                 writer.with_event(user, session, seq, column::<&str>(row, 1, place)?)
             }
             _ => writer,

@@ -5,9 +5,14 @@
 //! but a pooler may not let it through. `unnest` of several arrays is syntax for those of `pg_catalog`, and only without
 //! the name.
 
+mod history;
+
+use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
 use crate::store::query::EventQuery;
+
+use history::{Feeds, Forks, Listens, Pasts, Retention};
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ const BYTES: Type = Type::BYTEA_ARRAY;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER,
 ];
 const CREATE: &[Type] = &[
     NUMBERS,
@@ -50,8 +55,8 @@ const CREATE: &[Type] = &[
     Type::BOOL,
 ];
 const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT];
-const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS];
-const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER];
+const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS, NUMBER];
+const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER];
 const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const NAMES: &[Type; 5] = &[TEXT; 5];
 
@@ -66,12 +71,19 @@ pub(super) struct Statements {
     pub(super) put_app_state: Statement,
     pub(super) delete: Deletes,
     pub(super) resolve: Resolves,
-    pub(super) initial_state: Statement,
+    pub(super) past: Pasts,
+    pub(super) fork: Forks,
+    pub(super) feed: Feeds,
+    pub(super) listen: Listens,
+    pub(super) retention: Retention,
     pub(super) owners: Owners,
     pub(super) list_of_app: Statement,
     pub(super) list_of_user: Statement,
     pub(super) user_state: Statement,
     pub(super) app_state: Statement,
+    pub(super) user_page: Statement,
+    pub(super) app_page: Statement,
+    pub(super) key_changes: Statement,
     pub(super) state_changes: Statement,
     pub(super) artifact: Artifacts,
     /// By events and by keys.
@@ -82,6 +94,7 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct Deletes {
     pub(super) lock_session: Statement,
+    pub(super) lock_expired: Statement,
     pub(super) touch_app: Statement,
     pub(super) of_session: Vec<Statement>,
     pub(super) lock_sessions: Statement,
@@ -134,12 +147,19 @@ impl Statements {
             put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
             delete: Deletes::new(&fill),
             resolve: Resolves::new(&fill),
-            initial_state: fill.statement(INITIAL_STATE, &NAMES[..3]),
+            past: Pasts::new(&fill),
+            fork: Forks::new(&fill),
+            feed: Feeds::new(&fill),
+            listen: Listens::new(&fill),
+            retention: Retention::new(&fill),
             owners: Owners::new(&fill),
             list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
             list_of_user: fill.statement(&list(include_str!("sql/list_of_user.sql")), LIST),
             user_state: fill.statement(USER_STATE, &NAMES[..2]),
             app_state: fill.statement(APP_STATE, &NAMES[..1]),
+            user_page: fill.statement(USER_PAGE, &[TEXT, TEXT, TEXT, TEXT, TEXT, NUMBER]),
+            app_page: fill.statement(APP_PAGE, &[TEXT, TEXT, TEXT, TEXT, NUMBER]),
+            key_changes: fill.statement(KEY_CHANGES, &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
             state_changes: fill.statement(include_str!("sql/state_changes.sql"), LOG),
             artifact: Artifacts::new(&fill),
             sessions: EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
@@ -166,6 +186,13 @@ pub(super) enum Keys {
     Some = 1,
 }
 
+/// The channel on which those who use the same tables hear of commits: a name that is short enough for any schema.
+fn channel(schema: &str) -> String {
+    let hash = Sha256::digest(schema);
+    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("scratchbook_{hash}")
+}
+
 struct Fill<'a> {
     schema: &'a str,
 }
@@ -173,7 +200,8 @@ struct Fill<'a> {
 impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
         let changes = include_str!("sql/changes.sql").trim_end();
-        Statement { sql: sql.replace("{changes}", changes).replace("{schema}", self.schema), types }
+        let sql = sql.replace("{changes}", changes).replace("{heard}", HEARD);
+        Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
     fn session(&self, keys: &str, events: &str) -> Statement {
@@ -181,19 +209,32 @@ impl Fill<'_> {
     }
 }
 
-const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT];
+/// Whether other processes want to hear of commits.
+const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
+
+const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER];
 
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
-
-const INITIAL_STATE: &str = "SELECT (
-        SELECT state FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-    ) FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 AND id = $3";
 
 const USER_STATE: &str = "SELECT key, value FROM {schema}.user_states
     WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL ORDER BY key";
 const APP_STATE: &str = "SELECT key, value FROM {schema}.app_states
     WHERE app_name = $1 AND value IS NOT NULL ORDER BY key";
+
+const USER_PAGE: &str = "SELECT key, value FROM {schema}.user_states
+    WHERE app_name = $1 AND user_id = $2 AND key >= $3 AND key < $4 AND key IS DISTINCT FROM $5 AND value IS NOT NULL
+    ORDER BY key LIMIT $6";
+const APP_PAGE: &str = "SELECT key, value FROM {schema}.app_states
+    WHERE app_name = $1 AND key >= $2 AND key < $3 AND key IS DISTINCT FROM $4 AND value IS NOT NULL
+    ORDER BY key LIMIT $5";
+
+// The order is that of the index by key, so that no other will do.
+const KEY_CHANGES: &str =
+    "SELECT position, key, version, value, session_user_id, session_id, seq, event_id, author, time
+    FROM {schema}.state_log
+    WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND key >= $4 AND key <= $4 AND position < $5
+    ORDER BY key DESC, position DESC LIMIT $6";
 
 const ALL_KEYS: &str = include_str!("sql/session_all_keys.sql");
 const SOME_KEYS: &str = include_str!("sql/session_some_keys.sql");
@@ -224,6 +265,12 @@ impl Deletes {
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
                 &NAMES[..3],
             ),
+            lock_expired: fill.statement(
+                "SELECT 1 FROM {schema}.sessions
+                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND expire_time <= $4
+                 ORDER BY id LIMIT 1 FOR UPDATE",
+                &[TEXT, TEXT, TEXT, NUMBER],
+            ),
             // The weakest lock, which waits for none of ours. It is written to the server's log, as a transaction that
             // only has a number is not.
             touch_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
@@ -231,6 +278,7 @@ impl Deletes {
                 &[
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     // A place is one of a partition, where the table has any.
@@ -261,6 +309,7 @@ impl Deletes {
                     "DELETE FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
@@ -282,8 +331,11 @@ impl Resolves {
         Self {
             lock_session: fill.statement(
                 "SELECT seq FROM {schema}.sessions
-                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-                &NAMES[..3],
+                 WHERE
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND (expire_time IS NULL OR expire_time > $4)
+                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
+                &[TEXT, TEXT, TEXT, NUMBER],
             ),
             lock_app: fill.statement(
                 "INSERT INTO {schema}.apps (app_name) VALUES ($1)
@@ -297,13 +349,13 @@ impl Resolves {
             ),
             keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
             event_writer: fill.statement(
-                "SELECT author, id FROM {schema}.events
+                "SELECT author, id, timestamp, invocation_id FROM {schema}.events
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
                  ORDER BY seq LIMIT 1",
                 &[TEXT, TEXT, TEXT, NUMBER],
             ),
             log_writer: fill.statement(
-                "SELECT author, event_id, session_user_id, session_id, seq FROM {schema}.state_log
+                "SELECT author, event_id, time, session_user_id, session_id, seq FROM {schema}.state_log
                  WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND position = $4 AND key = $5",
                 &[TEXT, TEXT, TEXT, NUMBER, TEXT],
             ),

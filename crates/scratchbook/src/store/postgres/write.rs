@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
-use super::lease::Lease;
+use super::lease::{Lease, Step};
 use super::read::column;
 use crate::error::Error;
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
@@ -25,7 +25,8 @@ impl Postgres {
     pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
-        if !self.begin_session(&lease, &new.key, new.created, events, token).await? {
+        let row = NewRow { key: &new.key, created: new.created, expires: new.expires, token };
+        if !self.begin_session(&lease, row, events).await? {
             return self.created_before(&lease, &new.key, token).await;
         }
         self.fill(&lease, new).await?;
@@ -37,20 +38,32 @@ impl Postgres {
     pub(super) async fn begin_session<'e>(
         &self,
         lease: &Lease<'_>,
-        key: &SessionKey,
-        created: i64,
+        new: NewRow<'_>,
         events: impl Iterator<Item = &'e Prepared> + Clone,
-        token: &str,
     ) -> Attempt<bool> {
+        let NewRow { key, created, expires, token } = new;
         let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
         let mut seen = HashSet::new();
         let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
-        let (count, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let row: [&(dyn ToSql + Sync); 7] = [&app, &user, &session, &count, &created, &micros, &token];
-        let (begun, inserted) = join(lease.begin(), lease.query(&self.statements.insert_session, &row)).await;
-        begun?;
-        Ok(!inserted?.is_empty())
+        let (seq, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
+        let row = SessionRow { key, seq, created, micros, token, expires, position: 0 };
+        let inserted =
+            lease.begin_with(&[Step::new(&self.statements.insert_session, row.params(&row.address()))]).await?;
+        if inserted.first().is_some_and(|rows| !rows.is_empty()) {
+            return Ok(true);
+        }
+        Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
+    }
+
+    /// Inserts the row of a session, where its id is free or was an expired one's.
+    pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
+        let address = row.address();
+        let statement = &self.statements.insert_session;
+        if !lease.query(statement, &row.params(&address)).await?.is_empty() {
+            return Ok(true);
+        }
+        let was_expired = self.remove_expired_on(lease, row.key).await?;
+        Ok(was_expired && !lease.query(statement, &row.params(&address)).await?.is_empty())
     }
 
     /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
@@ -85,7 +98,7 @@ impl Postgres {
         let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
         let [ord, scope, slot, key, value] = changes.params();
         let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
-        lease
+        let rows = lease
             .query(
                 &self.statements.create,
                 &[
@@ -111,6 +124,9 @@ impl Postgres {
                 ],
             )
             .await?;
+        if let Some(row) = rows.first() {
+            self.is_heard(row, 0);
+        }
         Ok(())
     }
 
@@ -138,6 +154,7 @@ impl Postgres {
         let rows = lease.last(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
+        self.is_heard(row, 1);
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
 
@@ -155,10 +172,28 @@ impl Postgres {
             lease.query(&statements.touch_app, &[&app]).await?;
             return lease.commit().await;
         }
-        for statement in &statements.of_session {
+        self.remove_locked(&lease, key).await?;
+        lease.commit().await
+    }
+
+    /// Removes a session, whose row is locked.
+    async fn remove_locked(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        for statement in &self.statements.delete.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;
         }
-        lease.commit().await
+        Ok(())
+    }
+
+    /// Removes a session that has expired, in a transaction; `false` where there is none.
+    pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lock = &self.statements.delete.lock_expired;
+        if lease.query(lock, &[&app, &user, &session, &self.now()]).await?.is_empty() {
+            return Ok(false);
+        }
+        self.remove_locked(lease, key).await?;
+        Ok(true)
     }
 
     pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
@@ -175,6 +210,37 @@ impl Postgres {
             lease.query(statement, &[&app, &user]).await?;
         }
         lease.commit().await
+    }
+}
+
+/// What a creation says of its session's row.
+pub(super) struct NewRow<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) created: i64,
+    pub(super) expires: Option<i64>,
+    pub(super) token: &'a str,
+}
+
+/// The row of a session.
+pub(super) struct SessionRow<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) seq: i64,
+    pub(super) created: i64,
+    pub(super) micros: i64,
+    pub(super) token: &'a str,
+    pub(super) expires: Option<i64>,
+    /// Where the fold of its events begins; 0 where that is still to be written.
+    pub(super) position: i64,
+}
+
+impl<'a> SessionRow<'a> {
+    fn address(&self) -> [&'a str; 3] {
+        [self.key.app_name(), self.key.user_id(), self.key.session_id()]
+    }
+
+    fn params<'p>(&'p self, [app, user, session]: &'p [&'a str; 3]) -> [&'p (dyn ToSql + Sync); 9] {
+        let Self { seq, created, micros, token, expires, position, .. } = self;
+        [app, user, session, seq, created, micros, token, expires, position]
     }
 }
 

@@ -32,7 +32,7 @@ WITH batch AS MATERIALIZED (
             SELECT s.seq FROM {schema}.sessions AS s
             WHERE
                 s.app_name = t.app_name AND s.user_id = t.user_id
-                AND s.id >= t.session_id AND s.id <= t.session_id
+                AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
             ORDER BY s.id
             LIMIT 1
             FOR NO KEY UPDATE
@@ -85,8 +85,8 @@ stored AS (
 ),
 -- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks.
 moved AS (
-    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
-    SELECT DISTINCT ON (place) app_name, user_id, session_id, seq, 0, micros, '', 0, '0'
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+    SELECT DISTINCT ON (place) app_name, user_id, session_id, seq, 0, micros, '', 0
     FROM written
     ORDER BY place, ord DESC
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET seq = excluded.seq, update_time = excluded.update_time
@@ -94,5 +94,5 @@ moved AS (
 {changes}
 SELECT
     ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event,
-    coalesce(known_position, feed.position + ord - 1) AS position
+    coalesce(known_position, feed.position + ord - 1) AS position, {heard} AS heard
 FROM batch CROSS JOIN feed

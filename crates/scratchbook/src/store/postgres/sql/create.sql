@@ -41,13 +41,13 @@ written AS MATERIALIZED (
 ),
 -- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
 placed AS (
-    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
-    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], '0' FROM feed
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1] FROM feed
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position
 ),
 initial AS (
-    INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state)
-    SELECT $6, $7, $8, $16 WHERE $17
+    INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, position, xid)
+    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM feed WHERE $17
 ),
 stored AS (
     INSERT INTO {schema}.events (
@@ -59,4 +59,4 @@ stored AS (
     FROM written WHERE ord > 0
 ),
 {changes}
-SELECT
+SELECT {heard} AS heard

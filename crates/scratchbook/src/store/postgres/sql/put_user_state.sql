@@ -14,4 +14,4 @@ written AS MATERIALIZED (
     FROM feed
 ),
 {changes}
-SELECT position FROM written
+SELECT position, {heard} AS heard FROM written
