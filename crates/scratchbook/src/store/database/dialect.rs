@@ -16,7 +16,7 @@ use crate::session::{
     LogPositions, Session, SessionKey, StateChange, StateOwner, StatePage,
 };
 use crate::store::artifact::{ArtifactAddress, NewArtifact};
-use crate::store::commit::{KeyChange, Prepared, PreparedSession};
+use crate::store::commit::{Prepared, PreparedSession, PreparedState};
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -103,7 +103,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool>;
 
     /// Changes state of a user or an app by operations.
-    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64>;
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64>;
 
     /// Makes a session with all it begins with. `false` where the id is taken; the token tells whether by a try before
     /// this one.

@@ -12,7 +12,7 @@ use super::failure::Again;
 use super::{Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Committed, Outcome, StateOwner};
-use crate::store::commit::{KeyChange, PreparedSession};
+use crate::store::commit::{PreparedSession, PreparedState};
 
 /// Who is next of those that wait for a connection to read and write on.
 #[derive(Clone, Debug)]
@@ -68,16 +68,16 @@ impl<D: Dialect> DatabaseSessionService<D> {
     pub(super) async fn put_resolved(
         &self,
         owner: StateOwner,
-        changes: Vec<KeyChange>,
+        prepared: PreparedState,
         author: String,
         time: f64,
     ) -> Result<u64> {
-        let change = Arc::new((owner, changes, author));
+        let change = Arc::new((owner, prepared, author));
         let put = move |dialect: Arc<D>| {
             let change = Arc::clone(&change);
             async move {
-                let (owner, changes, author) = &*change;
-                dialect.put_resolved(owner, changes, author, time).await
+                let (owner, prepared, author) = &*change;
+                dialect.put_resolved(owner, prepared, author, time).await
             }
         };
         self.write_in_turn(Again::Twice, put).await

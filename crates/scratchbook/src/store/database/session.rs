@@ -20,7 +20,6 @@ use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
 use crate::store::fork::fork_key;
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
-use crate::store::resolve::has_operations;
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -31,7 +30,7 @@ const MAX_FEED_PAGE: usize = 1000;
 #[async_trait]
 impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, self.environment())?;
+        let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let expires = prepared.expires.map(seconds_of_micros);
         let own = StateMap::from(prepared.initial.clone());
@@ -171,7 +170,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, self.environment())?;
+        let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
         if !prepared.is_plain(&options) {
             return Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await;
         }
@@ -183,13 +182,13 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = prepare_state(owner, delta)?;
+        let prepared = prepare_state(owner, delta, &options, &self.options.limits)?;
         let (author, time) = options.checked(|| self.environment().now())?;
-        if has_operations(&changes) {
-            return self.put_resolved(owner.clone(), changes, author, time).await;
+        if !prepared.is_plain() {
+            return self.put_resolved(owner.clone(), prepared, author, time).await;
         }
         let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
-        let changes = Arc::new(TextChange::all(&changes)?);
+        let changes = Arc::new(TextChange::all(&prepared.changes)?);
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
             async move { dialect.put_state(&owner, &changes, &author, time).await }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
-use crate::store::commit::PreparedSession;
+use crate::store::commit::Prepared;
 use crate::store::database::NewAppend;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -120,13 +120,18 @@ fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
 }
 
 /// The row of a session to make, before it is known what its events come to.
-pub(super) fn making(new: &PreparedSession, token: &str) -> Result<Option<String>> {
-    let (mut seen, mut updated) = (HashSet::new(), new.created);
-    for event in new.events.iter().filter(|event| seen.insert(event.event.id.as_str())) {
+pub(super) fn making<'a>(
+    key: &SessionKey,
+    (created, expires): (i64, Option<i64>),
+    events: impl Iterator<Item = &'a Prepared>,
+    token: &str,
+) -> Result<Option<String>> {
+    let (mut seen, mut updated) = (HashSet::new(), created);
+    for event in events.filter(|event| seen.insert(event.event.id.as_str())) {
         updated = event.micros;
     }
-    let (app, user, session) = address(&new.key);
-    json(&[(app, user, session, seen.len(), new.created, updated, token, new.expires)])
+    let (app, user, session) = address(key);
+    json(&[(app, user, session, seen.len(), created, updated, token, expires)])
 }
 
 /// The arguments that make a session with all it begins with.

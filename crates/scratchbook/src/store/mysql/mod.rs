@@ -22,6 +22,7 @@ mod error;
 mod events;
 mod feed;
 mod fork;
+mod growth;
 mod list;
 mod log;
 mod migrating;
@@ -48,11 +49,12 @@ use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::artifact::{ArtifactAddress, NewArtifact};
-use super::commit::{KeyChange, PreparedSession};
+use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
     NewFork, Past, PastScopes, Unresolved,
 };
+use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
@@ -94,6 +96,7 @@ pub struct MySql {
     prefix: String,
     /// How large a command the server takes, in bytes.
     max_packet: usize,
+    limits: Limits,
     /// By its clock sessions expire.
     environment: Arc<dyn Environment>,
     /// The database's own, when it was asked for.
@@ -137,6 +140,7 @@ impl Dialect for MySql {
             connections,
             prefix,
             max_packet: server.max_packet,
+            limits: options.limits,
             environment: Arc::clone(&options.environment),
             id: OnceCell::new(),
             watched: Watched::default(),
@@ -164,8 +168,8 @@ impl Dialect for MySql {
         self.create_late(new, token).await
     }
 
-    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, changes, author, time).await
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {

@@ -6,7 +6,9 @@ use mysql_async::{Row, Value};
 
 use super::MySql;
 use super::batch::{self, Arguments, Back, Place};
+use super::events::number;
 use super::pool::{Care, Lease};
+use super::resolve::SCOPES;
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LogPositions, SessionKey, StateOwner};
@@ -32,6 +34,15 @@ pub(super) enum Begun {
     WithSession,
 }
 
+/// Whether a call holds what it writes to the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// It does, as far as that costs nothing: it may refuse what would fit.
+    Unknown,
+    /// There is room: it was counted under the same locks.
+    Counted,
+}
+
 /// What the procedures answer.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -47,12 +58,16 @@ pub(super) enum Answer {
     Taken,
     /// It is taken by one that has expired.
     Expired,
+    /// There is no room for what would be written, or there may be none.
+    Full,
     /// The session is not there, but rows of it are.
     Damaged,
     /// It is locked, and the session's last event has this number.
     Found { seq: i64 },
     /// The key at this place of those of a scope: its value, and where it was written.
-    Key { scope: Scope, place: usize, value: Option<String>, at: i64 },
+    Key { scope: Scope, place: usize, name: Option<String>, value: Option<String>, at: i64 },
+    /// How many keys there are.
+    Count { scope: Scope, keys: i64 },
 }
 
 /// The last numbers of sessions, and the positions in the logs of users and apps, by their places.
@@ -97,6 +112,9 @@ impl MySql {
                         let here = places.iter().enumerate().filter(|(_, at)| at.session.of == place);
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
+                    // Which of them it is, they find out one by one.
+                    Answer::Full if appends.len() > 1 => return Err(full(self.connections.place())),
+                    Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
                     Answer::Known { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
                         rows[n] = Some(known.row(&appends[n].key)?);
@@ -120,7 +138,10 @@ impl MySql {
         if matches!(answers.as_slice(), [Answer::Expired]) {
             let mut lease = self.connections.lease(Care::Again).await?;
             self.make_room(&mut lease, &new.key).await?;
-            answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before).await?;
+            answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before, Room::Unknown).await?;
+        }
+        if matches!(answers.as_slice(), [Answer::Full]) {
+            return self.create_counted(new, token).await;
         }
         self.is_made(&new.key, &answers)
     }
@@ -153,12 +174,15 @@ impl MySql {
         time: f64,
     ) -> Attempt<u64> {
         let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
+        if matches!(answers.as_slice(), [Answer::Full]) {
+            return self.put_counted(owner, changes, author, time).await;
+        }
         Ok(position(&answers)?)
     }
 
     async fn call(&self, arguments: Arguments, care: Care) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here).await
+        self.call_on(&mut self.connections.lease(care).await?, arguments, Begun::Here, Room::Unknown).await
     }
 
     /// Writes and commits, and leaves the connection without a transaction.
@@ -167,11 +191,15 @@ impl MySql {
         lease: &mut Lease<'_>,
         arguments: Arguments,
         begun: Begun,
+        room: Room,
     ) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
         values.extend([self.now().into(), (begun as u8).into()]);
+        let limits = [Some(self.limits.keys_per_scope), self.limits.events_per_session];
+        values.extend(limits.map(|limit| most(limit).unwrap_or(Value::NULL)));
         let rows = lease.rows(&sql, values).await?;
         lease.keep();
         Ok(rows.into_iter().map(answer).collect::<Result<_>>()?)
@@ -206,15 +234,15 @@ pub(super) fn position(answers: &[Answer]) -> Result<u64> {
 impl Numbers {
     /// What is told of an event that is stored now.
     pub(super) fn stored(&self, place: &Place) -> Result<AppendRow> {
-        let number = |numbers: &HashMap<usize, i64>, place: Back| {
+        let last = |numbers: &HashMap<usize, i64>, place: Back| {
             numbers.get(&place.of).map(|last| last - place.back).ok_or_else(|| strange("too few numbers"))
         };
         let position = |numbers: &HashMap<usize, i64>, place: Option<Back>| match place {
             None => Ok(0),
-            Some(place) => rows::number(number(numbers, place)?, || "the position of an event just stored".to_owned()),
+            Some(place) => rows::number(last(numbers, place)?, || "the position of an event just stored".to_owned()),
         };
         let logs = LogPositions::new(position(&self.users, place.user)?, position(&self.apps, place.app)?);
-        Ok(AppendRow::Stored { seq: number(&self.sessions, place.session)?, logs })
+        Ok(AppendRow::Stored { seq: last(&self.sessions, place.session)?, logs })
     }
 }
 
@@ -250,7 +278,7 @@ fn sequence(numbers: &str) -> Option<HashMap<usize, i64>> {
 pub(super) fn answer(row: Row) -> Result<Answer> {
     let mut cells = Cells::from(row);
     let place = || "an answer to a write".to_owned();
-    let (what, at, number) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
+    let (what, at, count) = (cells.text(0, place)?, cells.integer(1, place)?, cells.integer(2, place)?);
     // Places are counted from 1.
     let at = usize::try_from(at).unwrap_or_default().wrapping_sub(1);
     Ok(match what.as_str() {
@@ -263,8 +291,8 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         "known" => Answer::Known {
             place: at,
             known: Known {
-                seq: number,
-                text: cells.text(3, || format!("the event {number} of a session"))?,
+                seq: count,
+                text: cells.text(3, || format!("the event {count} of a session"))?,
                 hash: cells.bytes(4),
                 user: cells.integer(5, place)?,
                 app: cells.integer(6, place)?,
@@ -273,8 +301,10 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
         "made" => Answer::Made,
         "taken" => Answer::Taken,
         "expired" => Answer::Expired,
+        "full" => Answer::Full,
         "damaged" => Answer::Damaged,
-        "found" => Answer::Found { seq: number },
+        "found" => Answer::Found { seq: count },
+        "count" => Answer::Count { scope: SCOPES.get(at).copied().unwrap_or(Scope::App), keys: count },
         "own" | "theirs" | "shared" => Answer::Key {
             scope: match what.as_str() {
                 "own" => Scope::Session,
@@ -283,10 +313,16 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
             },
             place: at,
             value: cells.optional_text(3, place)?,
-            at: number,
+            name: cells.optional_text(4, place)?,
+            at: count,
         },
         _ => return Err(strange("a row of a kind that is not known")),
     })
+}
+
+/// What is told of a batch in which one append goes beyond a limit: it is written one by one.
+fn full(place: &str) -> Failure {
+    Error::new(ErrorKind::ResourceExhausted, format!("{place}: one of these goes beyond a limit")).into()
 }
 
 pub(super) fn strange(what: &str) -> Error {

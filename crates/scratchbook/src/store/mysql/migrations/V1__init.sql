@@ -229,6 +229,8 @@ FROM `{prefix}sessions` AS s;
 --   shared    changes to keys of apps: the same, with the user of the session or null
 --   moment    the time: what has expired by then is not there
 --   begun     0 to begin a transaction, 1 to go on with one, 2 where scratchbook_lock_1 has made the session's row in it
+--   most_keys, most_events   how many there may be of a session, a user or an app, or NULL for any number. What brings keys
+--             into one that has more is not written, nor what goes beyond the events; keys that are known are not counted
 --
 -- Times are texts: as numbers of JSON they could lose their last bit.
 --
@@ -237,7 +239,7 @@ FROM `{prefix}sessions` AS s;
 -- Locks are taken in this order: sessions, users, apps, and each by address, since that is how the arrays are sorted
 -- and STRAIGHT_JOIN goes through them. It answers with rows (what, place, number, text, hash, of_users, of_apps): 'done'
 -- with the last numbers of the sessions and the positions in the logs ("place number,..."), 'made', or why nothing was
--- written: 'taken', 'expired' (taken by a session that has to be removed first), 'missing', 'known', 'damaged'.
+-- written: 'taken', 'expired' (taken by a session that has to be removed first), 'missing', 'known', 'full', 'damaged'.
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN made LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
@@ -249,12 +251,17 @@ CREATE PROCEDURE `{prefix}scratchbook_write_1` (
     IN theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN moment BIGINT,
-    IN begun TINYINT
+    IN begun TINYINT,
+    IN most_keys BIGINT,
+    IN most_events BIGINT
 )
 MODIFIES SQL DATA
 SQL SECURITY INVOKER
 BEGIN
     DECLARE found BIGINT;
+    DECLARE newest BIGINT;
+    DECLARE changed BIGINT;
+    DECLARE is_full BOOLEAN DEFAULT FALSE;
     DECLARE after_made_user BIGINT DEFAULT 0;
     DECLARE after_made_app BIGINT DEFAULT 0;
     DECLARE is_answered BOOLEAN DEFAULT FALSE;
@@ -333,7 +340,7 @@ BEGIN
         END IF;
 
         IF sessions IS NOT NULL THEN
-            SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events) INTO found, numbers
+            SELECT COUNT(*), GROUP_CONCAT(j.place, ' ', s.seq + j.events), MAX(s.seq + j.events) INTO found, numbers, newest
             FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
                 place FOR ORDINALITY,
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
@@ -359,6 +366,12 @@ BEGIN
                     WHERE s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
                         AND (s.expire_time IS NULL OR s.expire_time > moment)
                 );
+                ROLLBACK;
+                LEAVE work;
+            END IF;
+            IF newest > most_events THEN
+                SELECT 'full' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+                    NULL AS of_apps;
                 ROLLBACK;
                 LEAVE work;
             END IF;
@@ -458,6 +471,7 @@ BEGIN
         END IF;
 
         IF own IS NOT NULL THEN
+            DO LAST_INSERT_ID(0);
             INSERT INTO `{prefix}session_states` (app_name, user_id, session_id, `key`, value, seq)
             SELECT j.app_name, j.user_id, j.session_id, j.name, j.value, s.seq - j.back
             FROM JSON_TABLE(own, '$[*]' COLUMNS (
@@ -470,10 +484,34 @@ BEGIN
             )) AS j
             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id
-            ON DUPLICATE KEY UPDATE value = j.value, seq = s.seq - j.back;
+            -- LAST_INSERT_ID tells that a key comes back which had been removed.
+            ON DUPLICATE KEY UPDATE
+                seq = IF(`{prefix}session_states`.value IS NULL AND j.value IS NOT NULL, LAST_INSERT_ID(1), 1) * 0
+                    + s.seq - j.back,
+                value = j.value;
+            SET changed = ROW_COUNT();
+            -- Two for each that was there before, so that it is counted only where one is new.
+            IF most_keys IS NOT NULL AND sessions IS NOT NULL
+                AND (changed <> 2 * JSON_LENGTH(own) OR LAST_INSERT_ID() = 1) THEN
+                SELECT COUNT(*) > 0 INTO is_full FROM (
+                    SELECT 1
+                    FROM JSON_TABLE(sessions, '$[*]' COLUMNS (
+                        place FOR ORDINALITY,
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                        id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+                    )) AS j
+                    STRAIGHT_JOIN `{prefix}session_states` AS k FORCE INDEX (PRIMARY)
+                        ON k.app_name = j.app_name AND k.user_id = j.user_id AND k.session_id = j.id
+                    WHERE k.value IS NOT NULL
+                    GROUP BY j.place
+                    HAVING COUNT(*) > most_keys
+                ) AS too_many;
+            END IF;
         END IF;
 
         IF theirs IS NOT NULL THEN
+            DO LAST_INSERT_ID(0);
             INSERT INTO `{prefix}user_states` (app_name, user_id, `key`, value, version, position)
             SELECT j.app_name, j.user_id, j.name, j.value, j.writes, u.position - j.log_back
             FROM JSON_TABLE(theirs, '$[*]' COLUMNS (
@@ -488,8 +526,27 @@ BEGIN
             STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
                 ON u.app_name = j.app_name AND u.user_id = j.user_id
             WHERE j.back = 0
-            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}user_states`.version + j.writes,
-                position = u.position - j.log_back;
+            ON DUPLICATE KEY UPDATE
+                version = IF(`{prefix}user_states`.value IS NULL AND j.value IS NOT NULL, LAST_INSERT_ID(1), 1) * 0
+                    + `{prefix}user_states`.version + j.writes,
+                value = j.value, position = u.position - j.log_back;
+            SET changed = ROW_COUNT();
+            -- There are fewer keys than changes where one is changed twice: then it is counted for nothing.
+            IF most_keys IS NOT NULL AND (changed <> 2 * JSON_LENGTH(theirs) OR LAST_INSERT_ID() = 1) THEN
+                SELECT is_full OR COUNT(*) > 0 INTO is_full FROM (
+                    SELECT 1
+                    FROM JSON_TABLE(owners, '$[*]' COLUMNS (
+                        place FOR ORDINALITY,
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                        user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
+                    )) AS j
+                    STRAIGHT_JOIN `{prefix}user_states` AS k FORCE INDEX (PRIMARY)
+                        ON k.app_name = j.app_name AND k.user_id = j.user_id
+                    WHERE k.value IS NOT NULL
+                    GROUP BY j.place
+                    HAVING COUNT(*) > most_keys
+                ) AS too_many;
+            END IF;
             INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
                 session_id, seq, event_id, author, time)
             SELECT j.app_name, 'user', j.user_id, u.position - j.log_back, j.name, k.version - j.back, j.value,
@@ -517,6 +574,7 @@ BEGIN
         END IF;
 
         IF shared IS NOT NULL THEN
+            DO LAST_INSERT_ID(0);
             INSERT INTO `{prefix}app_states` (app_name, `key`, value, version, position)
             SELECT j.app_name, j.name, j.value, j.writes, a.position - j.log_back
             FROM JSON_TABLE(shared, '$[*]' COLUMNS (
@@ -530,8 +588,26 @@ BEGIN
             STRAIGHT_JOIN `{prefix}apps` AS a FORCE INDEX (PRIMARY)
                 ON a.app_name = j.app_name
             WHERE j.back = 0
-            ON DUPLICATE KEY UPDATE value = j.value, version = `{prefix}app_states`.version + j.writes,
-                position = a.position - j.log_back;
+            ON DUPLICATE KEY UPDATE
+                version = IF(`{prefix}app_states`.value IS NULL AND j.value IS NOT NULL, LAST_INSERT_ID(1), 1) * 0
+                    + `{prefix}app_states`.version + j.writes,
+                value = j.value, position = a.position - j.log_back;
+            SET changed = ROW_COUNT();
+            -- There are fewer keys than changes where one is changed twice: then it is counted for nothing.
+            IF most_keys IS NOT NULL AND (changed <> 2 * JSON_LENGTH(shared) OR LAST_INSERT_ID() = 1) THEN
+                SELECT is_full OR COUNT(*) > 0 INTO is_full FROM (
+                    SELECT 1
+                    FROM JSON_TABLE(apps, '$[*]' COLUMNS (
+                        place FOR ORDINALITY,
+                        app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR
+                    )) AS j
+                    STRAIGHT_JOIN `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
+                        ON k.app_name = j.app_name
+                    WHERE k.value IS NOT NULL
+                    GROUP BY j.place
+                    HAVING COUNT(*) > most_keys
+                ) AS too_many;
+            END IF;
             INSERT INTO `{prefix}state_log` (app_name, scope, user_id, position, `key`, version, value, session_user,
                 session_id, seq, event_id, author, time)
             SELECT j.app_name, 'app', '', a.position - j.log_back, j.name, k.version - j.back, j.value, j.user_id,
@@ -555,6 +631,13 @@ BEGIN
                 ON k.app_name = j.app_name AND k.`key` = j.name
             LEFT JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.session_id;
+        END IF;
+
+        IF is_full THEN
+            SELECT 'full' AS what, 0 AS place, 0 AS number, NULL AS text, NULL AS hash, NULL AS of_users,
+                NULL AS of_apps;
+            ROLLBACK;
+            LEAVE work;
         END IF;
 
         -- What changes keys outside of an event has a place of its own in the feed.
@@ -628,9 +711,11 @@ DELIMITER ;
 --   own, theirs, shared   the names of the keys to read, as arrays in JSON, or NULL
 --   moment       the time: what has expired by then is not there
 --   begun        0 to begin a transaction, 1 to go on with one
+--   scopes       which scopes are read whole, the session's 1, the user's 2, the app's 4; and 8 to count the keys of all
 --
 -- It answers with rows (what, place, number, text, hash, of_users, of_apps): 'found' with the number of the session's last
--- event, and 'own', 'theirs' or 'shared' for each key that was ever written, with its value and where it was written. Where
+-- event, and 'own', 'theirs' or 'shared' for each key that was ever written, with its value and where it was written; for
+-- those of a whole scope the hash is the name; 'count' with the number of keys of the scope that is the place. Where
 -- there is nothing to write it ends the transaction and says why: 'missing', 'known', 'made', 'taken', 'expired'.
 DELIMITER //
 CREATE PROCEDURE `{prefix}scratchbook_lock_1` (
@@ -645,7 +730,8 @@ CREATE PROCEDURE `{prefix}scratchbook_lock_1` (
     IN theirs LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN shared LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin,
     IN moment BIGINT,
-    IN begun TINYINT
+    IN begun TINYINT,
+    IN scopes TINYINT
 )
 MODIFIES SQL DATA
 SQL SECURITY INVOKER
@@ -741,7 +827,33 @@ BEGIN
             place FOR ORDINALITY, name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
         )) AS j
         STRAIGHT_JOIN `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
-            ON k.app_name = of_app AND k.`key` = j.name;
+            ON k.app_name = of_app AND k.`key` = j.name
+        UNION ALL
+        SELECT 'own', 0, k.seq, k.value, k.`key`, NULL, NULL
+        FROM `{prefix}session_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 1 AND k.app_name = of_app AND k.user_id = of_user AND k.session_id = of_session
+            AND k.value IS NOT NULL
+        UNION ALL
+        SELECT 'theirs', 0, k.position, k.value, k.`key`, NULL, NULL
+        FROM `{prefix}user_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 2 AND k.app_name = of_app AND k.user_id = of_user AND k.value IS NOT NULL
+        UNION ALL
+        SELECT 'shared', 0, k.position, k.value, k.`key`, NULL, NULL
+        FROM `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 4 AND k.app_name = of_app AND k.value IS NOT NULL
+        UNION ALL
+        SELECT 'count', 1, COUNT(*), NULL, NULL, NULL, NULL
+        FROM `{prefix}session_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 8 AND k.app_name = of_app AND k.user_id = of_user AND k.session_id = of_session
+            AND k.value IS NOT NULL
+        UNION ALL
+        SELECT 'count', 2, COUNT(*), NULL, NULL, NULL, NULL
+        FROM `{prefix}user_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 8 AND k.app_name = of_app AND k.user_id = of_user AND k.value IS NOT NULL
+        UNION ALL
+        SELECT 'count', 3, COUNT(*), NULL, NULL, NULL, NULL
+        FROM `{prefix}app_states` AS k FORCE INDEX (PRIMARY)
+        WHERE scopes & 8 AND k.app_name = of_app AND k.value IS NOT NULL;
     END work;
 END //
 DELIMITER ;
