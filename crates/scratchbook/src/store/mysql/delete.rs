@@ -44,7 +44,13 @@ impl MySql {
     }
 
     /// Removes a session for which something holds, in the transaction; says whether there was one.
-    pub(super) async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, which: &str, values: &[Value]) -> Attempt<bool> {
+    pub(super) async fn remove_where(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        which: &str,
+        values: &[Value],
+    ) -> Attempt<bool> {
         let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let lock = format!(
             "SELECT 1 FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND {which} FOR UPDATE"
@@ -119,7 +125,13 @@ impl MySql {
         self.in_parts(lease, author, &[&address[..], &address[1..]].concat()).await
     }
 
-    pub(super) async fn delete(&self, lease: &mut Lease<'_>, table: &str, which: &str, values: &[Value]) -> Attempt<()> {
+    pub(super) async fn delete(
+        &self,
+        lease: &mut Lease<'_>,
+        table: &str,
+        which: &str,
+        values: &[Value],
+    ) -> Attempt<()> {
         self.in_parts(lease, &format!("DELETE FROM `{{prefix}}{table}` {which}"), values).await
     }
 

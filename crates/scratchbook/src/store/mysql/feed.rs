@@ -127,9 +127,7 @@ impl MySql {
         let end = [limit];
         let head = [&app, &app, &app, &app].map(Clone::clone);
         let (of_app, now) = ([app], [now]);
-        let values = [
-            &head[..], &place, user, &end, &of_app, &now, &place, user, &end, &now, &place, user, &end,
-        ];
+        let values = [&head[..], &place, user, &end, &of_app, &now, &place, user, &end, &now, &place, user, &end];
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&sql, values.concat()).await?;
         drop(lease);
@@ -216,7 +214,8 @@ impl MySql {
     async fn database_id(&self) -> Attempt<&str> {
         let read = async {
             let mut lease = self.connections.lease(Care::Again).await?;
-            let row = lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
+            let row =
+                lease.rows(&self.sql("SELECT id FROM `{prefix}database_id`"), Vec::new()).await?.into_iter().next();
             let row = row.ok_or_else(|| damaged("the id of the database"))?;
             Attempt::Ok(Cells::from(row).text(0, || "the id of the database".to_owned())?)
         };

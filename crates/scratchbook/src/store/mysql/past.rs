@@ -253,7 +253,8 @@ fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], positio
         [_, _] => (USERS, PRUNED_USER, "user", "user_states", "users", "k.app_name = ? AND k.user_id = ?", "?"),
         _ => (APPS, PRUNED_APP, "app", "app_states", "apps", "k.app_name = ?", "''"),
     };
-    let of_log = |alias: &str| format!("{alias}.app_name = ? AND {alias}.scope = '{scope}' AND {alias}.user_id = {of_log}");
+    let of_log =
+        |alias: &str| format!("{alias}.app_name = ? AND {alias}.scope = '{scope}' AND {alias}.user_id = {of_log}");
     *sql += &format!(
         " UNION ALL SELECT {part}, k.`key`, k.value, 0 FROM `{{prefix}}{states}` AS k
          WHERE {of_key} AND k.position <= ? AND k.value IS NOT NULL

@@ -67,7 +67,8 @@ impl MySql {
 
     /// Reads where the fold of a session's events begins. It has no row where that is empty.
     pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
-        let sql = "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
             ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
             WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
         let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();

@@ -29,7 +29,9 @@ impl MySql {
     pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
         match self.append_in(new, Room::Unknown).await? {
             Some(appended) => Ok(appended),
-            None => self.append_in(new, Room::Counted).await?.ok_or_else(|| strange("no room where it was counted").into()),
+            None => {
+                self.append_in(new, Room::Counted).await?.ok_or_else(|| strange("no room where it was counted").into())
+            }
         }
     }
 
@@ -78,9 +80,7 @@ impl MySql {
         let (arguments, places) = batch::appends(&[&append])?;
         let answers = self.call_on(&mut lease, arguments, Begun::Before, room).await?;
         match (answers.as_slice(), places.as_slice()) {
-            ([Answer::Done(numbers)], [place]) => {
-                Ok(Some((numbers.stored(place)?, append.event.prepared.event)))
-            }
+            ([Answer::Done(numbers)], [place]) => Ok(Some((numbers.stored(place)?, append.event.prepared.event))),
             ([Answer::Full], _) => Ok(None),
             _ => Err(strange("no number for an event under its lock").into()),
         }

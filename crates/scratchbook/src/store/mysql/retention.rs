@@ -27,7 +27,8 @@ impl MySql {
             lease.rollback().await?;
             return Ok(false);
         }
-        let sql = self.sql("UPDATE `{prefix}sessions` SET expire_time = ? WHERE app_name = ? AND user_id = ? AND id = ?");
+        let sql =
+            self.sql("UPDATE `{prefix}sessions` SET expire_time = ? WHERE app_name = ? AND user_id = ? AND id = ?");
         lease.rows(&sql, [&[expires.into()], &here[..]].concat()).await?;
         lease.commit().await?;
         Ok(true)
@@ -132,7 +133,13 @@ impl MySql {
     }
 
     /// Removes so many of them at most. What is removed is found first: MySQL reads no table that it deletes from.
-    async fn remove_some(&self, lease: &mut Lease<'_>, here: &[Value; 3], before: &Value, limit: usize) -> Attempt<usize> {
+    async fn remove_some(
+        &self,
+        lease: &mut Lease<'_>,
+        here: &[Value; 3],
+        before: &Value,
+        limit: usize,
+    ) -> Attempt<usize> {
         let find = self.sql(
             "SELECT l.position, l.`key` FROM `{prefix}state_log` AS l FORCE INDEX (PRIMARY)
              WHERE l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position < ? AND EXISTS (

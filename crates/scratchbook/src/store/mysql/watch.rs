@@ -1,8 +1,9 @@
-//! Hearing of commits by other processes: what is watched is looked at, quickly while something happens and seldom else.
+//! Hearing of commits by other processes: feeds that were read are looked at, often while something happens and seldom
+//! else.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mysql_async::Value;
 
@@ -17,6 +18,9 @@ use crate::store::rows;
 /// How long between two looks, right after something was committed and when nothing has been for a while.
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_millis(500);
+
+/// Who reads no feed, but a session, is woken after so long whatever happens.
+const AT_LEAST: Duration = Duration::from_secs(1);
 
 /// Apps whose feeds were read, and how far they were numbered then. One of whose commits was told is left out until its
 /// feed is read again.
@@ -41,7 +45,7 @@ impl MySql {
 
     /// Wakes those who wait whenever there may be something new in a feed that was read.
     pub(super) async fn watch(&self, notifier: &CommitNotifier) {
-        let mut pause = SOON;
+        let (mut pause, mut told) = (SOON, Instant::now());
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
@@ -52,13 +56,17 @@ impl MySql {
                     Ok(true) => {
                         self.watched.lock().remove(&app);
                         notifier.notify();
-                        pause = SOON;
+                        (pause, told) = (SOON, Instant::now());
                     }
                     Err(failure) => {
                         tracing::debug!(error = %failure.error, "commits of others cannot be looked for");
                         return;
                     }
                 }
+            }
+            if told.elapsed() >= AT_LEAST {
+                notifier.notify();
+                told = Instant::now();
             }
         }
     }
