@@ -389,6 +389,8 @@ BEGIN
         END IF;
 
         IF owners IS NOT NULL THEN
+            -- Where there is one of them, its position is known without another look.
+            DO LAST_INSERT_ID(0);
             INSERT INTO `{prefix}users` (app_name, user_id, position)
             SELECT j.app_name, j.user_id, j.commits
             FROM JSON_TABLE(owners, '$[*]' COLUMNS (
@@ -396,16 +398,24 @@ BEGIN
                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
                 commits BIGINT PATH '$[2]' ERROR ON ERROR
             )) AS j
-            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position + j.commits;
+            ON DUPLICATE KEY UPDATE position = LAST_INSERT_ID(`{prefix}users`.position + j.commits);
+            IF LAST_INSERT_ID() > 0 AND JSON_LENGTH(owners) = 1 THEN
+                SET in_users = CONCAT('1 ', LAST_INSERT_ID());
+            END IF;
         END IF;
         IF apps IS NOT NULL THEN
+            -- Where there is one of them, its position is known without another look.
+            DO LAST_INSERT_ID(0);
             INSERT INTO `{prefix}apps` (app_name, position)
             SELECT j.app_name, j.commits
             FROM JSON_TABLE(apps, '$[*]' COLUMNS (
                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                 commits BIGINT PATH '$[1]' ERROR ON ERROR
             )) AS j
-            ON DUPLICATE KEY UPDATE position = `{prefix}apps`.position + j.commits;
+            ON DUPLICATE KEY UPDATE position = LAST_INSERT_ID(`{prefix}apps`.position + j.commits);
+            IF LAST_INSERT_ID() > 0 AND JSON_LENGTH(apps) = 1 THEN
+                SET in_apps = CONCAT('1 ', LAST_INSERT_ID());
+            END IF;
         END IF;
 
         -- Nothing beside the session's own row is written before the user's is locked: by that lock who erases the user
@@ -674,7 +684,7 @@ BEGIN
             WHERE j.event_id = '';
         END IF;
 
-        IF owners IS NOT NULL AND made IS NULL THEN
+        IF owners IS NOT NULL AND in_users IS NULL AND made IS NULL THEN
             SELECT GROUP_CONCAT(j.place, ' ', u.position) INTO in_users
             FROM JSON_TABLE(owners, '$[*]' COLUMNS (
                 place FOR ORDINALITY,
@@ -684,7 +694,7 @@ BEGIN
             STRAIGHT_JOIN `{prefix}users` AS u FORCE INDEX (PRIMARY)
                 ON u.app_name = j.app_name AND u.user_id = j.user_id;
         END IF;
-        IF apps IS NOT NULL AND made IS NULL THEN
+        IF apps IS NOT NULL AND in_apps IS NULL AND made IS NULL THEN
             SELECT GROUP_CONCAT(j.place, ' ', a.position) INTO in_apps
             FROM JSON_TABLE(apps, '$[*]' COLUMNS (
                 place FOR ORDINALITY,
