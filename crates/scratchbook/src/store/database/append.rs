@@ -279,5 +279,6 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
             Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
         }
         AppendRow::NoSession => Err(no_session(key)),
+        AppendRow::Refused(error) => Err(error),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Attempt, Checkpoint, DatabaseOptions, DatabaseUri, Past, PastScopes};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
-use crate::error::{KeyWriter, Result};
+use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
@@ -17,6 +17,7 @@ use crate::session::{
 };
 use crate::store::artifact::{ArtifactAddress, NewArtifact};
 use crate::store::commit::{Prepared, PreparedSession, PreparedState};
+use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -70,6 +71,8 @@ pub enum AppendRow {
     },
     /// There is no such session.
     NoSession,
+    /// It may not be written, of which nothing has to be undone: the session has as many events as it may have.
+    Refused(Error),
 }
 
 /// A database: statements, connections, and what its errors mean.
@@ -77,6 +80,9 @@ pub enum AppendRow {
 /// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a
 /// lock than [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods
 /// are called again after a failure, possibly one that had been done.
+///
+/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused, and nothing of it is kept; of an
+/// append among others nothing is written of the others either, and `Done::Refused` has them tried one by one.
 ///
 /// A session that has expired, by the clock of `options.environment`, is missing to all of them, and makes room for a
 /// new one of its address.
@@ -154,7 +160,14 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>>;
 
     /// Changes state of a user or an app, at a time in seconds; gives the position of the commit in the owner's log.
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64>;
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64>;
 
     /// Reads the log of a user's or an app's state; a page ends between two commits.
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>>;

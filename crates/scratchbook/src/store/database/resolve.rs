@@ -68,16 +68,16 @@ impl<D: Dialect> DatabaseSessionService<D> {
     pub(super) async fn put_resolved(
         &self,
         owner: StateOwner,
-        prepared: PreparedState,
+        new: PreparedState,
         author: String,
         time: f64,
     ) -> Result<u64> {
-        let change = Arc::new((owner, prepared, author));
+        let change = Arc::new((owner, new, author));
         let put = move |dialect: Arc<D>| {
             let change = Arc::clone(&change);
             async move {
-                let (owner, prepared, author) = &*change;
-                dialect.put_resolved(owner, prepared, author, time).await
+                let (owner, new, author) = &*change;
+                dialect.put_resolved(owner, new, author, time).await
             }
         };
         self.write_in_turn(Again::Twice, put).await

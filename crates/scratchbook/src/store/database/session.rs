@@ -182,16 +182,16 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let prepared = prepare_state(owner, delta, &options, &self.options.limits)?;
+        let new = prepare_state(owner, delta, &options, &self.options.limits)?;
         let (author, time) = options.checked(|| self.environment().now())?;
-        if !prepared.is_plain() {
-            return self.put_resolved(owner.clone(), prepared, author, time).await;
+        if !new.is_plain() {
+            return self.put_resolved(owner.clone(), new, author, time).await;
         }
         let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
-        let changes = Arc::new(TextChange::all(&prepared.changes)?);
+        let (limits, changes) = (new.limits, Arc::new(TextChange::all(&new.changes)?));
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-            async move { dialect.put_state(&owner, &changes, &author, time).await }
+            async move { dialect.put_state(&owner, &changes, &limits, &author, time).await }
         };
         self.write(Again::Twice, put).await
     }

@@ -8,7 +8,7 @@
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
 //! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
 //! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
-//! - `resolve.rs`: writes that read first: operations, guards, late appends.
+//! - `resolve.rs`: writes that read first: operations, guards, late appends. `growth.rs`: how many keys there may be.
 //! - `past.rs`, `fork.rs`, `shared.rs`: state as it stood, sessions made of others, keys of users and apps one by one.
 //! - `feed.rs`, `listen.rs`: what was committed, and that something was. `retention.rs`: what is removed with time.
 //! - `error.rs`: what a failure says of what was done.
@@ -24,6 +24,7 @@ mod connector;
 mod error;
 mod feed;
 mod fork;
+mod growth;
 mod lease;
 mod listen;
 mod owners;
@@ -49,11 +50,12 @@ use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::artifact::{ArtifactAddress, NewArtifact};
-use super::commit::{KeyChange, PreparedSession};
+use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
     Past, PastScopes, Unresolved,
 };
+use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
@@ -175,8 +177,8 @@ impl Dialect for Postgres {
         self.create_late(new, token).await
     }
 
-    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, changes, author, time).await
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
@@ -239,8 +241,15 @@ impl Dialect for Postgres {
         self.read_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put(owner, changes, author, time).await
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        self.put(owner, changes, limits, author, time).await
     }
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {

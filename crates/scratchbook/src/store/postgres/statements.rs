@@ -31,7 +31,7 @@ const BYTES: Type = Type::BYTEA_ARRAY;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
 ];
 const CREATE: &[Type] = &[
     NUMBERS,
@@ -53,8 +53,9 @@ const CREATE: &[Type] = &[
     Type::BOOL,
     Type::INT4,
     Type::BOOL,
+    NUMBER,
 ];
-const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT];
+const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
 const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS, NUMBER];
 const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER];
 const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
@@ -118,6 +119,12 @@ pub(super) struct Resolves {
     pub(super) lock_app: Statement,
     pub(super) known: Statement,
     pub(super) keys: Statement,
+    pub(super) all_own: Statement,
+    pub(super) all_of_user: Statement,
+    pub(super) all_of_app: Statement,
+    pub(super) count_own: Statement,
+    pub(super) count_user: Statement,
+    pub(super) count_app: Statement,
     pub(super) event_writer: Statement,
     pub(super) log_writer: Statement,
 }
@@ -137,14 +144,15 @@ impl Statements {
     /// For tables in this schema, whose name is quoted.
     pub(super) fn new(schema: &str) -> Self {
         let fill = Fill { schema };
+        let was = |made: &str| format!("(SELECT pg_catalog.count(*) FROM {made}) = 0");
         let list = |sql: &str| sql.replace("{page}", include_str!("sql/list_page.sql"));
         Self {
-            append: fill.statement(include_str!("sql/append.sql"), APPEND),
+            append: fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
             insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
-            create: fill.statement(include_str!("sql/create.sql"), CREATE),
-            put_user_state: fill.statement(include_str!("sql/put_user_state.sql"), PUT),
-            put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
+            create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
+            put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
+            put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),
             delete: Deletes::new(&fill),
             resolve: Resolves::new(&fill),
             past: Pasts::new(&fill),
@@ -199,9 +207,16 @@ struct Fill<'a> {
 
 impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
-        let changes = include_str!("sql/changes.sql").trim_end();
-        let sql = sql.replace("{changes}", changes).replace("{heard}", HEARD);
+        let sql = sql.replace("{heard}", HEARD);
         Statement { sql: sql.replace("{schema}", self.schema), types }
+    }
+
+    /// A statement that writes keys: the parameter with the most rows that a scope may have, and when the rows of the
+    /// user and the app were there before, so that the new keys are counted in them.
+    fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
+        let changes = include_str!("sql/changes.sql").trim_end();
+        let sql = sql.replace("{changes}", changes).replace("{limit}", limit);
+        self.statement(&sql.replace("{user was there}", user_was).replace("{app was there}", app_was), types)
     }
 
     fn session(&self, keys: &str, events: &str) -> Statement {
@@ -348,6 +363,33 @@ impl Resolves {
                 &NAMES[..4],
             ),
             keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
+            all_own: fill.statement(
+                "SELECT key, value, seq FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND value IS NOT NULL",
+                &NAMES[..3],
+            ),
+            all_of_user: fill.statement(
+                "SELECT key, value, position FROM {schema}.user_states
+                 WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL",
+                &NAMES[..2],
+            ),
+            all_of_app: fill.statement(
+                "SELECT key, value, position FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL",
+                &NAMES[..1],
+            ),
+            count_own: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                &NAMES[..3],
+            ),
+            count_user: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
+                &NAMES[..2],
+            ),
+            count_app: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.app_states WHERE app_name = $1",
+                &NAMES[..1],
+            ),
             event_writer: fill.statement(
                 "SELECT author, id, timestamp, invocation_id FROM {schema}.events
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4

@@ -5,16 +5,19 @@ use std::collections::HashSet;
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
-use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
+use super::growth::KeyLimit;
 use super::lease::{Lease, Step};
-use super::read::column;
+use super::read::{column, scope_of};
+use super::resolve::Owner;
+use super::{Postgres, error};
 use crate::error::Error;
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
 use crate::store::commit::Prepared;
 use crate::store::database::{Attempt, Done, Failure};
+use crate::store::limits::Limits;
 use crate::store::rows;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -23,13 +26,20 @@ const POSITIONS: usize = 1024;
 
 impl Postgres {
     pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        match self.create_by(new, token, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
+            done => done,
+        }
+    }
+
+    async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
         let row = NewRow { key: &new.key, created: new.created, expires: new.expires, token };
         if !self.begin_session(&lease, row, events).await? {
             return self.created_before(&lease, &new.key, token).await;
         }
-        self.fill(&lease, new).await?;
+        self.fill(&lease, new, limit).await?;
         lease.commit().await?;
         Ok(true)
     }
@@ -81,8 +91,11 @@ impl Postgres {
     }
 
     /// Writes what a session begins with, whose row is there.
-    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession) -> Attempt<()> {
+    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
         let events = distinct(&new.events);
+        if limit == KeyLimit::Counted {
+            self.check_shared_growth(lease, new, &events).await?;
+        }
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let (mut changes, mut columns) = (Changes::default(), Events::default());
         changes.add(0, [app, user, session], &new.own);
@@ -121,6 +134,7 @@ impl Postgres {
                     &begins,
                     &blocks,
                     &writes_app,
+                    &limit.most_rows(&new.limits),
                 ],
             )
             .await?;
@@ -130,19 +144,44 @@ impl Postgres {
         Ok(())
     }
 
-    pub(super) async fn put(&self, of: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put_on(&self.connections.lease().await?, of, changes, author, time).await
+    /// The session's own keys were counted when it was prepared.
+    async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
+        let owner = Owner::of_session(&new.key);
+        let of_events = events.iter().flat_map(|event| &event.changes);
+        let scopes = new.shared.iter().chain(of_events).map(|change| change.scope).chain([Scope::User]);
+        lease.all(&owner.locks(self, scopes)).await?;
+        let own = |change: &TextChange| change.scope != Scope::Session;
+        let shared: Vec<Vec<_>> =
+            events.iter().map(|event| event.changes.iter().filter(|c| own(c)).cloned().collect()).collect();
+        let writes: Vec<&[TextChange]> =
+            std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
+        self.check_growth(lease, &owner, &new.limits, &writes).await
     }
 
-    /// The same on a connection that may be in a transaction, which ends with it.
-    pub(super) async fn put_on(
+    pub(super) async fn put(
         &self,
-        lease: &Lease<'_>,
         of: &StateOwner,
         changes: &[TextChange],
+        limits: &Limits,
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
+        let lease = self.connections.lease().await?;
+        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
+        match self.put_on(&lease, of, &guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {}
+            done => return done,
+        }
+        let owner = Owner::of_state(of);
+        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
+        self.check_growth(&lease, &owner, limits, &[changes]).await?;
+        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
+        self.put_on(&lease, of, &counted).await
+    }
+
+    /// The same on a connection that may be in a transaction, which ends with it.
+    pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
+        let StateWrite { changes, most_rows, author, time } = write;
         let [app, user, _] = owner(of);
         let statement = match of {
             StateOwner::User { .. } => &self.statements.put_user_state,
@@ -151,7 +190,8 @@ impl Postgres {
         let mut columns = Changes::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
-        let rows = lease.last(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
+        let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];
+        let rows = lease.last(statement, &params).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
         self.is_heard(row, 1);
@@ -211,6 +251,14 @@ impl Postgres {
         }
         lease.commit().await
     }
+}
+
+/// Changes to a user's or an app's keys.
+pub(super) struct StateWrite<'a> {
+    pub(super) changes: &'a [TextChange],
+    pub(super) most_rows: i64,
+    pub(super) author: &'a str,
+    pub(super) time: f64,
 }
 
 /// What a creation says of its session's row.

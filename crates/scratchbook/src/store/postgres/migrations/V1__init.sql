@@ -16,9 +16,10 @@ CREATE TABLE database_id (
 INSERT INTO database_id (id, heard_until) VALUES (pg_catalog.gen_random_uuid()::text, 'epoch');
 
 -- An owner of keys is a row, so that whoever writes its keys can lock it: the log's positions rise in the order of
--- commits then. The rows are rewritten when a log is pruned, and by nothing else.
+-- commits then. The rows are rewritten when a key is new and when a log is pruned, and by nothing else.
 CREATE TABLE apps (
     app_name text COLLATE "C" NOT NULL,
+    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in app_states
     pruned_position bigint NOT NULL DEFAULT 0, -- what was overwritten before it may be gone from the log
     PRIMARY KEY (app_name)
 );
@@ -26,6 +27,7 @@ CREATE TABLE apps (
 CREATE TABLE users (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
+    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in user_states
     pruned_position bigint NOT NULL DEFAULT 0, -- as in apps
     PRIMARY KEY (app_name, user_id)
 );
@@ -37,6 +39,7 @@ CREATE TABLE sessions (
     seq bigint NOT NULL CHECK (seq >= 0), -- the number of the last event, 0 where there is none
     create_time bigint NOT NULL,          -- microseconds since 1970
     update_time bigint NOT NULL,          -- microseconds since 1970: the last event's timestamp
+    keys bigint NOT NULL DEFAULT 0,       -- how many rows there are in session_states
     expire_time bigint,                   -- microseconds since 1970: from then on it is as if it were not there
     title text,
     labels text,
@@ -106,6 +109,7 @@ CREATE TABLE session_states (
     key text COLLATE "C" NOT NULL,
     value text,
     seq bigint NOT NULL,                  -- the event that wrote it, 0 for the session's creation
+    first_seq bigint NOT NULL,            -- the event that made the row
     PRIMARY KEY (app_name, user_id, session_id, key)
 ) WITH (fillfactor = 80);
 

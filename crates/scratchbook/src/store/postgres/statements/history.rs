@@ -60,6 +60,7 @@ pub(in super::super) struct Forks {
     pub(in super::super) copies: Vec<Statement>,
     /// Keys that were written since the event, as they stood then.
     pub(in super::super) keys: Statement,
+    pub(in super::super) count: Statement,
 }
 
 impl Forks {
@@ -67,8 +68,8 @@ impl Forks {
         let copies = [
             include_str!("../sql/fork_initial.sql"),
             include_str!("../sql/fork_events.sql"),
-            "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq)
-             SELECT app_name, user_id, $4, key, value, seq FROM {schema}.session_states
+            "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+             SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
              WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
             "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
              SELECT app_name, user_id, $4, seq, state FROM {schema}.checkpoints
@@ -95,11 +96,18 @@ impl Forks {
             ),
             copies: copies.iter().map(|sql| fill.statement(sql, COPY)).collect(),
             keys: fill.statement(
-                "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq)
-                 SELECT $1, $2, $3, k.key, k.value, k.seq
+                "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+                 SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq
                  FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
                  ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
                 &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
+            ),
+            count: fill.statement(
+                "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
+                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*) FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys",
+                &[TEXT, TEXT, TEXT],
             ),
         }
     }
