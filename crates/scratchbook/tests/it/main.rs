@@ -14,6 +14,7 @@ mod database;
 mod fixtures;
 mod generate;
 mod instructions;
+mod limits;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model;
@@ -23,6 +24,8 @@ mod overlay;
 mod postgres;
 mod processes;
 mod runner;
+#[cfg(feature = "schema")]
+mod schema;
 mod slow;
 mod sqlite;
 mod tools;

@@ -48,6 +48,8 @@ pub async fn what_moves_verifies(store: &Store) {
         }
     });
     while !writer.is_finished() {
+        // A store that never waits would otherwise never let the writer have its turn.
+        tokio::task::yield_now().await;
         for found in [
             ground.sessions().verify_session(&key).await.map(drop),
             ground.sessions().verify_state(&ground.app()).await.map(drop),
