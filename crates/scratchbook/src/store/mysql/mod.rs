@@ -232,8 +232,15 @@ impl Dialect for MySql {
         self.read_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.write_state(owner, changes, author, time).await
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        self.write_state(owner, changes, limits, author, time).await
     }
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {

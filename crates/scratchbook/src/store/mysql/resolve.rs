@@ -17,6 +17,7 @@ use crate::session::{AppendOptions, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::commit::{KeyChange, PreparedSession, PreparedState};
 use crate::store::database::{AppendRow, Attempt, Done, Failure, NewAppend, Unresolved};
+use crate::store::limits::Limits;
 use crate::store::resolve::{Found, Refusal, WrittenKey};
 use crate::store::rows;
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -203,7 +204,7 @@ impl MySql {
             let reads: Vec<_> = reads.iter().map(|(scope, name)| (*scope, name.as_str())).collect();
             let lock = Lock { made: None, event: None, reads, whole: new.reads_scopes().collect(), room };
             let resolve = |found: &Found| Ok(TextChange::all(&new.resolve(found)?)?);
-            if let Some(position) = self.put_in(of, &lock, resolve, author, time).await? {
+            if let Some(position) = self.put_in(of, &lock, resolve, &new.limits, author, time).await? {
                 return Ok(position);
             }
         }
@@ -215,6 +216,7 @@ impl MySql {
         &self,
         of: &StateOwner,
         changes: &[TextChange],
+        limits: &Limits,
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
@@ -222,7 +224,7 @@ impl MySql {
         let lock = Lock { made: None, event: None, reads, whole: Vec::new(), room: Room::Counted };
         let copy = |c: &TextChange| TextChange { scope: c.scope, name: c.name.clone(), value: c.value.clone() };
         let resolve = |_: &Found| Ok(changes.iter().map(copy).collect());
-        let position = self.put_in(of, &lock, resolve, author, time).await?;
+        let position = self.put_in(of, &lock, resolve, limits, author, time).await?;
         Ok(position.ok_or_else(|| strange("no room where it was counted"))?)
     }
 
@@ -231,6 +233,7 @@ impl MySql {
         of: &StateOwner,
         lock: &Lock<'_>,
         resolve: impl FnOnce(&Found) -> std::result::Result<Vec<TextChange>, Refusal>,
+        limits: &Limits,
         author: &str,
         time: f64,
     ) -> Attempt<Option<u64>> {
@@ -244,7 +247,7 @@ impl MySql {
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
         if lock.room == Room::Counted {
-            let fits = Growth::new(&lock.reads, &answers).add(&resolved, &self.limits);
+            let fits = Growth::new(&lock.reads, &answers).add(&resolved, limits);
             keep_out(&mut lease, fits).await?;
         }
         let arguments = batch::state(of, &resolved, author, time)?;

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LogPositions, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::database::{AppendRow, Attempt, Done, Failure, NewAppend};
+use crate::store::limits::Limits;
 use crate::store::rows;
 use crate::store::text::{NewSession, TextChange};
 
@@ -170,12 +171,13 @@ impl MySql {
         &self,
         owner: &StateOwner,
         changes: &[TextChange],
+        limits: &Limits,
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
         let answers = self.call(batch::state(owner, changes, author, time)?, Care::Once).await?;
         if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.put_counted(owner, changes, author, time).await;
+            return self.put_counted(owner, changes, limits, author, time).await;
         }
         Ok(position(&answers)?)
     }
