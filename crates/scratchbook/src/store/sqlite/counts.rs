@@ -37,6 +37,14 @@ impl Counts {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
+    /// A session is made at this address, with any number of keys; another one may have been there before.
+    pub(super) fn forget(&self, session: Address<'_>) {
+        let mut bounds = self.bounds.borrow_mut();
+        if !bounds.is_empty() {
+            bounds.remove(&name(session, Scope::Session));
+        }
+    }
+
     pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {
         let mut bounds = self.bounds.borrow_mut();
         if bounds.len() >= SCOPES {
