@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, LogPositions,
-    Part, PostgresSessionService, Seen, SessionService, StateDelta, StateOwner,
+    AppendOptions, ArtifactService, CreateSessionConfig, Event, Expiry, FeedStart, ForkConfig, GetSessionConfig,
+    ListSessionsConfig, ListStateConfig, LogPositions, Part, PostgresSessionService, Seen, SessionService, StateDelta,
+    StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
