@@ -258,18 +258,23 @@ fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], positio
     *sql += &format!(
         " UNION ALL SELECT {part}, k.`key`, k.value, 0 FROM `{{prefix}}{states}` AS k
          WHERE {of_key} AND k.position <= ? AND k.value IS NOT NULL
-         UNION ALL SELECT {part}, l.`key`, l.value, 0 FROM `{{prefix}}{states}` AS k
+         UNION ALL SELECT {part}, l.`key`, l.value, 0 FROM (
+             SELECT k.`key`, (
+                 SELECT p.position FROM `{{prefix}}state_log` AS p FORCE INDEX (state_log_by_key)
+                 WHERE {} AND p.`key` = k.`key` AND p.position <= ? ORDER BY p.position DESC LIMIT 1
+             ) AS position
+             FROM `{{prefix}}{states}` AS k WHERE {of_key} AND k.position > ?
+             -- So that it is made first, and each row of it then looked up.
+             LIMIT 9223372036854775807
+         ) AS earlier
          STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
-             ON {} AND l.`key` = k.`key` AND l.position = (
-                 SELECT MAX(p.position) FROM `{{prefix}}state_log` AS p FORCE INDEX (state_log_by_key)
-                 WHERE {} AND p.`key` = k.`key` AND p.position <= ?
-             )
-         WHERE {of_key} AND k.position > ? AND l.value IS NOT NULL
+             ON {} AND l.position = earlier.position AND l.`key` = earlier.`key`
+         WHERE l.value IS NOT NULL
          UNION ALL SELECT {pruned}, NULL, NULL, k.pruned_position FROM `{{prefix}}{owners}` AS k WHERE {of_key}",
-        of_log("l"),
         of_log("p"),
+        of_log("l"),
     );
     let owner: Vec<_> = owner.iter().map(|id| Value::from(*id)).collect();
     let position = [Value::from(position)];
-    values.extend([&owner[..], &position, &owner, &owner, &position, &owner, &position, &owner].concat());
+    values.extend([&owner[..], &position, &owner, &position, &owner, &position, &owner, &owner].concat());
 }

@@ -50,9 +50,9 @@ async fn a_commit_that_takes_long_is_told_when_it_is_over() {
     // As the procedure does, up to where it would commit.
     let mut slow = connection(&database.uri()).await;
     slow.query_drop(
-        "START TRANSACTION;
+        "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;
+         START TRANSACTION;
          UPDATE sessions SET seq = 2 WHERE app_name = 'app' AND user_id = 'alice' AND id = 'slow';
-         INSERT INTO apps (app_name, position) VALUES ('app', 0) ON DUPLICATE KEY UPDATE position = apps.position;
          INSERT INTO events (app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp, event,
              user_position, app_position)
          SELECT app_name, user_id, session_id, 2, 'late', hash, '', author, timestamp,
