@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("event", &["content", "error", "json", "state"]),
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
+    ("schema", &["error", "event", "json", "session", "state"]),
     ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state"]),
     // Adapters take writes apart by the pure part of the stores, as stores do.
     ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),

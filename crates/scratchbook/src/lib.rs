@@ -45,6 +45,7 @@
 //! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
 //! - `compression`: large ones compressed, `WithCompression`.
 //! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
+//! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
 // An encoding is a type parameter of its adapter, so its trait is public; it has no name outside.
@@ -65,6 +66,8 @@ mod model;
 pub mod plan;
 #[cfg(feature = "agent")]
 mod runner;
+#[cfg(feature = "schema")]
+mod schema;
 mod session;
 mod state;
 mod store;
@@ -95,12 +98,14 @@ pub use instruction::InstructionTemplate;
 pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, ScriptedLlm};
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
+#[cfg(feature = "schema")]
+pub use schema::{StateSchema, WithStateSchema};
 pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome, PutStateOptions,
-    SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck, StateOwner,
-    StatePage, StateSelection,
+    InitialState, KeyDiff, KeyWrite, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome,
+    PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck, StateDiff,
+    StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -1,13 +1,18 @@
 //! Sessions: what a service returns, how it is asked, and the contract it keeps.
 
 mod check;
+mod ext;
 mod feed;
+mod history;
 mod key;
 mod options;
 mod retry;
+mod rewind;
 mod secret;
 mod seen;
 mod service;
+mod verify;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +25,9 @@ use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
 pub use check::{CheckedWrite, StateCheck};
+pub use ext::SessionServiceExt;
 pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
+pub use history::{KeyDiff, KeyWrite, StateDiff};
 pub use key::{SessionKey, StateOwner};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
@@ -29,15 +36,17 @@ pub use options::{
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
-pub use service::{SessionService, SessionServiceExt};
+pub use service::SessionService;
+pub use verify::Verified;
+pub use watch::{Watch, Watched};
 
+pub(crate) use ext::no_session;
+#[cfg(feature = "agent")]
+pub(crate) use ext::temp_changes;
 pub(crate) use key::{check_id, check_owner};
 #[cfg(any(feature = "encryption", feature = "compression"))]
 pub(crate) use retry::pauses;
 pub(crate) use secret::HIDDEN;
-pub(crate) use service::no_session;
-#[cfg(feature = "agent")]
-pub(crate) use service::temp_changes;
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

@@ -1,4 +1,4 @@
-//! The trait every store implements, with its contract, and conveniences over it.
+//! The trait every store implements, with its contract.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::{
-    AppendOptions, CommitNotices, Committed, ConflictMode, CreateSessionConfig, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, StateChange, StateOwner, StatePage, retry,
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
+    Session, SessionKey, StateChange, StateOwner, StatePage,
 };
-use crate::error::{Error, ErrorKind, KeyWriter, Result};
+use crate::error::{KeyWriter, Result};
 use crate::event::Event;
-use crate::state::{Scope, StateDelta, StateMap};
+use crate::state::{StateDelta, StateMap};
 
 /// Keeps sessions and the state of users and apps.
 ///
@@ -39,7 +39,7 @@ use crate::state::{Scope, StateDelta, StateMap};
 ///   the same ids is safe.
 ///
 /// Implementors write every method; nothing has a default that fails. Conveniences are in
-/// [`SessionServiceExt`].
+/// [`SessionServiceExt`](super::SessionServiceExt).
 #[async_trait]
 pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// Makes a session. State is split by prefix: `user:` and `app:` keys go to the user and the app.
@@ -47,7 +47,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `AlreadyExists` where the id is taken, which changes nothing; `InvalidArgument` for bad ids, keys or
-    /// values.
+    /// values; `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); and what its events and its
+    /// [check](CreateSessionConfig::check) are refused for.
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
     /// Reads a session, or the part of it that was asked for; `None` where there is none.
@@ -124,7 +125,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
     /// [`Error::conflicts`]; `FailedPrecondition` for an operation that is not for the value found, or would leave 64
     /// bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
-    /// stays full. After an error nothing has changed.
+    /// stays full, and for what is beyond its [`Limits`](crate::Limits); and what its [check](AppendOptions::check)
+    /// gives. After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
     /// The state of a user or an app; names without prefix, in byte order.
@@ -148,7 +150,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `Conflict` and `FailedPrecondition` for guards and operations, as [`append`](Self::append);
-    /// `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
+    /// `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); what its
+    /// [check](PutStateOptions::check) gives; `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
     /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
@@ -356,180 +359,4 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
     async fn close(&self) -> Result<()> {
         (**self).close().await
     }
-}
-
-/// Conveniences over every [`SessionService`].
-#[async_trait]
-pub trait SessionServiceExt: SessionService {
-    /// Appends an event to a session and moves the caller's copy on by it: this event with its number, its
-    /// changes and its `temp:` keys. What others committed meanwhile is not fetched.
-    ///
-    /// A partial event is given back and nothing is applied. After an error the session is unchanged.
-    ///
-    /// ```
-    /// # use scratchbook::*;
-    /// # use serde_json::json;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let service = InMemorySessionService::new();
-    /// let config = CreateSessionConfig::default().with_state(json!({"user:login_count": 0}));
-    /// let mut session = service.create_session("app", "user2", config).await?;
-    ///
-    /// let count = session.state().get_as::<u64>("user:login_count")?.unwrap_or(0);
-    /// let delta = StateDelta::new().with("user:login_count", count + 1)?.with("temp:validation_needed", true)?;
-    /// service.append_event(&mut session, Event::new("system").with_state_delta(delta)).await?;
-    ///
-    /// let stored = service.get_session(session.key(), &GetSessionConfig::default()).await?.unwrap();
-    /// assert_eq!(stored.state().get("user:login_count"), Some(&json!(1)));
-    /// assert_eq!(stored.state().get("temp:validation_needed"), None);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`SessionService::append`].
-    async fn append_event(&self, session: &mut Session, event: Event) -> Result<Arc<Event>> {
-        append_to(self, session, event, AppendOptions::default()).await
-    }
-
-    /// [`append_event`](Self::append_event), refused where others were faster: by key, or by session.
-    ///
-    /// ```
-    /// # use scratchbook::*;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let service = InMemorySessionService::new();
-    /// let mut mine = service.create_session("app", "alice", Default::default()).await?;
-    /// let mut theirs = mine.clone();
-    /// let step = |n| Ok::<_, Error>(Event::new("agent").with_state_delta(StateDelta::new().with("step", n)?));
-    /// service.append_event(&mut theirs, step(1)?).await?;
-    ///
-    /// let error = service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await.unwrap_err();
-    /// let conflict = &error.conflicts()[0];
-    /// assert_eq!((conflict.key.as_str(), &conflict.read, &conflict.found), ("step", &None, &Some(1.into())));
-    /// service.refresh(&mut mine).await?;
-    /// service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`SessionService::append`]; a `Conflict` knows what this copy shows of each key, and what is stored.
-    async fn append_event_with(
-        &self,
-        session: &mut Session,
-        event: Event,
-        conflict: ConflictMode,
-    ) -> Result<Arc<Event>> {
-        let options = AppendOptions { conflict, seen: session.seen().clone(), check: None };
-        append_to(self, session, event, options).await
-    }
-
-    /// Appends the event that a function makes of the session, by key; where others were faster, the session is
-    /// refreshed and the function asked again, after a little while and some twenty times at most.
-    ///
-    /// For changes that no operation can express. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one.
-    ///
-    /// ```
-    /// # use scratchbook::*;
-    /// # use serde_json::json;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let service = InMemorySessionService::new();
-    /// let config = CreateSessionConfig::default().with_state(json!({"user:credit": 10}));
-    /// let mut session = service.create_session("app", "alice", config).await?;
-    /// let event = service.append_retrying(&mut session, |session| {
-    ///     let credit = session.state().get_as::<u64>("user:credit")?.unwrap_or(0);
-    ///     let left = credit.checked_sub(7).ok_or_else(|| Error::new(ErrorKind::FailedPrecondition, "no credit"))?;
-    ///     Ok(Event::new("shop").with_state_delta(StateDelta::new().with("user:credit", left)?))
-    /// });
-    /// assert_eq!(event.await?.seq, Some(1));
-    /// assert_eq!(session.state().get("user:credit"), Some(&json!(3)));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// What the function gives; as [`append_event_with`](Self::append_event_with) and [`refresh`](Self::refresh);
-    /// `Conflict` where others were faster every time.
-    async fn append_retrying<F>(&self, session: &mut Session, mut make: F) -> Result<Arc<Event>>
-    where
-        F: FnMut(&Session) -> Result<Event> + Send,
-    {
-        for pause in retry::pauses() {
-            let event = make(session)?;
-            match self.append_event_with(session, event, ConflictMode::ByKey).await {
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
-                done => return done,
-            }
-            tokio::time::sleep(pause).await;
-            self.refresh(session).await?;
-        }
-        let event = make(session)?;
-        self.append_event_with(session, event, ConflictMode::ByKey).await
-    }
-
-    /// Brings a session up to what is committed: the state, and the events after those it has seen. `temp:` keys
-    /// are gone.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` where the session was deleted meanwhile.
-    async fn refresh(&self, session: &mut Session) -> Result<()> {
-        // From the last event seen on, that one included: it tells whether this is still the same session.
-        let from = session.last_seen().and_then(|event| event.seq).map_or(session.seq(), |seq| seq - 1);
-        let config = GetSessionConfig::default().with_events_after(from, usize::MAX);
-        let fresh = self.get_session(session.key(), &config).await?.ok_or_else(|| no_session(session.key()))?;
-        if session.continue_with(fresh) {
-            return Ok(());
-        }
-        let whole = self.get_session(session.key(), &GetSessionConfig::default()).await?;
-        *session = whole.ok_or_else(|| no_session(session.key()))?;
-        Ok(())
-    }
-
-    /// The state of a user; names without `user:`.
-    ///
-    /// # Errors
-    ///
-    /// As [`SessionService::get_state`].
-    async fn get_user_state(&self, app_name: &str, user_id: &str) -> Result<Map<String, Value>> {
-        self.get_state(&StateOwner::user(app_name, user_id)?).await
-    }
-
-    /// The state of an app; names without `app:`.
-    ///
-    /// # Errors
-    ///
-    /// As [`SessionService::get_state`].
-    async fn get_app_state(&self, app_name: &str) -> Result<Map<String, Value>> {
-        self.get_state(&StateOwner::app(app_name)?).await
-    }
-}
-
-impl<S: SessionService + ?Sized> SessionServiceExt for S {}
-
-async fn append_to<S: SessionService + ?Sized>(
-    service: &S,
-    session: &mut Session,
-    event: Event,
-    options: AppendOptions,
-) -> Result<Arc<Event>> {
-    let temp = temp_changes(&event, session)?;
-    let appended = service.append(session.key(), event, options).await;
-    let committed = appended.map_err(|e| e.with_read(|key| session.state().get(key).cloned()))?;
-    if committed.outcome != Outcome::Partial {
-        session.apply(&committed, &temp);
-    }
-    Ok(committed.event)
-}
-
-/// The changes of an event that live in the caller's copy alone, with operations carried out on what it shows: no store
-/// ever sees these.
-pub(crate) fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
-    let mut temp = event.actions.state_delta.clone();
-    temp.retain(|key| Scope::split(key).0 == Scope::Temp);
-    if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
-}
-
-/// The error for a session that is not there.
-pub(crate) fn no_session(key: &SessionKey) -> Error {
-    Error::not_found(format!("session not found: {key}; create it first"))
 }

@@ -46,15 +46,18 @@ pub mod limits;
 pub mod list;
 pub mod log;
 pub mod operations;
+pub mod proof;
 pub mod races;
 pub mod read;
 pub mod retention;
 pub mod retry;
+pub mod rewind;
 pub mod scopes;
 pub mod session;
 pub mod state;
 pub mod time;
 pub mod values;
+pub mod watch;
 
 pub use promises::{PROMISES, Promise};
 

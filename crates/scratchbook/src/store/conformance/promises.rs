@@ -217,6 +217,25 @@ macro_rules! for_each_promise {
                 a_feed_read_while_many_write_has_no_gap
                 commits_are_heard_of
             }
+            proof {
+                what_is_shown_verifies
+                what_moves_verifies
+                a_diff_has_what_changed
+                a_history_has_each_write
+            }
+            rewind {
+                a_rewind_brings_the_sessions_keys_back
+                a_rewind_brings_artifacts_back
+                a_rewind_that_cannot_be_is_refused
+                a_rewind_beside_writers_is_whole
+            }
+            watch {
+                a_session_is_followed
+                a_key_prefix_is_followed
+                a_watcher_that_comes_back_misses_nothing
+                a_watcher_of_a_session_that_comes_back_misses_nothing
+                a_cursor_that_leads_nowhere_is_refused
+            }
             retention {
                 a_session_knows_when_it_expires
                 an_expired_session_is_not_there

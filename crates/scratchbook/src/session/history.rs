@@ -1,0 +1,138 @@
+//! What changed between two events, and what was done to a key.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ext::no_session;
+use super::{GetSessionConfig, SessionKey, SessionService, StateChange, StateOwner};
+use crate::error::{Error, KeyWriter, Result};
+use crate::state::{Scope, StateMap};
+
+/// How many events are looked through at a time.
+pub(super) const PAGE: usize = 500;
+
+/// The keys that differ between two states, with their prefixes.
+///
+/// In JSON it is an object of those keys, each with what it had `before` and has `after`, as far as it was there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct StateDiff(BTreeMap<String, KeyDiff>);
+
+/// A key in two states; they differ.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct KeyDiff {
+    /// The value in the first state, `None` where the key was absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// The value in the second state, `None` where the key was absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+impl StateDiff {
+    /// What differs between two states.
+    #[must_use]
+    pub fn of(before: &StateMap, after: &StateMap) -> Self {
+        let mut keys: BTreeMap<String, KeyDiff> = BTreeMap::new();
+        for (key, value) in before.iter().filter(|(key, value)| after.get(key) != Some(*value)) {
+            keys.entry(key).or_default().before = Some(value.clone());
+        }
+        for (key, value) in after.iter().filter(|(key, value)| before.get(key) != Some(*value)) {
+            keys.entry(key).or_default().after = Some(value.clone());
+        }
+        Self(keys)
+    }
+}
+
+impl Deref for StateDiff {
+    type Target = BTreeMap<String, KeyDiff>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+/// One write to a key.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeyWrite {
+    /// What was written, `None` for a removal.
+    pub value: Option<Value>,
+    /// Who wrote it. What was written before events were pruned has the number of the last of those, and no event id.
+    pub writer: KeyWriter,
+}
+
+impl From<StateChange> for KeyWrite {
+    fn from(change: StateChange) -> Self {
+        let writer = KeyWriter::new(change.author).with_time(change.time);
+        let writer = match change.origin {
+            Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), seq, change.event_id),
+            None => writer,
+        };
+        Self { value: change.value, writer }
+    }
+}
+
+/// What was written to a key, the latest first.
+pub(super) async fn of_key<S: SessionService + ?Sized>(
+    service: &S,
+    key: &SessionKey,
+    name: &str,
+    limit: usize,
+) -> Result<Vec<KeyWrite>> {
+    let nothing = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+    let session = service.get_session(key, &nothing).await?.ok_or_else(|| no_session(key))?;
+    match Scope::split(name) {
+        (Scope::Session, name) => of_own_key(service, key, name, session.seq(), limit).await,
+        (Scope::User, name) => of_shared_key(service, &key.user(), name, limit).await,
+        (Scope::App, name) => of_shared_key(service, &key.app(), name, limit).await,
+        (Scope::Temp, _) => Err(Error::invalid(format!("'{name}' has no history: temp: keys are never stored"))),
+    }
+}
+
+async fn of_shared_key<S: SessionService + ?Sized>(
+    service: &S,
+    owner: &StateOwner,
+    name: &str,
+    limit: usize,
+) -> Result<Vec<KeyWrite>> {
+    let changes = service.list_key_changes(owner, name, u64::MAX, limit).await?;
+    Ok(changes.into_iter().map(KeyWrite::from).collect())
+}
+
+/// Out of the events, from the last one back.
+async fn of_own_key<S: SessionService + ?Sized>(
+    service: &S,
+    key: &SessionKey,
+    name: &str,
+    last: u64,
+    limit: usize,
+) -> Result<Vec<KeyWrite>> {
+    let (mut writes, mut before) = (Vec::new(), last + 1);
+    while writes.len() < limit {
+        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_before(before, PAGE);
+        let session = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
+        for event in session.events().iter().rev() {
+            before = event.seq.unwrap_or_default();
+            if let Some(change) = event.actions.state_delta.get(name) {
+                let writer = KeyWriter::new(&event.author)
+                    .with_event(key.user_id(), key.session_id(), before, &event.id)
+                    .with_invocation(&event.invocation_id)
+                    .with_time(event.timestamp.unwrap_or_default());
+                writes.push(KeyWrite { value: change.value().cloned(), writer });
+            }
+        }
+        if session.events().is_empty() || before <= 1 {
+            let initial = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
+            let writer = KeyWriter::default().with_event(key.user_id(), key.session_id(), initial.seq, "");
+            writes.extend(initial.state.get(name).map(|value| KeyWrite { value: Some(value.clone()), writer }));
+            break;
+        }
+    }
+    writes.truncate(limit);
+    Ok(writes)
+}

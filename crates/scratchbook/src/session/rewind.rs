@@ -1,0 +1,125 @@
+//! Back to before an invocation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::ext::no_session;
+use super::history::PAGE;
+use super::{AppendOptions, GetSessionConfig, Session, SessionKey, SessionService, retry};
+use crate::artifact::ArtifactService;
+use crate::content::Part;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::state::{Scope, StateDelta, StateMap};
+
+/// The versions of a session's artifacts, by name.
+type Versions = BTreeMap<String, u64>;
+
+/// What is found in the events.
+#[derive(Debug)]
+struct Found {
+    /// The number of the invocation's first event.
+    first: u64,
+    /// The artifacts before it, and now.
+    then: Versions,
+    now: Versions,
+}
+
+pub(super) async fn before<S: SessionService + ?Sized>(
+    service: &S,
+    artifacts: &dyn ArtifactService,
+    key: &SessionKey,
+    invocation_id: &str,
+) -> Result<Arc<Event>> {
+    // The same in each try: what was saved once need not be saved again.
+    let mut restored = BTreeMap::new();
+    let invocation = format!("e-{}", Uuid::new_v4());
+    for pause in retry::pauses() {
+        match try_once(service, artifacts, key, invocation_id, &invocation, &mut restored).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => tokio::time::sleep(pause).await,
+            done => return done,
+        }
+    }
+    try_once(service, artifacts, key, invocation_id, &invocation, &mut restored).await
+}
+
+async fn try_once<S: SessionService + ?Sized>(
+    service: &S,
+    artifacts: &dyn ArtifactService,
+    key: &SessionKey,
+    invocation_id: &str,
+    invocation: &str,
+    restored: &mut BTreeMap<(String, Option<u64>), u64>,
+) -> Result<Arc<Event>> {
+    let now = service.get_session(key, &GetSessionConfig::state_only()).await?.ok_or_else(|| no_session(key))?;
+    let found = find(service, &now, invocation_id).await?;
+    let then = service.get_state_at(key, found.first - 1).await?;
+    let mut event = Event::new("user").with_invocation_id(invocation).with_state_delta(back(now.state(), &then)?);
+    event.actions.rewind_before_invocation_id = Some(invocation_id.to_owned());
+    for (name, version) in to_restore(&found) {
+        let saved = match restored.get(&(name.clone(), version)) {
+            Some(saved) => *saved,
+            None => restore(artifacts, key, &name, version).await?,
+        };
+        restored.insert((name.clone(), version), saved);
+        event.actions.artifact_delta.insert(name, saved);
+    }
+    let options = AppendOptions::by_session(now.seen().clone());
+    Ok(service.append(key, event, options).await?.event)
+}
+
+/// Goes through the events from the first one on: the first of the invocation may be anywhere.
+async fn find<S: SessionService + ?Sized>(service: &S, session: &Session, invocation_id: &str) -> Result<Found> {
+    let key = session.key();
+    let (mut seq, mut first, mut now) = (0, None, Versions::new());
+    while seq < session.seq() {
+        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, PAGE);
+        let page = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
+        for event in page.events().iter() {
+            seq = event.seq.unwrap_or_default();
+            if first.is_none() && event.invocation_id == invocation_id {
+                first = Some((seq, now.clone()));
+            }
+            let own = event.actions.artifact_delta.iter().filter(|(name, _)| Scope::split(name).0 != Scope::User);
+            now.extend(own.map(|(name, version)| (name.clone(), *version)));
+        }
+        if page.events().is_empty() {
+            break;
+        }
+    }
+    let (first, then) = first.ok_or_else(|| {
+        Error::not_found(format!("the session {key} has no invocation '{invocation_id}'; its events name those it has"))
+    })?;
+    Ok(Found { first, then, now })
+}
+
+/// What makes the session's own keys what they were.
+fn back(now: &StateMap, then: &StateMap) -> Result<StateDelta> {
+    let mut delta = StateDelta::new();
+    let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
+    for (key, _) in now.iter().filter(|(key, _)| is_own(key) && !then.contains(key)) {
+        delta.remove(key)?;
+    }
+    for (key, value) in then.iter().filter(|(key, value)| is_own(key) && now.get(key) != Some(*value)) {
+        delta.set(key, value.clone())?;
+    }
+    Ok(delta)
+}
+
+/// The artifacts that have another version now, with the version to be restored; `None` for one that was not there.
+fn to_restore(found: &Found) -> Vec<(String, Option<u64>)> {
+    let changed = found.now.iter().filter(|(name, version)| found.then.get(*name) != Some(*version));
+    changed.map(|(name, _)| (name.clone(), found.then.get(name).copied())).collect()
+}
+
+/// Saves what a version holds as a new one. One that was not there becomes empty, as ADK does it: versions are kept.
+async fn restore(artifacts: &dyn ArtifactService, key: &SessionKey, name: &str, version: Option<u64>) -> Result<u64> {
+    let part = match version {
+        Some(_) => artifacts.load_artifact(key, name, version).await?,
+        None => None,
+    };
+    let part = part.unwrap_or_else(|| Part::bytes(Vec::new(), "application/octet-stream"));
+    artifacts.save_artifact(key, name, part, Default::default()).await
+}

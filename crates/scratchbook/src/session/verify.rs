@@ -1,0 +1,249 @@
+//! Whether the state that is shown is the fold of what was committed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::history::PAGE;
+use super::{GetSessionConfig, InitialState, Session, SessionKey, SessionService, StateChange, StateOwner};
+use crate::error::{Error, ErrorKind, KeyWriter, Result};
+use crate::event::Event;
+use crate::state::{Scope, StateMap};
+
+/// How often what moves meanwhile is looked at again.
+const TRIES: u32 = 10;
+
+/// Stores may keep the state at some of these events.
+const EVERY: u64 = 256;
+
+/// What was found to be right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verified {
+    /// How many events, or changes in a log, were folded.
+    pub events: u64,
+    /// How many keys came out of them, and are what is shown.
+    pub keys: u64,
+}
+
+/// A session's own keys, each with the number of the event that wrote it.
+type Folded = BTreeMap<String, (u64, Value)>;
+
+pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
+    for _ in 1..TRIES {
+        match try_session(service, key).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            done => return done,
+        }
+    }
+    try_session(service, key).await
+}
+
+/// A `Conflict` where it moves too fast, or was pruned or deleted meanwhile.
+async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
+    let Some((session, blame)) = with_writers(service, key).await? else {
+        return Ok(None);
+    };
+    let initial = service.get_initial_state(key).await?.ok_or_else(|| moved(key))?;
+    let begin = initial.seq;
+    let folded = fold(service, &session, initial).await?;
+    compare(key, &own_keys(session.state()), &folded, "its events give")?;
+    for (name, (seq, _)) in &folded {
+        let writer = blame.get(name).map(|writer| writer.seq);
+        // Who wrote a key before events were pruned is only known to the store.
+        if writer != Some(*seq) && (*seq > begin || writer.is_none_or(|writer| writer > begin)) {
+            let found = writer.map_or("nothing".to_owned(), |writer| format!("event {writer}"));
+            return Err(differs(key, name, &format!("was written by event {seq}, and is said to be by {found}")));
+        }
+    }
+    Ok(Some(Verified { events: session.seq() - begin, keys: folded.len() as u64 }))
+}
+
+/// The session's state and who wrote it, both as of its last event.
+async fn with_writers<S: SessionService + ?Sized>(
+    service: &S,
+    key: &SessionKey,
+) -> Result<Option<(Session, BTreeMap<String, KeyWriter>)>> {
+    for _ in 0..TRIES {
+        let Some(session) = service.get_session(key, &GetSessionConfig::state_only()).await? else {
+            return Ok(None);
+        };
+        let blame = service.blame(key).await?;
+        let nothing = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+        let after = service.get_session(key, &nothing).await?;
+        if after.is_some_and(|after| after.seq() == session.seq()) {
+            return Ok(Some((session, blame)));
+        }
+    }
+    Err(moved(key))
+}
+
+/// Folds the events up to the last one that was seen, and compares with the states that the store shows on the way.
+async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initial: InitialState) -> Result<Folded> {
+    let key = session.key();
+    let InitialState { mut seq, state } = initial;
+    let mut folded: Folded = state.into_iter().map(|(name, value)| (name, (seq, value))).collect();
+    while seq < session.seq() {
+        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, PAGE);
+        let page = service.get_session(key, &config).await?.ok_or_else(|| moved(key))?;
+        for event in page.events().iter().take_while(|event| event.seq <= Some(session.seq())) {
+            if event.seq != Some(seq + 1) {
+                return gap(service, key, seq + 1).await;
+            }
+            seq += 1;
+            apply(&mut folded, event, seq);
+            if seq.is_multiple_of(EVERY) {
+                let shown = service.get_state_at(key, seq).await?;
+                compare(key, &own_keys(&shown), &folded, &format!("the events up to {seq} give"))?;
+            }
+        }
+        if page.events().is_empty() {
+            return gap(service, key, seq + 1).await;
+        }
+    }
+    Ok(folded)
+}
+
+fn apply(folded: &mut Folded, event: &Event, seq: u64) {
+    for (key, change) in event.actions.state_delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session) {
+        match change.value() {
+            Some(value) => drop(folded.insert(key.to_owned(), (seq, value.clone()))),
+            None => drop(folded.remove(key)),
+        }
+    }
+}
+
+/// An event that is not there was pruned meanwhile, or is missing.
+async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Folded> {
+    let begin = service.get_initial_state(key).await?.map(|initial| initial.seq);
+    if begin.is_none_or(|begin| begin >= seq) {
+        return Err(moved(key));
+    }
+    Err(Error::corrupted(format!("the event {seq} of {key} is missing")))
+}
+
+fn own_keys(state: &StateMap) -> BTreeMap<String, Value> {
+    state.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session).map(|(k, v)| (k, v.clone())).collect()
+}
+
+fn compare(key: &SessionKey, shown: &BTreeMap<String, Value>, folded: &Folded, what: &str) -> Result<()> {
+    for (name, (seq, value)) in folded {
+        match shown.get(name) {
+            Some(found) if found == value => {}
+            Some(_) => return Err(differs(key, name, &format!("is not what {what}: the value of event {seq}"))),
+            None => return Err(differs(key, name, &format!("is not there, and {what} it: event {seq} wrote it"))),
+        }
+    }
+    match shown.keys().find(|name| !folded.contains_key(*name)) {
+        Some(name) => Err(differs(key, name, &format!("is there, and is nothing that {what}"))),
+        None => Ok(()),
+    }
+}
+
+fn differs(of: impl std::fmt::Display, name: &str, what: &str) -> Error {
+    Error::corrupted(format!("the key '{name}' of {of} {what}"))
+}
+
+fn moved(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::Conflict, format!("the session {key} was changed all the time; verify it when it is quieter"))
+}
+
+pub(super) async fn state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
+    let mut log = Log::default();
+    for _ in 0..TRIES {
+        let before = log.events;
+        log.read(service, owner).await?;
+        let shown = service.get_state(owner).await?;
+        match log.compare(owner, &shown) {
+            Ok(()) => return Ok(Verified { events: log.events, keys: log.values.len() as u64 }),
+            // What was written between the two reads is in one of them alone; without that, nothing explains it.
+            Err(error) if log.events == before => return Err(error),
+            Err(_) => {}
+        }
+    }
+    let message = format!("the state of {} was changed all the time; verify it when it is quieter", named(owner));
+    Err(Error::new(ErrorKind::Conflict, message))
+}
+
+/// The fold of a log, as far as it was read.
+#[derive(Debug, Default)]
+struct Log {
+    values: Map<String, Value>,
+    versions: HashMap<String, u64>,
+    position: u64,
+    events: u64,
+}
+
+impl Log {
+    async fn read<S: SessionService + ?Sized>(&mut self, service: &S, owner: &StateOwner) -> Result<()> {
+        loop {
+            let page = service.list_state_changes(owner, self.position, PAGE).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for change in page {
+                self.take(owner, &change)?;
+                check_event(service, owner, &change).await?;
+            }
+        }
+    }
+
+    fn take(&mut self, owner: &StateOwner, change: &StateChange) -> Result<()> {
+        // The first that is kept has any version: those before it may have been pruned.
+        let last = self.versions.insert(change.name.clone(), change.version);
+        if last.is_some_and(|last| last + 1 != change.version) {
+            let missing = last.unwrap_or_default() + 1;
+            return Err(differs(named(owner), &change.name, &format!("lacks version {missing} in its log")));
+        }
+        match &change.value {
+            Some(value) => drop(self.values.insert(change.name.clone(), value.clone())),
+            None => drop(self.values.shift_remove(&change.name)),
+        }
+        self.position = self.position.max(change.position);
+        self.events += 1;
+        Ok(())
+    }
+
+    fn compare(&self, owner: &StateOwner, shown: &Map<String, Value>) -> Result<()> {
+        let version = |name: &str| self.versions.get(name).copied().unwrap_or_default();
+        for (name, value) in &self.values {
+            let what = match shown.get(name) {
+                Some(found) if found == value => continue,
+                Some(_) => format!("is not the value of version {} in its log", version(name)),
+                None => format!("is not there, and version {} in its log wrote it", version(name)),
+            };
+            return Err(differs(named(owner), name, &what));
+        }
+        match shown.keys().find(|name| !self.values.contains_key(*name)) {
+            Some(name) => Err(differs(named(owner), name, "is there, and its log does not have it")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A change that an event made is in that event, where it is still there.
+async fn check_event<S: SessionService + ?Sized>(service: &S, owner: &StateOwner, change: &StateChange) -> Result<()> {
+    let Some((key, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else {
+        return Ok(());
+    };
+    let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq - 1, 1);
+    let session = service.get_session(key, &config).await?;
+    let event = session.and_then(|session| session.events().get(0).cloned());
+    let Some(event) = event.filter(|event| event.seq == Some(*seq) && event.id == change.event_id) else {
+        return Ok(());
+    };
+    let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+    let written = event.actions.state_delta.get(&scope.key(&change.name));
+    if written.is_some_and(|written| written.value() == change.value.as_ref()) {
+        return Ok(());
+    }
+    let what = format!("has version {} in its log, which is not what event {seq} of {key} wrote", change.version);
+    Err(differs(named(owner), &change.name, &what))
+}
+
+fn named(owner: &StateOwner) -> String {
+    match owner.user_id() {
+        Some(user_id) => format!("user {}/{user_id}", owner.app_name()),
+        None => format!("app {}", owner.app_name()),
+    }
+}
