@@ -1,7 +1,6 @@
 //! Marked keys: kept out of feeds, logs and templates.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -9,16 +8,17 @@ use serde_json::{Map, Value};
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, HIDDEN, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    PutStateOptions, SecretKeys, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
+    SecretKeys, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
 };
-use crate::state::{Change, Scope, StateDelta, StateMap};
+use crate::state::{StateDelta, StateMap};
 
 /// A service with marked keys. Their values can be read and written as any other, by whoever asks for the session or the
 /// state. They are left out where they would get to somebody who did not ask for them:
 ///
-/// - feeds name the key; in the place of its value is the string `[secret]`;
+/// - feeds and watchers name the key; in the place of its value is the string `[secret]`, unless the keys are
+///   [`shown_in_feeds`](SecretKeys::shown_in_feeds);
 /// - instruction templates refuse to insert them, unless the run allows it by
 #[cfg_attr(
     feature = "agent",
@@ -50,68 +50,18 @@ use crate::state::{Change, Scope, StateDelta, StateMap};
 pub struct WithSecretKeys<S> {
     service: S,
     secret: SecretKeys,
-    feeds: Feeds,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feeds {
-    Hide,
-    Show,
 }
 
 impl<S> WithSecretKeys<S> {
     /// Marks keys of a service.
     #[must_use]
     pub fn new(service: S, secret: SecretKeys) -> Self {
-        Self { service, secret, feeds: Feeds::Hide }
-    }
-
-    /// Feeds show the values, too.
-    #[must_use]
-    pub fn with_secrets_in_feeds(mut self) -> Self {
-        self.feeds = Feeds::Show;
-        self
+        Self { service, secret }
     }
 
     fn mark(&self, session: Session) -> Session {
         session.with_secret_keys(&self.secret)
     }
-
-    fn hide(&self, entry: FeedEntry) -> FeedEntry {
-        let commit = match entry.commit {
-            FeedCommit::Event { session, event } => FeedCommit::Event { session, event: self.hide_in_event(event) },
-            FeedCommit::Created { session, mut state, forked_at } => {
-                state.iter_mut().filter(|(key, _)| self.secret.contains(key)).for_each(|(_, value)| hide(value));
-                FeedCommit::Created { session, state, forked_at }
-            }
-            FeedCommit::State { owner, mut changes } => {
-                let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
-                let secret = changes.iter_mut().filter(|change| self.secret.contains_name(scope, &change.name));
-                secret.filter_map(|change| change.value.as_mut()).for_each(hide);
-                FeedCommit::State { owner, changes }
-            }
-        };
-        FeedEntry { commit, ..entry }
-    }
-
-    fn hide_in_event(&self, event: Arc<Event>) -> Arc<Event> {
-        let keys = event.actions.state_delta.iter();
-        let is_secret = |(key, change): &(&str, &Change)| change.value().is_some() && self.secret.contains(key);
-        let secret: Vec<_> = keys.filter(is_secret).map(|(key, _)| key.to_owned()).collect();
-        if secret.is_empty() {
-            return event;
-        }
-        let mut shown = Event::clone(&event);
-        for key in secret {
-            // It replaces a value in place, and is no value that could be refused.
-            let _ = shown.actions.state_delta.insert(key, Change::Set(HIDDEN.into()));
-        }
-        shown.into()
-    }
-}
-
-fn hide(value: &mut Value) {
-    *value = HIDDEN.into();
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -183,9 +133,7 @@ impl<S: SessionService> SessionService for WithSecretKeys<S> {
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let mut page = self.service.list_feed(owner, start, limit).await?;
-        if self.feeds == Feeds::Hide {
-            page.entries = page.entries.into_iter().map(|entry| self.hide(entry)).collect();
-        }
+        page.entries = page.entries.into_iter().map(|entry| self.secret.hide(entry)).collect();
         Ok(page)
     }
 

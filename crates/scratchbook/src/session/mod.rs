@@ -46,7 +46,6 @@ pub(crate) use ext::temp_changes;
 pub(crate) use key::{check_id, check_owner};
 #[cfg(any(feature = "encryption", feature = "compression"))]
 pub(crate) use retry::pauses;
-pub(crate) use secret::HIDDEN;
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///
