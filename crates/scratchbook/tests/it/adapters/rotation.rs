@@ -62,8 +62,8 @@ async fn a_retry_after_a_rotation_is_known() {
 async fn state_is_sealed_anew_and_needs_its_old_key_no_more() {
     let store = memory();
     let many: serde_json::Map<_, _> = (0..250).map(|n| (format!("user:k{n:03}"), json!(n))).collect();
-    let session = before(&store).create_session("app", "alice", CreateSessionConfig::default().with_state(many));
-    let session = session.await.unwrap();
+    let config = CreateSessionConfig::default().with_state(many);
+    let session = before(&store).create_session("app", "alice", config).await.unwrap();
     let alice = StateOwner::user("app", "alice").unwrap();
     append(&before(&store), session.key(), Event::new("agent").with_state_delta(delta(json!({"own": "x"})))).await;
     // One from before there were keys, and one that is under the new key already.
