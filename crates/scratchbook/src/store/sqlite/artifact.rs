@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::SqliteSessionService;
 use super::read::{decode, named, number, sql_number};
+use super::retention::{self, no_session_expired};
 use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
@@ -23,7 +24,10 @@ impl ArtifactService for SqliteSessionService {
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.now())?;
+        let (key, now) = (session.clone(), self.now_micros());
         self.write(new.text.len() + new.metadata.len(), move |tx| {
+            // What an expired session had must not come back with it.
+            retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
             let mut insert = tx.prepare(
                 "INSERT INTO artifacts (app_name, user_id, session_id, filename, version, mime_type, custom_metadata,
@@ -41,18 +45,20 @@ impl ArtifactService for SqliteSessionService {
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        let address = ArtifactAddress::new(session, filename)?;
+        let (address, now) = (ArtifactAddress::new(session, filename)?, self.now_micros());
         self.read(move |connection| {
             let [app, user, session, filename] = address.columns();
-            let mut statement = connection.prepare_cached(
+            let mut statement = connection.prepare_cached(&format!(
                 "SELECT version, artifact FROM artifacts
                  WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4
                      AND version = coalesce(?5, (
                          SELECT max(version) FROM artifacts
                          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4
-                     ))",
-            )?;
-            let mut rows = statement.query(params![app, user, session, filename, version.map(sql_number)])?;
+                     ))
+                     AND {}",
+                no_session_expired("artifacts", 6)
+            ))?;
+            let mut rows = statement.query(params![app, user, session, filename, version.map(sql_number), now])?;
             let Some(row) = rows.next()? else {
                 return Ok(None);
             };
@@ -63,26 +69,30 @@ impl ArtifactService for SqliteSessionService {
     }
 
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        let key = session.clone();
+        let (key, now) = (session.clone(), self.now_micros());
         self.read(move |connection| {
-            let mut statement = connection.prepare_cached(
+            let mut statement = connection.prepare_cached(&format!(
                 "SELECT DISTINCT filename FROM artifacts
-                 WHERE app_name = ?1 AND user_id = ?2 AND session_id IN (?3, '') ORDER BY filename",
-            )?;
-            let names = statement.query_map([key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))?;
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id IN (?3, '') AND {} ORDER BY filename",
+                no_session_expired("artifacts", 4)
+            ))?;
+            let of = params![key.app_name(), key.user_id(), key.session_id(), now];
+            let names = statement.query_map(of, |row| row.get(0))?;
             Ok(names.collect::<Result<_, _>>()?)
         })
         .await
     }
 
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let address = ArtifactAddress::new(session, filename)?;
+        let (address, now) = (ArtifactAddress::new(session, filename)?, self.now_micros());
         self.read(move |connection| {
-            let mut statement = connection.prepare_cached(
+            let [app, user, session, filename] = address.columns();
+            let mut statement = connection.prepare_cached(&format!(
                 "SELECT version, mime_type, custom_metadata, create_time FROM artifacts
-                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4 ORDER BY version",
-            )?;
-            let mut rows = statement.query(address.columns())?;
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4 AND {} ORDER BY version",
+                no_session_expired("artifacts", 5)
+            ))?;
+            let mut rows = statement.query(params![app, user, session, filename, now])?;
             let mut versions = Vec::new();
             while let Some(row) = rows.next()? {
                 let version = named(number(row, 0), || address.place(0))?;

@@ -4,19 +4,30 @@
 //! Nothing here blocks the executor. Processes that write to the same file take turns by a lock beside it.
 
 mod artifact;
+mod at;
 mod backup;
+mod blame;
+mod checkpoint;
 mod connection;
 mod error;
+mod feed;
+mod fold;
+mod fork;
 mod growth;
 mod lock;
 mod options;
+mod owned;
 mod owners;
 mod queue;
 mod read;
 mod readers;
 mod resolve;
+mod retention;
 mod schema;
+mod shown;
+mod statements;
 mod transaction;
+mod watch;
 mod write;
 mod writer;
 
@@ -30,10 +41,13 @@ use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use rusqlite::Connection;
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, TryAcquireError, oneshot, watch};
+use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use super::closed;
 use super::commit::{Prepared, prepare_event, prepare_session, prepare_state};
+use super::folded::CHECKPOINT_EVENTS;
+use super::fork::fork_key;
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
@@ -45,15 +59,16 @@ use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
     PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    seconds_of_micros,
+    micros_of_seconds, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use error::Fallible;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
+use watch::Commits;
 use write::Appended;
-use writer::{Queued, Writer};
+use writer::{Queued, Shared, Writer};
 
 pub use options::{SqliteOptions, Synchronous};
 
@@ -90,7 +105,7 @@ pub struct SqliteSessionService {
     timer: Timer,
     /// `None` once closed.
     open: Mutex<Option<Open>>,
-    running: watch::Receiver<()>,
+    running: Receiver<()>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -99,7 +114,7 @@ pub struct SqliteSessionService {
 struct Open {
     queues: Arc<Queues>,
     /// Closing waits until every copy of this is gone.
-    running: watch::Sender<()>,
+    running: Sender<()>,
 }
 
 #[derive(Debug)]
@@ -109,6 +124,7 @@ struct Queues {
     room: Arc<Semaphore>,
     capacity: usize,
     reads: Arc<Queue<Read>>,
+    commits: Commits,
 }
 
 impl Queues {
@@ -117,6 +133,7 @@ impl Queues {
         self.room.close();
         self.writes.close();
         self.reads.close();
+        self.commits.close();
     }
 }
 
@@ -138,7 +155,7 @@ impl SqliteSessionService {
         let path = path.as_ref().to_owned();
         let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
         let limits = options.limits;
-        let (running, watching) = watch::channel(());
+        let (running, watching) = channel(());
         let (opened, opening) = oneshot::channel();
         let thread = thread::Builder::new().name("scratchbook-write".to_owned());
         let (name, while_written) = (path.clone(), running.clone());
@@ -193,6 +210,11 @@ impl SqliteSessionService {
         self.environment.now()
     }
 
+    /// The time now, by which sessions expire.
+    fn now_micros(&self) -> i64 {
+        micros_of_seconds(self.now())
+    }
+
     fn queues(&self) -> Result<Arc<Queues>> {
         self.opened().as_ref().map(|open| Arc::clone(&open.queues)).ok_or_else(closed)
     }
@@ -213,7 +235,7 @@ impl SqliteSessionService {
     }
 
     /// Has something removed, from the file and from its log.
-    async fn erase(&self, work: impl FnMut(&Tx<'_>) -> Fallible<()> + Send + 'static) -> Result<()> {
+    async fn erase<T: Send + 'static>(&self, work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static) -> Result<T> {
         let (queued, answered) = Queued::new(0, work);
         self.enqueue(queued.erasing()).await?;
         answered.await.map_err(|_| readers::unanswered())?
@@ -235,6 +257,22 @@ impl SqliteSessionService {
         // The writer makes the place free when it takes the job.
         place.forget();
         Ok(())
+    }
+
+    /// A session that this process has just made. By a reader: the user's and the app's state may be large, and everybody
+    /// waits for the writer. `None` where somebody was quick to delete it.
+    async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
+        let key = key.clone();
+        self.read(move |connection| read::session(connection, &key, events, &StateQuery::All, i64::MIN)).await
+    }
+
+    /// What is to be done behind an append.
+    fn after_append(&self, key: &SessionKey, seq: u64) {
+        if seq.is_multiple_of(CHECKPOINT_EVENTS)
+            && let Ok(queues) = self.queues()
+        {
+            checkpoint::make(&queues, key.clone());
+        }
     }
 
     fn full(&self, capacity: usize) -> Error {
@@ -288,19 +326,20 @@ impl Write {
 }
 
 /// Opens everything; runs on the writer's thread.
-fn start(path: &Path, options: &SqliteOptions, running: watch::Sender<()>) -> Result<(Writer, Queues)> {
+fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
     let capacity = options.queue_capacity.clamp(1, Semaphore::MAX_PERMITS);
     let (writes, reads, room) = (Queue::new(), Queue::new(), Arc::new(Semaphore::new(capacity)));
     // Where a reader cannot be opened, this closes the queue of those that are there.
     let (jobs, waiting) = (Taker(Arc::clone(&writes)), Arc::new(Taker(Arc::clone(&reads))));
-    let queues = Queues { writes, room: Arc::clone(&room), capacity, reads };
+    let commits = Commits::default();
+    let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
     let reader = |_| {
         let connection = connection::open_reader(&opened.path).map_err(|e| e.into_error(&opened.path))?;
         readers::spawn(connection, opened.path.clone(), Arc::clone(&waiting))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
-    Ok((Writer::new(opened, jobs, room, readers, running), queues))
+    Ok((Writer::new(opened, jobs, Shared { room, readers, commits, running }), queues))
 }
 
 impl Drop for SqliteSessionService {
@@ -321,86 +360,114 @@ impl SessionService for SqliteSessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
-        let own = StateMap::from(prepared.initial.clone());
+        let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
+        let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write(new.bytes(), move |tx| write::create(tx, &new)).await?;
+            self.write(new.bytes(), move |tx| write::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write(bytes, move |tx| resolve::create(tx, &prepared)).await?;
+            self.write(bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
-        // By a reader: the user's and the app's state may be large, and everybody waits for the writer.
-        let address = key.clone();
-        let made = self.read(move |c| read::session(c, &address, EventQuery::All, &StateQuery::All)).await?;
-        // Where somebody was quick to delete it, this is what was made.
-        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
+        // As behind so many appends.
+        self.after_append(&key, events - events % CHECKPOINT_EVENTS);
+        let made = self.made(&key, EventQuery::All).await?;
+        let expires = expires.map(seconds_of_micros);
+        // Where there is none any more, this is what was made.
+        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created).with_expire_time(expires)))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        let (key, events, state) = (key.clone(), EventQuery::new(config)?, StateQuery::new(&config.state)?);
-        self.read(move |connection| read::session(connection, &key, events, &state)).await
+        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| read::session(connection, &key, events, &state, now)).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        let key = key.clone();
-        let state = self.read(move |connection| read::initial_state(connection, &key)).await?;
-        Ok(state.map(|state| InitialState::new(0, state)))
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| read::initial_state(connection, &key, now)).await
     }
 
-    async fn get_state_at(&self, _key: &SessionKey, _seq: u64) -> Result<StateMap> {
-        Err(Error::internal("not built yet"))
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let (of, now) = (key.clone(), self.now_micros());
+        let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
+        if !checkpoints.is_empty() {
+            checkpoint::keep(&self.queues()?, key.clone(), checkpoints);
+        }
+        Ok(state)
     }
 
-    async fn blame(&self, _key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        Err(Error::internal("not built yet"))
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| blame::all(connection, &key, now)).await
     }
 
-    async fn fork_session(&self, _key: &SessionKey, _config: ForkConfig) -> Result<Session> {
-        Err(Error::internal("not built yet"))
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let fork = fork_key(key, &config, self.environment.as_ref())?;
+        let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
+        self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
+        let made = self.made(&fork, EventQuery::None).await?;
+        Ok(made
+            .unwrap_or_else(|| Session::new(fork, StateMap::default()).with_last_update_time(seconds_of_micros(now))))
     }
 
-    async fn list_state(&self, _owner: &StateOwner, _config: &ListStateConfig) -> Result<StatePage> {
-        Err(Error::internal("not built yet"))
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        let (owner, config) = (owner.clone(), config.clone());
+        self.read(move |connection| owned::page(connection, &owner, &config)).await
     }
 
     async fn list_key_changes(
         &self,
-        _owner: &StateOwner,
-        _name: &str,
-        _before: u64,
-        _limit: usize,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
     ) -> Result<Vec<StateChange>> {
-        Err(Error::internal("not built yet"))
+        let (owner, name) = (owner.clone(), name.to_owned());
+        self.read(move |connection| owned::key_changes(connection, &owner, &name, before, limit)).await
     }
 
-    async fn list_feed(&self, _owner: &StateOwner, _start: &FeedStart, _limit: usize) -> Result<FeedPage> {
-        Err(Error::internal("not built yet"))
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let (owner, start, now) = (owner.clone(), start.clone(), self.now_micros());
+        self.read(move |connection| feed::page(connection, &owner, &start, limit, now)).await
     }
 
     fn commits(&self) -> Result<CommitNotices> {
-        Err(Error::internal("not built yet"))
+        let open = self.opened();
+        let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
+        queues.commits.subscribe(&self.path, running)
     }
 
-    async fn set_expiry(&self, _key: &SessionKey, _expiry: Option<Expiry>) -> Result<()> {
-        Err(Error::internal("not built yet"))
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
+        let (key, now) = (key.clone(), self.now_micros());
+        self.write(0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
     }
 
-    async fn delete_expired(&self, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        let (now, mut deleted) = (self.now_micros(), 0);
+        // Who has nothing to delete does not wait for the writer.
+        while deleted < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
+            deleted += self.erase(move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
+        }
+        Ok(deleted as u64)
     }
 
-    async fn prune_events(&self, _key: &SessionKey, _before: u64, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let (key, now) = (key.clone(), self.now_micros());
+        self.erase(move |tx| retention::prune_events(tx, &key, before, limit, now)).await
     }
 
-    async fn prune_state_log(&self, _owner: &StateOwner, _before: u64, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let owner = owner.clone();
+        self.erase(move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
-        let (app_name, query) = (app_name.to_owned(), ListQuery::new(config)?);
-        self.read(move |connection| read::list(connection, &app_name, &query)).await
+        let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
+        self.read(move |connection| read::list(connection, &app_name, &query, now)).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
@@ -413,15 +480,18 @@ impl SessionService for SqliteSessionService {
             drop(self.queues()?);
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let key = key.clone();
+        let (address, now) = (key.clone(), self.now_micros());
         let new = match Write::new(event, options, self.environment.as_ref(), &self.limits)? {
             Write::Plain(new) => new,
             Write::Resolved { bytes, of } => {
-                return self.write(bytes, move |tx| resolve::append(tx, &key, &of.0, &of.1)).await;
+                let append = self.write(bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
+                let committed = append.await?;
+                self.after_append(key, committed.event.seq.unwrap_or_default());
+                return Ok(committed);
             }
         };
         let shared = Arc::clone(&new);
-        let appended = self.write(new.bytes(), move |tx| write::append(tx, &key, &shared)).await?;
+        let appended = self.write(new.bytes(), move |tx| write::append(tx, &address, &shared, now)).await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
@@ -431,6 +501,7 @@ impl SessionService for SqliteSessionService {
                     Err(shared) => shared.prepared.event.clone(),
                 };
                 event.seq = Some(seq);
+                self.after_append(key, seq);
                 write::committed(event, Outcome::Stored, position)
             }
         })
@@ -438,7 +509,7 @@ impl SessionService for SqliteSessionService {
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
         let owner = owner.clone();
-        self.read(move |connection| read::state(connection, &owner)).await
+        self.read(move |connection| owned::state(connection, &owner)).await
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
@@ -454,7 +525,7 @@ impl SessionService for SqliteSessionService {
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
         let owner = owner.clone();
-        self.read(move |connection| read::state_changes(connection, &owner, after, limit)).await
+        self.read(move |connection| owned::changes(connection, &owner, after, limit)).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {

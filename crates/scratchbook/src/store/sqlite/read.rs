@@ -7,20 +7,22 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
 
 use super::error::Fallible;
+use super::fold;
 use crate::event::Event;
-use crate::session::{Events, ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{
+    Events, InitialState, ListSessionsResponse, LogPositions, Session, SessionKey, seconds_of_micros,
+};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
 use crate::store::rows::{self, damaged, described, stored_key};
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
     WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
-const USER_STATE: &str =
+pub(super) const USER_STATE: &str =
     "SELECT key, value FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL";
-const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
+pub(super) const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_name = ?1 AND value IS NOT NULL";
 
 /// A session, or the part of it that was asked for.
 pub(super) fn session(
@@ -28,12 +30,16 @@ pub(super) fn session(
     key: &SessionKey,
     events: EventQuery,
     state: &StateQuery,
+    now: i64,
 ) -> Fallible<Option<Session>> {
-    let sql = "SELECT seq, update_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    let sql = "SELECT seq, update_time, expire_time FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_row(address, |row| Ok((number(row, 0)?, row.get(1)?))).optional();
-    let Some((seq, micros)) = named(found, || format!("the session {key}"))? else {
+    let found = statement.query_row(params![address[0], address[1], address[2], now], |row| {
+        Ok((number(row, 0)?, row.get(1)?, row.get(2)?))
+    });
+    let Some((seq, micros, expires)) = named(found.optional(), || format!("the session {key}"))? else {
         return Ok(None);
     };
     let state = StateMap::new(
@@ -42,38 +48,34 @@ pub(super) fn session(
         values(connection, APP_STATE, &address[..1], state, Scope::App)?,
     );
     let events = self::events(connection, key, events)?;
-    let session = described(key.clone(), state, micros, seq).with_events(events);
+    let session = described(key.clone(), state, micros, seq).with_events(events).with_expire_time(seconds(expires));
     Ok(Some(session.with_log_positions(log_positions(connection)?)))
 }
 
-/// The state that a session was made with. It has no row where that was empty.
-pub(super) fn initial_state(connection: &Connection, key: &SessionKey) -> Fallible<Option<Map<String, Value>>> {
-    let sql = "SELECT initial_states.state FROM sessions LEFT JOIN initial_states
-            ON initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
-            AND initial_states.session_id = sessions.id
-        WHERE sessions.app_name = ?1 AND sessions.user_id = ?2 AND sessions.id = ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id()])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    match row.get_ref(0)? {
-        ValueRef::Null => Ok(Some(Map::new())),
-        text => decode(text, || format!("the state at the creation of {key}")).map(Some),
+/// The state with which the fold of a session's events begins.
+pub(super) fn initial_state(connection: &Connection, key: &SessionKey, now: i64) -> Fallible<Option<InitialState>> {
+    match fold::find(connection, key, now)? {
+        Some(_) => fold::initial(connection, key).map(Some),
+        None => Ok(None),
     }
 }
 
 /// A page of sessions with their merged state.
-pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallible<ListSessionsResponse> {
-    let mut places = places(connection, app_name, query)?;
+pub(super) fn list(
+    connection: &Connection,
+    app_name: &str,
+    query: &ListQuery,
+    now: i64,
+) -> Fallible<ListSessionsResponse> {
+    let mut places = places(connection, app_name, query, now)?;
     let more = places.len() > query.limit;
     places.truncate(query.limit);
-    let token = places.last().filter(|_| more).map(|(last, _)| last.to_token());
+    let token = places.last().filter(|_| more).map(|last| last.place.to_token());
     let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App)?;
     let logs = log_positions(connection)?;
     let mut users = HashMap::<String, ScopeMap>::new();
     let mut sessions = Vec::with_capacity(places.len());
-    for (ListPosition { micros, user_id, session_id }, seq) in places {
+    for Listed { place: ListPosition { micros, user_id, session_id }, seq, expires } in places {
         let key = stored_key(app_name, &user_id, &session_id)?;
         let address = [app_name, &user_id, &session_id];
         let user = match users.get(&user_id) {
@@ -86,31 +88,41 @@ pub(super) fn list(connection: &Connection, app_name: &str, query: &ListQuery) -
         };
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
         let state = StateMap::new(own, user, app.clone());
-        sessions.push(described(key, state, micros, seq).with_log_positions(logs));
+        let session = described(key, state, micros, seq).with_expire_time(seconds(expires));
+        sessions.push(session.with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }
 
+/// A session in a list.
+struct Listed {
+    place: ListPosition,
+    seq: u64,
+    expires: Option<i64>,
+}
+
 /// One place more than the page has, which tells whether there is another page.
-fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallible<Vec<(ListPosition, u64)>> {
+fn places(connection: &Connection, app_name: &str, query: &ListQuery, now: i64) -> Fallible<Vec<Listed>> {
     let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
     let after = query.after.as_ref().unwrap_or(&start);
     let sql = match query.user_id {
         None => {
-            "SELECT update_time, user_id, id, seq FROM sessions
+            "SELECT update_time, user_id, id, seq, expire_time FROM sessions
              WHERE app_name = ?1 AND (update_time, user_id, id) > (?2, ?3, ?4)
+                 AND (expire_time IS NULL OR expire_time > ?6)
              ORDER BY update_time, user_id, id LIMIT ?5"
         }
         Some(_) => {
-            "SELECT update_time, user_id, id, seq FROM sessions
+            "SELECT update_time, user_id, id, seq, expire_time FROM sessions
              WHERE app_name = ?1 AND user_id = ?2 AND (update_time, id) > (?3, ?4)
+                 AND (expire_time IS NULL OR expire_time > ?6)
              ORDER BY update_time, id LIMIT ?5"
         }
     };
     let limit = sql_limit(query.limit + 1);
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = match &query.user_id {
-        None => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit])?,
+        None => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, now])?,
         Some(user) => {
             // A page token of another user's stands before or after all of this user's with its time.
             let (micros, id) = match after.user_id.as_str().cmp(user) {
@@ -118,76 +130,18 @@ fn places(connection: &Connection, app_name: &str, query: &ListQuery) -> Fallibl
                 Ordering::Equal => (after.micros, after.session_id.as_str()),
                 Ordering::Greater => (after.micros.saturating_add(1), ""),
             };
-            statement.query(params![app_name, user, micros, id, limit])?
+            statement.query(params![app_name, user, micros, id, limit, now])?
         }
     };
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
         let place = || -> rusqlite::Result<_> {
             let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
-            Ok((place, number(row, 3)?))
+            Ok(Listed { place, seq: number(row, 3)?, expires: row.get(4)? })
         };
         places.push(named(place(), || format!("the session {app_name}/{}/{}", lossy(row, 1), lossy(row, 2)))?);
     }
     Ok(places)
-}
-
-/// The state of a user or an app.
-pub(super) fn state(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
-    let app = owner.app_name();
-    let values = match owner.user_id() {
-        Some(user) => values(connection, USER_STATE, &[app, user], &StateQuery::All, Scope::User)?,
-        None => values(connection, APP_STATE, &[app], &StateQuery::All, Scope::App)?,
-    };
-    Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
-}
-
-/// The log of a user's or an app's state.
-pub(super) fn state_changes(
-    connection: &Connection,
-    owner: &StateOwner,
-    after: u64,
-    limit: usize,
-) -> Fallible<Vec<StateChange>> {
-    let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
-    let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
-    let mut statement = connection.prepare_cached(
-        "SELECT position, key, version, value, session_user, session_id, seq, event_id, author, time FROM state_log
-         WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position > ?4 ORDER BY position, key",
-    )?;
-    let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(after)])?;
-    let mut changes: Vec<StateChange> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let place = || {
-            let (name, position) = (lossy(row, 1), row.get::<_, i64>(0).unwrap_or_default());
-            format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix())
-        };
-        let (position, name) = (named(number(row, 0), place)?, named(row.get::<_, String>(1), place)?);
-        // A page ends between two commits, never inside one.
-        if changes.len() >= limit && changes.last().is_none_or(|last| last.position != position) {
-            break;
-        }
-        let value = match row.get_ref(3)? {
-            ValueRef::Null => None,
-            value => Some(decode(value, place)?),
-        };
-        let session = (named(row.get::<_, Option<String>>(4), place)?, named(row.get::<_, Option<String>>(5), place)?);
-        let origin = match session {
-            (Some(user), Some(session)) => Some((stored_key(app, &user, &session)?, named(number(row, 6), place)?)),
-            _ => None,
-        };
-        changes.push(StateChange {
-            position,
-            version: named(number(row, 2), place)?,
-            value,
-            origin,
-            event_id: named(row.get(7), place)?,
-            author: named(row.get(8), place)?,
-            time: named(row.get(9), place)?,
-            name,
-        });
-    }
-    Ok(changes)
 }
 
 /// An event as it is stored, with what tells a retry of it.
@@ -200,7 +154,7 @@ pub(super) struct StoredEvent {
 /// The event of an id, if there is one.
 pub(super) fn event_with_hash(connection: &Connection, key: &SessionKey, id: &str) -> Fallible<Option<StoredEvent>> {
     let mut statement = connection.prepare_cached(
-        "SELECT seq, event, hash, position FROM events
+        "SELECT seq, event, hash, coalesce(log_position, position) FROM events
          WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4",
     )?;
     let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id(), id])?;
@@ -304,7 +258,7 @@ fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Par
 }
 
 /// An event from its number and its text, the first two columns of a row.
-fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
+pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
     let seq = named(number(row, 0), || {
         format!("the event with the number {} of {key}", row.get::<_, i64>(0).unwrap_or_default())
     })?;
@@ -313,7 +267,13 @@ fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
 }
 
 /// The values of one scope; `owner` is app, user and session, as far as the scope has them.
-fn values(connection: &Connection, sql: &str, owner: &[&str], query: &StateQuery, scope: Scope) -> Fallible<ScopeMap> {
+pub(super) fn values(
+    connection: &Connection,
+    sql: &str,
+    owner: &[&str],
+    query: &StateQuery,
+    scope: Scope,
+) -> Fallible<ScopeMap> {
     let mut values = ScopeMap::new();
     let mut insert = |row: &Row<'_>| -> Fallible<()> {
         let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
@@ -358,8 +318,12 @@ pub(super) fn named<T>(column: rusqlite::Result<T>, place: impl Fn() -> String) 
     })
 }
 
+fn seconds(micros: Option<i64>) -> Option<f64> {
+    micros.map(seconds_of_micros)
+}
+
 /// A text for a message about it.
-fn lossy(row: &Row<'_>, column: usize) -> String {
+pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
     match row.get_ref(column) {
         Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
         _ => "?".to_owned(),
@@ -373,7 +337,7 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 }
 
 /// A count for LIMIT, where a negative one would mean all.
-fn sql_limit(count: usize) -> i64 {
+pub(super) fn sql_limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

@@ -37,6 +37,11 @@ where
     (read, answered)
 }
 
+/// A read whose outcome nobody waits for. What it reads is to be read on one [snapshot].
+pub(super) fn unasked(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> Read {
+    Box::new(move |connection, path| work(connection, path))
+}
+
 /// Starts a reader; it ends when the queue is closed and everything in it done.
 pub(super) fn spawn(connection: Connection, path: PathBuf, reads: Reads) -> Result<JoinHandle<()>> {
     let name = path.clone();
@@ -53,7 +58,7 @@ pub(super) fn spawn(connection: Connection, path: PathBuf, reads: Reads) -> Resu
 }
 
 /// Reads on one snapshot, which is given up at once: a reader that stays keeps the log growing.
-fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Fallible<T>) -> Fallible<T> {
+pub(super) fn snapshot<T>(connection: &Connection, work: impl FnOnce(&Connection) -> Fallible<T>) -> Fallible<T> {
     connection.prepare_cached("BEGIN")?.execute([])?;
     let result = work(connection);
     match connection.prepare_cached("COMMIT").and_then(|mut end| end.execute([])) {

@@ -1,10 +1,11 @@
 //! Writes that depend on what is stored: they read first, in the transaction that writes.
 
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Row, params};
 
+use super::blame;
 use super::error::Fallible;
-use super::read::{self, decode, named, number, sql_number};
+use super::read::{self, decode, named, number};
 use super::transaction::Tx;
 use super::write::{self, Appended};
 use crate::error::{Error, KeyWriter};
@@ -21,8 +22,9 @@ pub(super) fn append(
     key: &SessionKey,
     prepared: &Prepared,
     options: &AppendOptions,
+    now: i64,
 ) -> Fallible<Committed> {
-    let last = write::last_seq(tx, key)?;
+    let last = write::last_seq(tx, key, now)?;
     if let Some(stored) = read::event_with_hash(tx.connection(), key, &prepared.event.id)? {
         return write::replayed(prepared, stored);
     }
@@ -39,7 +41,7 @@ pub(super) fn append(
         Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
     };
     let new = NewEvent::new(resolved)?;
-    match write::append(tx, key, &new)? {
+    match write::append(tx, key, &new, now)? {
         Appended::Stored { seq, position } => {
             let mut event = new.prepared.event;
             event.seq = Some(seq);
@@ -50,9 +52,9 @@ pub(super) fn append(
 }
 
 /// Makes a session whose events hold operations.
-pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession) -> Fallible<()> {
+pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
     let key = &prepared.key;
-    if write::find_last_seq(tx, key)?.is_some() {
+    if write::find_last_seq(tx, key, now)?.is_some() {
         return Err(taken(key).into());
     }
     let owner = Owner::of(key);
@@ -64,7 +66,7 @@ pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession) -> Fallible<()> {
         owner.find_all(tx, &mut found, scope)?;
     }
     match prepared.clone().resolve(found) {
-        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?),
+        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?, now),
         Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
     }
 }
@@ -168,35 +170,12 @@ impl<'a> Owner<'a> {
     }
 
     fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
-        let place = || format!("who wrote '{}' of {}/{}", written.scope.key(&written.name), self.app, self.user);
-        let (app, user, at) = (self.app, self.user, sql_number(written.place));
-        if written.scope == Scope::Session {
-            let Some(key) = self.session else {
-                return Ok(None);
-            };
-            let mut statement = tx.prepare(
-                "SELECT id, author FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4",
-            )?;
-            let row = |row: &Row<'_>| -> rusqlite::Result<_> {
-                let (id, author): (String, String) = (row.get(0)?, row.get(1)?);
-                Ok(KeyWriter::new(author).with_event(user, key.session_id(), written.place, id))
-            };
-            return named(statement.query_row(params![app, user, key.session_id(), at], row).optional(), place);
+        match (self.session, written.scope) {
+            (Some(key), _) => blame::writer(tx.connection(), key, written),
+            (None, Scope::User) => {
+                blame::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
+            }
+            (None, _) => blame::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
         }
-        let user = if written.scope == Scope::User { user } else { "" };
-        let mut statement = tx.prepare(
-            "SELECT author, session_user, session_id, seq, event_id FROM state_log
-             WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position = ?4 AND key = ?5",
-        )?;
-        let row = |row: &Row<'_>| -> rusqlite::Result<_> {
-            let writer = KeyWriter::new(row.get::<_, String>(0)?);
-            let session = (row.get::<_, Option<String>>(1)?, row.get::<_, Option<String>>(2)?);
-            Ok(match session {
-                (Some(user), Some(id)) => writer.with_event(user, id, number(row, 3)?, row.get::<_, String>(4)?),
-                _ => writer,
-            })
-        };
-        let address = params![app, written.scope.as_str(), user, at, written.name];
-        named(statement.query_row(address, row).optional(), place)
     }
 }

@@ -1,39 +1,47 @@
-//! One write transaction, in which several jobs run, each with a savepoint of its own.
+//! Write transactions, in each of which several jobs run, each with a savepoint of its own.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection, Params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
 use super::error::Fallible;
+use super::statements::Statements;
 
-/// A transaction that writes.
+/// The writer's transactions, one after the other.
 #[derive(Debug)]
 pub(super) struct Tx<'c> {
     connection: &'c Connection,
+    statements: Statements<'c>,
     /// The last feed position given out; read when the first is wanted, written once at the end.
     position: Cell<Option<i64>>,
 }
 
-/// Begins a transaction that writes, waiting at most so long where another program has one.
-pub(super) fn begin(connection: &Connection, wait: Duration) -> Fallible<()> {
-    connection.busy_timeout(wait)?;
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    Ok(())
-}
-
 impl<'c> Tx<'c> {
-    /// The transaction that was [begun](begin).
+    /// Before the first transaction [begins](Self::begin).
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, position: Cell::new(None) }
+        Self { connection, statements: Statements::new(connection), position: Cell::new(None) }
     }
 
-    pub(super) fn commit(self) -> Fallible<()> {
+    /// Begins a transaction, waiting at most so long where another program has one.
+    pub(super) fn begin(&self, wait: Duration) -> Fallible<()> {
+        self.position.set(None);
+        self.connection.busy_timeout(wait)?;
+        self.execute("BEGIN IMMEDIATE", [])?;
+        Ok(())
+    }
+
+    pub(super) fn commit(&self) -> Fallible<()> {
         if let Some(position) = self.position.get() {
             self.execute("UPDATE feed SET position = ?1", [position])?;
         }
         self.execute("COMMIT", [])?;
         Ok(())
+    }
+
+    /// Ends the transaction without its changes, if there still is one.
+    pub(super) fn rollback(&self) {
+        rollback(self.connection);
     }
 
     /// Whether SQLite has rolled everything back by itself, as it may on a full disk, an I/O error or without
@@ -65,20 +73,50 @@ impl<'c> Tx<'c> {
 
     /// The next position in the feed of everything committed.
     pub(super) fn next_position(&self) -> Fallible<i64> {
+        self.take_positions(1)
+    }
+
+    /// The next so many positions, of which this is the first.
+    pub(super) fn take_positions(&self, count: i64) -> Fallible<i64> {
         let last = match self.position.get() {
             Some(last) => last,
-            None => self.prepare("SELECT position FROM feed")?.query_row([], |row| row.get(0))?,
+            None => self.query_row("SELECT position FROM feed", [], |row| row.get(0))?,
         };
-        self.position.set(Some(last + 1));
+        self.position.set(Some(last + count));
         Ok(last + 1)
     }
 
     /// Runs a statement and says how many rows it changed.
-    pub(super) fn execute(&self, sql: &str, params: impl Params) -> Fallible<usize> {
-        Ok(self.prepare(sql)?.execute(params)?)
+    pub(super) fn execute(&self, sql: &'static str, params: impl Params) -> Fallible<usize> {
+        self.statements.with(sql, |statement| Ok(statement.execute(params)?))
     }
 
-    /// A statement, compiled once a connection.
+    /// The same for a statement whose text is put together.
+    pub(super) fn execute_text(&self, sql: &str, params: impl Params) -> Fallible<usize> {
+        Ok(self.connection.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// Runs a statement that gives one row.
+    pub(super) fn query_row<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Fallible<T> {
+        self.statements.with(sql, |statement| Ok(statement.query_row(params, read)?))
+    }
+
+    /// Runs a statement that gives one row or none.
+    pub(super) fn find_row<T>(
+        &self,
+        sql: &'static str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Fallible<Option<T>> {
+        self.statements.with(sql, |statement| Ok(statement.query_row(params, read).optional()?))
+    }
+
+    /// A statement that is seldom run.
     pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
     }

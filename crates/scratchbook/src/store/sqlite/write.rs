@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::error::Fallible;
 use super::growth::Growth;
 use super::read::{self, StoredEvent};
+use super::retention;
 use super::transaction::Tx;
 use crate::error::Error;
 use crate::event::Event;
@@ -47,11 +48,11 @@ pub(super) struct Origin<'a> {
     pub(super) time: f64,
 }
 
-/// Appends an event to a session that must be there.
-pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<Appended> {
+/// Appends an event to a session that must be there, and not have expired by now, in microseconds.
+pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let seq = last_seq(tx, key)? + 1;
+    let seq = last_seq(tx, key, now)? + 1;
     let position = tx.next_position()?;
     let time = event.timestamp.unwrap_or_default();
     let inserted = tx.execute(
@@ -87,8 +88,8 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent) -> Fallible<
 }
 
 /// The number of the last event of a session that must be there.
-pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<i64> {
-    let seq = find_last_seq(tx, key)?.ok_or_else(|| no_session(key))?;
+pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<i64> {
+    let seq = find_last_seq(tx, key, now)?.ok_or_else(|| no_session(key))?;
     if seq < 0 {
         return Err(Error::corrupted(format!("the session {key} has the number {seq}: the row is damaged")).into());
     }
@@ -96,29 +97,32 @@ pub(super) fn last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<i64> {
 }
 
 /// The number of a session's last event, where there is such a session.
-pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
-    let sql = "SELECT seq FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
-    let address = [key.app_name(), key.user_id(), key.session_id()];
-    Ok(tx.prepare(sql)?.query_row(address, |row| row.get(0)).optional()?)
+pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<Option<i64>> {
+    let sql = "SELECT seq FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), now];
+    tx.find_row(sql, address, |row| row.get(0))
 }
 
-/// Makes a session with all it begins with.
-pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
+/// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
+pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let key = &new.key;
+    retention::delete_if_expired(tx, key, now)?;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let position = tx.next_position()?;
     let inserted = tx.execute(
-        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5)
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, position)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6)
          ON CONFLICT DO NOTHING",
-        params![app, user, session, new.created, position],
+        params![app, user, session, new.created, new.expires, position],
     )?;
     if inserted == 0 {
         return Err(taken(key).into());
     }
     if let Some(initial) = &new.initial {
-        let sql = "INSERT INTO initial_states (app_name, user_id, session_id, state) VALUES (?1, ?2, ?3, ?4)";
-        tx.execute(sql, [app, user, session, initial])?;
+        let sql =
+            "INSERT INTO initial_states (app_name, user_id, session_id, state, position) VALUES (?1, ?2, ?3, ?4, ?5)";
+        tx.execute(sql, params![app, user, session, initial, position])?;
     }
     // Nothing is there yet, and how many there may be was looked at before.
     for change in &new.own {
@@ -136,7 +140,8 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession) -> Fallible<()> {
     }
     growth.check(tx, key.into(), &new.limits)?;
     for event in &new.events {
-        append(tx, key, event)?;
+        // One that expires at once takes them all the same.
+        append(tx, key, event, i64::MIN)?;
     }
     Ok(())
 }
@@ -166,24 +171,33 @@ pub(super) fn put_state(
 
 /// Removes a session and what is its own.
 pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
-    let address = [key.app_name(), key.user_id(), key.session_id()];
+    delete(tx, key.app_name(), key.user_id(), key.session_id())
+}
+
+/// The same by the columns of an address, whatever is in them.
+pub(super) fn delete(tx: &Tx<'_>, app_name: &str, user_id: &str, session_id: &str) -> Fallible<()> {
+    let address = [app_name, user_id, session_id];
     if tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3", address)? == 0 {
         return Ok(());
     }
-    for table in ["initial_states", "session_states", "events", "artifacts"] {
+    for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
-        tx.execute(&sql, address)?;
+        tx.execute_text(&sql, address)?;
     }
     Ok(())
 }
 
 /// Removes a user from an app, and the user's name from the app's log.
 pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallible<()> {
-    for table in ["sessions", "initial_states", "session_states", "user_states", "events", "artifacts"] {
+    let tables = ["sessions", "initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"];
+    for table in tables {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
-        tx.execute(&sql, [app_name, user_id])?;
+        tx.execute_text(&sql, [app_name, user_id])?;
     }
-    tx.execute("DELETE FROM state_log WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2", [app_name, user_id])?;
+    for table in ["state_log", "pruned_logs"] {
+        let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");
+        tx.execute_text(&sql, [app_name, user_id])?;
+    }
     tx.execute(
         "UPDATE state_log SET session_user = NULL, session_id = NULL, seq = NULL
          WHERE app_name = ?1 AND scope = 'app' AND session_user = ?2",
@@ -211,7 +225,7 @@ fn write_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fa
     Ok(changed > 0)
 }
 
-fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
+pub(super) fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> Fallible<()> {
     tx.execute(
         "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
@@ -223,26 +237,22 @@ fn insert_own(tx: &Tx<'_>, key: &SessionKey, seq: i64, change: &TextChange) -> F
 /// As [`write_own`], and logged.
 fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
     let row = params![app, user, change.name, change.value, origin.position];
-    let known = tx
-        .prepare(
-            "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
-             WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
-             RETURNING version",
-        )?
-        .query_row(row, |row| row.get(0))
-        .optional()?;
+    let known = tx.find_row(
+        "UPDATE user_states SET value = ?4, version = version + 1, position = ?5
+         WHERE app_name = ?1 AND user_id = ?2 AND key = ?3 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
     let version = match known {
         Some(version) => version,
-        None => {
-            let mut upsert = tx.prepare(
-                "INSERT INTO user_states (app_name, user_id, key, value, version, position)
-                 VALUES (?1, ?2, ?3, ?4, 1, ?5)
-                 ON CONFLICT DO UPDATE
-                 SET value = excluded.value, version = version + 1, position = excluded.position
-                 RETURNING version",
-            )?;
-            upsert.query_row(row, |row| row.get(0))?
-        }
+        None => tx.query_row(
+            "INSERT INTO user_states (app_name, user_id, key, value, version, position) VALUES (?1, ?2, ?3, ?4, 1, ?5)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
     };
     log(tx, app, Some(user), change, version, origin)?;
     Ok(known.is_some())
@@ -251,25 +261,22 @@ fn write_user(tx: &Tx<'_>, app: &str, user: &str, change: &TextChange, origin: &
 /// As [`write_own`], and logged.
 fn write_app(tx: &Tx<'_>, app: &str, change: &TextChange, origin: &Origin<'_>) -> Fallible<bool> {
     let row = params![app, change.name, change.value, origin.position];
-    let known = tx
-        .prepare(
-            "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
-             WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
-             RETURNING version",
-        )?
-        .query_row(row, |row| row.get(0))
-        .optional()?;
+    let known = tx.find_row(
+        "UPDATE app_states SET value = ?3, version = version + 1, position = ?4
+         WHERE app_name = ?1 AND key = ?2 AND value IS NOT NULL
+         RETURNING version",
+        row,
+        |row| row.get(0),
+    )?;
     let version = match known {
         Some(version) => version,
-        None => {
-            let mut upsert = tx.prepare(
-                "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
-                 ON CONFLICT DO UPDATE
-                 SET value = excluded.value, version = version + 1, position = excluded.position
-                 RETURNING version",
-            )?;
-            upsert.query_row(row, |row| row.get(0))?
-        }
+        None => tx.query_row(
+            "INSERT INTO app_states (app_name, key, value, version, position) VALUES (?1, ?2, ?3, 1, ?4)
+             ON CONFLICT DO UPDATE SET value = excluded.value, version = version + 1, position = excluded.position
+             RETURNING version",
+            row,
+            |row| row.get(0),
+        )?,
     };
     log(tx, app, None, change, version, origin)?;
     Ok(known.is_some())

@@ -15,7 +15,8 @@ use super::connection::Opened;
 use super::error::{Failure, Fallible};
 use super::lock::FileLock;
 use super::queue::{Next, Taker};
-use super::transaction::{Tx, begin, rollback};
+use super::transaction::Tx;
+use super::watch::Commits;
 use crate::error::{Error, Result};
 
 /// How much is committed together at most: a bound on how long the first waits for the last, and on how long
@@ -55,8 +56,12 @@ impl Queued {
         W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(Work { work, value: None, answer });
-        (Self { job, bytes, since: Instant::now(), erases: false }, answered)
+        (Self::unasked(bytes, Work { work, value: None, answer }), answered)
+    }
+
+    /// A job of about so many bytes, of whose outcome only itself is told.
+    pub(super) fn unasked(bytes: usize, job: impl Job + 'static) -> Self {
+        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false }
     }
 
     /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
@@ -87,9 +92,14 @@ impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
     }
 }
 
-/// The thread's belongings.
+/// The writer's thread, before it works.
 pub(super) struct Writer {
     connection: Connection,
+    committer: Committer,
+}
+
+/// The thread's belongings, but for the connection, from which its statements borrow.
+struct Committer {
     lock: FileLock,
     path: PathBuf,
     wal: PathBuf,
@@ -101,8 +111,19 @@ pub(super) struct Writer {
     /// The places in the queue.
     room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
+    commits: Commits,
     /// Dropped when everything is closed.
     _running: watch::Sender<()>,
+}
+
+/// What the writer shares with others.
+pub(super) struct Shared {
+    /// The places in the queue.
+    pub(super) room: Arc<Semaphore>,
+    pub(super) readers: Vec<JoinHandle<()>>,
+    pub(super) commits: Commits,
+    /// Dropped when everything is closed.
+    pub(super) running: watch::Sender<()>,
 }
 
 struct Done {
@@ -111,18 +132,12 @@ struct Done {
 }
 
 impl Writer {
-    pub(super) fn new(
-        opened: Opened,
-        jobs: Taker<Queued>,
-        room: Arc<Semaphore>,
-        readers: Vec<JoinHandle<()>>,
-        running: watch::Sender<()>,
-    ) -> Self {
+    pub(super) fn new(opened: Opened, jobs: Taker<Queued>, shared: Shared) -> Self {
         let Opened { connection, lock, path } = opened;
+        let Shared { room, readers, commits, running } = shared;
         let mut wal = OsString::from(&path);
         wal.push("-wal");
-        Self {
-            connection,
+        let committer = Committer {
             lock,
             path,
             wal: wal.into(),
@@ -131,36 +146,50 @@ impl Writer {
             jobs,
             room,
             readers,
+            commits,
             _running: running,
-        }
+        };
+        Self { connection, committer }
     }
 
     /// The file's real name.
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.committer.path
     }
 
     /// Works until the queue is closed and everything in it done.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(self) {
+        let Self { connection, mut committer } = self;
+        committer.work(&Tx::new(&connection));
+        committer.finish(&connection);
+        if let Err((_, error)) = connection.close() {
+            tracing::debug!(%error, "the database could not be closed");
+        }
+    }
+}
+
+impl Committer {
+    fn work(&mut self, tx: &Tx<'_>) {
         loop {
             let next = match self.erased {
                 true => self.jobs.take_within(ERASE_AGAIN),
                 false => self.jobs.take_within(Duration::MAX),
             };
             match next {
-                Next::Item(first) => self.serve(first),
+                Next::Item(first) => self.serve(tx, first),
                 Next::Late => {}
                 Next::End => break,
             }
-            self.cut_wal();
+            self.cut_wal(tx.connection());
         }
-        self.finish();
     }
 
-    fn serve(&mut self, first: Queued) {
+    fn serve(&mut self, tx: &Tx<'_>, first: Queued) {
         self.room.add_permits(1);
         let started = Instant::now();
-        let group = self.locked_group(first);
+        let group = self.locked_group(tx, first);
+        // Before the answers: who has one may look at once whether others have heard.
+        self.commits.notify();
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
         for Done { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
@@ -168,14 +197,14 @@ impl Writer {
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
     }
 
-    fn locked_group(&mut self, first: Queued) -> Vec<Done> {
-        if let Err(error) = self.begin(first.since) {
+    fn locked_group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
+        if let Err(error) = self.begin(tx, first.since) {
             return vec![Done { queued: first, outcome: Err(error) }];
         }
-        let group = self.group(first);
+        let group = self.group(tx, first);
         if group.iter().any(|done| done.queued.erases && done.outcome.is_ok()) {
             self.erased = true;
-            self.checkpoint();
+            self.checkpoint(tx.connection());
         }
         self.lock.release();
         group
@@ -186,10 +215,10 @@ impl Writer {
     ///
     /// A program that does not know our lock may hold SQLite's. Ours is given back again and again meanwhile: its
     /// other waiters have their own time to keep.
-    fn begin(&mut self, since: Instant) -> Fallible<()> {
+    fn begin(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()> {
         loop {
             self.lock.acquire(since)?;
-            let begun = begin(&self.connection, self.lock.left(since).min(BUSY_SLICE));
+            let begun = tx.begin(self.lock.left(since).min(BUSY_SLICE));
             let Err(error) = begun else {
                 return Ok(());
             };
@@ -202,25 +231,24 @@ impl Writer {
     }
 
     /// Runs jobs in the transaction that was begun, those included that arrive meanwhile.
-    fn group(&mut self, first: Queued) -> Vec<Done> {
+    fn group(&mut self, tx: &Tx<'_>, first: Queued) -> Vec<Done> {
         let mut group = Vec::new();
-        let tx = Tx::new(&self.connection);
         let mut bytes = 0;
         let mut next = Some(first);
         while let Some(mut queued) = next.take() {
             bytes += queued.bytes;
             // The first needs no savepoint: if it fails, there is nothing else to keep.
             let outcome = match group.is_empty() {
-                true => run(&mut queued, &tx),
-                false => tx.savepoint(|| run(&mut queued, &tx)),
+                true => run(&mut queued, tx),
+                false => tx.savepoint(|| run(&mut queued, tx)),
             };
             let alone_failed = group.is_empty() && outcome.is_err();
             group.push(Done { queued, outcome });
             if tx.is_lost() {
-                return self.one_by_one(group);
+                return self.one_by_one(tx, group);
             }
             if alone_failed {
-                rollback(&self.connection);
+                tx.rollback();
                 return group;
             }
             if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
@@ -230,41 +258,29 @@ impl Writer {
         }
         match tx.commit() {
             Ok(()) => group,
-            Err(_) => self.one_by_one(group),
+            Err(_) => self.one_by_one(tx, group),
         }
     }
 
     /// Does each job again in a transaction of its own, after all were lost for the sake of one, so that only
     /// that one fails.
-    fn one_by_one(&mut self, group: Vec<Done>) -> Vec<Done> {
-        rollback(&self.connection);
+    fn one_by_one(&mut self, tx: &Tx<'_>, group: Vec<Done>) -> Vec<Done> {
+        tx.rollback();
         tracing::debug!(jobs = group.len(), "a group was rolled back; its jobs go one by one");
         let again = group.into_iter().map(|Done { mut queued, .. }| {
             self.lock.release();
-            let outcome = self.begin(queued.since).and_then(|()| self.alone(&mut queued));
+            let outcome = self.begin(tx, queued.since).and_then(|()| alone(&mut queued, tx));
             Done { queued, outcome }
         });
         again.collect()
     }
 
-    fn alone(&self, queued: &mut Queued) -> Fallible<()> {
-        let tx = Tx::new(&self.connection);
-        let outcome = run(queued, &tx).and_then(|()| match tx.is_lost() {
-            false => tx.commit(),
-            true => Err(Error::internal("SQLite rolled back without an error").into()),
-        });
-        if outcome.is_err() {
-            rollback(&self.connection);
-        }
-        outcome
-    }
-
     /// Empties the log where it is large, or holds what was erased. Where somebody is in the way, it is tried again
     /// after another group.
-    fn cut_wal(&mut self) {
+    fn cut_wal(&mut self, connection: &Connection) {
         let due = self.erased || self.wal_size() >= LARGE_WAL;
         if due && Instant::now() >= self.next_cut && self.lock.try_acquire().unwrap_or_default() {
-            self.checkpoint();
+            self.checkpoint(connection);
             self.lock.release();
         }
     }
@@ -274,11 +290,11 @@ impl Writer {
     }
 
     /// Moves the log into the database and empties it. Nothing is lost where it fails: the log stays.
-    fn checkpoint(&mut self) {
+    fn checkpoint(&mut self, connection: &Connection) {
         let checkpoint = || {
             // The writes that wait behind this are worth more than a short log.
-            self.connection.busy_timeout(Duration::from_millis(50))?;
-            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            connection.busy_timeout(Duration::from_millis(50))?;
+            connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
         };
         let emptied = match checkpoint() {
             Ok(busy) => busy == 0,
@@ -293,20 +309,29 @@ impl Writer {
         }
     }
 
-    fn finish(mut self) {
+    fn finish(mut self, connection: &Connection) {
         for reader in self.readers.drain(..) {
             // A reader that panicked has nothing left to finish.
             let _ = reader.join();
         }
         // Where others are writing, they will do it.
         if self.lock.try_acquire().unwrap_or_default() {
-            self.checkpoint();
+            self.checkpoint(connection);
             self.lock.release();
         }
-        if let Err((_, error)) = self.connection.close() {
-            tracing::debug!(%error, "the database could not be closed");
-        }
     }
+}
+
+/// Runs a job in a transaction of its own, which was begun.
+fn alone(queued: &mut Queued, tx: &Tx<'_>) -> Fallible<()> {
+    let outcome = run(queued, tx).and_then(|()| match tx.is_lost() {
+        false => tx.commit(),
+        true => Err(Error::internal("SQLite rolled back without an error").into()),
+    });
+    if outcome.is_err() {
+        tx.rollback();
+    }
+    outcome
 }
 
 /// Runs a job; its panic is its own error and nobody else's.

@@ -1,0 +1,206 @@
+//! The feed of what was committed. Positions are in the order of commits, so that a page is all that stands above one.
+
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row, params};
+
+use super::error::Fallible;
+use super::owned::{CHANGE, change};
+use super::read::{decode, event, lossy, named, number, sql_number};
+use super::retention::no_session_expired;
+use crate::error::Error;
+use crate::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
+use crate::store::feed::{Feed, FeedPlace};
+use crate::store::rows::{damaged, stored_key};
+
+/// About as much as is read for a page, so that one of large events does not fill the memory.
+const PAGE_BYTES: usize = 16 << 20;
+
+/// No more entries than these share a position: keys of the user, keys of the app, and a creation or an event.
+const ENTRIES_AT_ONE: usize = 3;
+
+/// A page of an owner's feed. Sessions that have expired by now, in microseconds, are not in it.
+pub(super) fn page(
+    connection: &Connection,
+    owner: &StateOwner,
+    start: &FeedStart,
+    limit: usize,
+    now: i64,
+) -> Fallible<FeedPage> {
+    let sql = "SELECT feed.position, database_id.id FROM feed, database_id";
+    let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
+    let (end, database) = named(found, || "the feed's position".to_owned())?;
+    let feed = Feed::new(&database, owner);
+    let after = match start {
+        FeedStart::Beginning => FeedPlace::default(),
+        FeedStart::Now => FeedPlace::after(end),
+        FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
+    };
+    if after.position > end {
+        let message = "the cursor is ahead of the feed: it is of a newer copy of this database; begin anew with \
+                       FeedStart::Beginning or FeedStart::Now";
+        return Err(Error::invalid(message).into());
+    }
+    let limit = limit.clamp(1, 1000);
+    let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
+    let parts = [reader.states()?, reader.created()?, reader.events()?];
+    // What stands above the end of a part that was cut short is for the next page.
+    let cut = parts.iter().filter_map(|part| part.end).min();
+    let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
+    // Stable: at one position states come before a creation, and that before an event.
+    commits.sort_by_key(|(position, _)| *position);
+    commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
+    let mut page = feed.page(after, commits, limit);
+    if page.entries.is_empty() {
+        // Whoever goes on from here need not look again at all that others have committed meanwhile.
+        page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
+    }
+    Ok(page)
+}
+
+/// What one table has for a page.
+#[derive(Default)]
+struct Part {
+    commits: Vec<(u64, FeedCommit)>,
+    bytes: usize,
+    /// The last position that was read wholly, where there may be more.
+    end: Option<u64>,
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    owner: &'a StateOwner,
+    after: FeedPlace,
+    limit: usize,
+    now: i64,
+}
+
+impl Reader<'_> {
+    /// The first position that is wanted.
+    fn from(&self) -> i64 {
+        sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
+    }
+
+    /// Keys that were written outside of events.
+    fn states(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let of_user = if user.is_some() { "AND scope = 'user' AND user_id = ?3" } else { "AND ?3 IS NULL" };
+        // The users' keys before the app's.
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY state_log_without_event
+             WHERE app_name = ?1 AND position >= ?2 AND (seq IS NULL OR seq = 0) {of_user}
+             ORDER BY position, scope DESC, user_id, key"
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), user])?;
+        let mut part = Part::default();
+        let mut open: Option<(StateOwner, Vec<StateChange>)> = None;
+        while let Some(row) = rows.next()? {
+            let place = || format!("the log of {app} at position {}", row.get::<_, i64>(0).unwrap_or_default());
+            let (scope, user): (String, String) = (named(row.get(10), place)?, named(row.get(11), place)?);
+            let owner = if scope == "user" { StateOwner::user(app, &user) } else { StateOwner::app(app) };
+            let owner = owner.map_err(|e| damaged(place()).with_source(e))?;
+            part.bytes += text_length(row, 3);
+            let change = change(row, &owner)?;
+            if let Some((of, changes)) = &mut open
+                && *of == owner
+                && changes.last().is_some_and(|last| last.position == change.position)
+            {
+                changes.push(change);
+                continue;
+            }
+            part.push_state(open.take());
+            let is_next = part.commits.last().is_some_and(|(at, _)| *at < change.position);
+            if is_next && part.is_full(self.limit) {
+                return Ok(part);
+            }
+            open = Some((owner, vec![change]));
+        }
+        part.push_state(open);
+        Ok(part)
+    }
+
+    /// Sessions that were made with state of their own, or as forks.
+    fn created(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let of_user = if user.is_some() { "AND user_id = ?4" } else { "AND ?4 IS NULL" };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT position, user_id, session_id, forked_at, state
+             FROM initial_states AS made INDEXED BY initial_states_by_position
+             WHERE app_name = ?1 AND position >= ?2 {of_user} AND (forked_at IS NOT NULL OR state <> '{{}}') AND {}
+             ORDER BY position LIMIT {}",
+            no_session_expired("made", 3),
+            self.limit + 1
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), self.now, user])?;
+        let mut part = Part::default();
+        while let Some(row) = rows.next()? {
+            let place = || format!("the session {app}/{}/{}", lossy(row, 1), lossy(row, 2));
+            let position = named(number(row, 0), place)?;
+            if part.is_full(self.limit) {
+                break;
+            }
+            part.bytes += text_length(row, 4);
+            let (user, id): (String, String) = (named(row.get(1), place)?, named(row.get(2), place)?);
+            let session = stored_key(app, &user, &id)?;
+            let forked_at = match row.get_ref(3)? {
+                ValueRef::Null => None,
+                _ => Some(named(number(row, 3), place)?),
+            };
+            let state = decode(row.get_ref(4)?, || format!("the state at the creation of {session}"))?;
+            part.commits.push((position, FeedCommit::Created { session, state, forked_at }));
+        }
+        Ok(part)
+    }
+
+    /// Events, but for the copies in forks.
+    fn events(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let of_user = if user.is_some() { "AND user_id = ?4" } else { "AND ?4 IS NULL" };
+        // By the feed position alone, whatever other indexes promise.
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT seq, event, position, user_id, session_id FROM events AS made NOT INDEXED
+             WHERE position >= ?2 AND app_name = ?1 {of_user} AND log_position IS NULL AND {}
+             ORDER BY position LIMIT {}",
+            no_session_expired("made", 3),
+            self.limit + 1
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), self.now, user])?;
+        let mut part = Part::default();
+        while let Some(row) = rows.next()? {
+            if part.is_full(self.limit) {
+                break;
+            }
+            let place = || format!("the session {app}/{}/{}", lossy(row, 3), lossy(row, 4));
+            let (user, id): (String, String) = (named(row.get(3), place)?, named(row.get(4), place)?);
+            let session = stored_key(app, &user, &id)?;
+            part.bytes += text_length(row, 1);
+            let event = Arc::new(event(row, &session)?);
+            part.commits.push((named(number(row, 2), place)?, FeedCommit::Event { session, event }));
+        }
+        Ok(part)
+    }
+}
+
+impl Part {
+    fn push_state(&mut self, state: Option<(StateOwner, Vec<StateChange>)>) {
+        let Some((owner, changes)) = state else {
+            return;
+        };
+        let position = changes.last().map_or(0, |change| change.position);
+        self.commits.push((position, FeedCommit::State { owner, changes }));
+    }
+
+    /// Whether there is so much in it that what follows is for another page.
+    fn is_full(&mut self, limit: usize) -> bool {
+        let count = self.commits.len();
+        if count >= limit || count > ENTRIES_AT_ONE && self.bytes > PAGE_BYTES {
+            self.end = self.commits.last().map(|(position, _)| *position);
+        }
+        self.end.is_some()
+    }
+}
+
+fn text_length(row: &Row<'_>, column: usize) -> usize {
+    row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len)
+}
