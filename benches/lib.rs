@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use scratchbook::{
-    Content, CreateSessionConfig, Event, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta,
-    Synchronous,
+    Content, CreateSessionConfig, Event, Limits, SessionKey, SessionService, SqliteOptions, SqliteSessionService,
+    StateDelta, Synchronous,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -46,5 +46,8 @@ pub fn runtime() -> Runtime {
 
 /// A SQLite store at a path.
 pub async fn sqlite(path: &Path, synchronous: Synchronous) -> Arc<SqliteSessionService> {
-    Arc::new(SqliteSessionService::open(path, SqliteOptions::default().with_synchronous(synchronous)).await.unwrap())
+    // One bench keeps 10,000 keys and adds one.
+    let limits = Limits::default().with_keys_per_scope(20_000);
+    let options = SqliteOptions::default().with_synchronous(synchronous).with_limits(limits);
+    Arc::new(SqliteSessionService::open(path, options).await.unwrap())
 }

@@ -22,6 +22,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("event", &["content", "error", "json", "state"]),
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
+    ("schema", &["error", "event", "json", "session", "state"]),
     ("deadline", &["artifact", "content", "error", "event", "session", "state"]),
     ("store", &["artifact", "content", "deadline", "environment", "error", "event", "json", "session", "state"]),
     // Only names again what stores of this crate and of others are built on.

@@ -42,6 +42,7 @@
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
+//! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
 #[cfg(feature = "agent")]
@@ -60,6 +61,8 @@ mod model;
 pub mod plan;
 #[cfg(feature = "agent")]
 mod runner;
+#[cfg(feature = "schema")]
+mod schema;
 mod session;
 mod state;
 mod store;
@@ -84,6 +87,8 @@ pub use instruction::InstructionTemplate;
 pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, ScriptedLlm};
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
+#[cfg(feature = "schema")]
+pub use schema::{StateSchema, WithStateSchema};
 pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,

@@ -16,8 +16,8 @@ use crate::state::Scope;
 /// event that is stored is answered without it.
 ///
 /// It is asked for writes that depend on what is stored, and for those alone: values that a delta sets can be looked at
-/// before the call, and such a write goes on costing one round trip. [`WithStateSchema`](crate::WithStateSchema) is made
-/// of both.
+/// before the call, and such a write goes on costing one round trip. `WithStateSchema` (feature `schema`) is made of
+/// both.
 ///
 /// ```
 /// use std::sync::Arc;

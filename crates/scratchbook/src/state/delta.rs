@@ -74,6 +74,34 @@ impl StateDelta {
         Ok(self)
     }
 
+    /// Sets the keys of a scope to the fields of a value; those that it has none for stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no struct and no map, and as [`set`](Self::set).
+    pub fn set_scope(&mut self, scope: Scope, value: impl Serialize) -> Result<()> {
+        let fields = match to_value(&value)? {
+            Value::Object(fields) => fields,
+            other => {
+                let kind = kind_of(&other);
+                return Err(Error::invalid(format!("the {}'s state is a JSON object, not {kind}", scope.as_str())));
+            }
+        };
+        let mut delta = Self::new();
+        fields.into_iter().try_for_each(|(name, value)| delta.set(scope.key(&name), value))?;
+        self.merge(delta)
+    }
+
+    /// [`set_scope`](Self::set_scope), for chains.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_scope`](Self::set_scope).
+    pub fn with_scope(mut self, scope: Scope, value: impl Serialize) -> Result<Self> {
+        self.set_scope(scope, value)?;
+        Ok(self)
+    }
+
     /// Removes a key.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use serde::de::DeserializeOwned;
+use serde::de::value::MapDeserializer;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -70,6 +71,39 @@ impl StateMap {
     /// `InvalidArgument` where the value has another shape.
     pub fn get_as<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         self.get(key).map(|value| read_as(key, value)).transpose()
+    }
+
+    /// All keys of a scope as a type of yours, whose fields have their names without prefix.
+    ///
+    /// ```
+    /// use scratchbook::{Scope, StateDelta, StateMap};
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
+    /// struct Profile {
+    ///     name: String,
+    ///     visits: u64,
+    /// }
+    ///
+    /// let state = json!({"step": 1, "user:name": "Ada", "user:visits": 3});
+    /// let state = StateMap::from(state.as_object().unwrap().clone());
+    /// let mut profile: Profile = state.scope_as(Scope::User)?;
+    /// profile.visits += 1;
+    /// let delta = StateDelta::new().with_scope(Scope::User, &profile)?;
+    /// assert_eq!(delta, StateDelta::new().with("user:name", "Ada")?.with("user:visits", 4)?);
+    /// # Ok::<(), scratchbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` where the keys have another shape.
+    pub fn scope_as<T: DeserializeOwned>(&self, scope: Scope) -> Result<T> {
+        let values = self.scope(scope).iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
+        let fields = MapDeserializer::<_, serde_json::Error>::new(values);
+        T::deserialize(fields).map_err(|e| {
+            let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));
+            Error::invalid(format!("the {}'s state is no {wanted}: {why}", scope.as_str()))
+        })
     }
 
     /// Whether a key is there, be it with the value `null`.

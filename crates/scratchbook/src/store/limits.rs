@@ -39,7 +39,8 @@ pub struct Limits {
     /// Keys of one session, of one user of an app, and of one app, each for itself; 10,000 otherwise. Removed keys do
     /// not count.
     pub keys_per_scope: u64,
-    /// Events of one session; `None` for any number, which is so otherwise.
+    /// Events of one session, by their numbers: those that were pruned count. `None` for any number, which is so
+    /// otherwise.
     pub events_per_session: Option<u64>,
 }
 

@@ -13,6 +13,7 @@ mod database;
 mod fixtures;
 mod generate;
 mod instructions;
+mod limits;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model;
@@ -22,6 +23,8 @@ mod overlay;
 mod postgres;
 mod processes;
 mod runner;
+#[cfg(feature = "schema")]
+mod schema;
 mod slow;
 mod sqlite;
 mod tools;

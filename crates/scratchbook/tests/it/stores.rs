@@ -11,6 +11,8 @@ macro_rules! for_each_store {
     ($callback:path) => {
         $callback!(memory, crate::stores::memory);
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
+        #[cfg(feature = "schema")]
+        $callback!(memory_behind_a_schema, crate::stores::memory_behind_a_schema);
         $callback!(sqlite, crate::stores::sqlite);
         #[cfg(feature = "mysql")]
         $callback!(mariadb, crate::stores::mariadb);
@@ -29,6 +31,15 @@ pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
     let (mut store, guard) = memory().await;
     store.sessions = Arc::new(WithDeadline::new(store.sessions, Duration::from_secs(60)));
     store.artifacts = Arc::new(WithDeadline::new(store.artifacts, Duration::from_secs(60)));
+    (store, guard)
+}
+
+/// The wrapper keeps every promise of what it wraps, where an app has no schema.
+#[cfg(feature = "schema")]
+pub(crate) async fn memory_behind_a_schema() -> (Store, ()) {
+    let (mut store, guard) = memory().await;
+    let schema = scratchbook::StateSchema::new(1);
+    store.sessions = Arc::new(scratchbook::WithStateSchema::new(store.sessions).with_app("of another app", schema));
     (store, guard)
 }
 

@@ -191,9 +191,11 @@ impl App {
             false => self.resolve(key, &prepared, options)?,
         };
         prepared.limits.check_seq(stored.last() + 1)?;
-        let has = |name: &str| stored.state.contains_key(name);
-        prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
-        self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
+        if !prepared.changes.is_empty() {
+            let has = |name: &str| stored.state.contains_key(name);
+            prepared.limits.check_changes(Scope::Session, &prepared.changes, stored.state.len(), has)?;
+            self.check_shared(key.user_id(), &prepared.changes, &prepared.limits)?;
+        }
         self.commit(key, prepared, next_position())
     }
 

@@ -57,13 +57,22 @@ impl<'a> Growth<'a> {
         }
     }
 
-    /// Refuses the commit where a scope has more keys than before and than it may. Only then are they counted.
+    /// Refuses the commit where a scope has more keys than before and than it may.
     pub(super) fn check(&self, tx: &Tx<'_>, of: Address<'_>, limits: &Limits) -> Fallible<()> {
         for (scope, keys) in [(Scope::Session, &self.session), (Scope::User, &self.user), (Scope::App, &self.app)] {
-            if keys.more > 0 && limits.keys_per_scope < u64::MAX {
-                let after = count(tx, of, scope)?;
-                limits.check_keys(scope, keys.new, after.saturating_sub(keys.more.unsigned_abs()), after)?;
+            if keys.more <= 0 || limits.keys_per_scope == u64::MAX {
+                continue;
             }
+            let more = keys.more.unsigned_abs();
+            let after = match tx.counts().bound(of, scope) {
+                Some(bound) if bound + more <= limits.keys_per_scope => bound + more,
+                _ => {
+                    let after = count(tx, of, scope)?;
+                    limits.check_keys(scope, keys.new, after.saturating_sub(more), after)?;
+                    after
+                }
+            };
+            tx.counts().set_bound(of, scope, after);
         }
         Ok(())
     }

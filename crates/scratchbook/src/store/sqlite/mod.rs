@@ -9,6 +9,7 @@ mod backup;
 mod blame;
 mod checkpoint;
 mod connection;
+mod counts;
 mod error;
 mod feed;
 mod fold;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
+use super::counts::Counts;
 use super::error::Fallible;
 use super::statements::Statements;
 
@@ -13,6 +14,7 @@ use super::statements::Statements;
 pub(super) struct Tx<'c> {
     connection: &'c Connection,
     statements: Statements<'c>,
+    counts: Counts,
     /// The last feed position given out; read when the first is wanted, written once at the end.
     position: Cell<Option<i64>>,
 }
@@ -20,7 +22,8 @@ pub(super) struct Tx<'c> {
 impl<'c> Tx<'c> {
     /// Before the first transaction [begins](Self::begin).
     pub(super) fn new(connection: &'c Connection) -> Self {
-        Self { connection, statements: Statements::new(connection), position: Cell::new(None) }
+        let (statements, counts) = (Statements::new(connection), Counts::default());
+        Self { connection, statements, counts, position: Cell::new(None) }
     }
 
     /// Begins a transaction, waiting at most so long where another program has one.
@@ -36,6 +39,7 @@ impl<'c> Tx<'c> {
             self.execute("UPDATE feed SET position = ?1", [position])?;
         }
         self.execute("COMMIT", [])?;
+        self.position.get().into_iter().for_each(|position| self.counts.commit(position));
         Ok(())
     }
 
@@ -80,7 +84,11 @@ impl<'c> Tx<'c> {
     pub(super) fn take_positions(&self, count: i64) -> Fallible<i64> {
         let last = match self.position.get() {
             Some(last) => last,
-            None => self.query_row("SELECT position FROM feed", [], |row| row.get(0))?,
+            None => {
+                let last = self.query_row("SELECT position FROM feed", [], |row| row.get(0))?;
+                self.counts.begin(last);
+                last
+            }
         };
         self.position.set(Some(last + count));
         Ok(last + 1)
@@ -119,6 +127,11 @@ impl<'c> Tx<'c> {
     /// A statement that is seldom run.
     pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// How many keys there are, as of the first [`next_position`](Self::next_position).
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// For reads that see what this transaction has written.

@@ -1,0 +1,82 @@
+//! What breaks a schema, in words that show no value.
+
+use std::fmt;
+
+use jsonschema::ValidationError;
+use jsonschema::error::ValidationErrorKind as Kind;
+
+/// One thing that is wrong with a value, or with a scope as one object.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Breach {
+    /// Where in the value: names and indices.
+    pub(super) path: Vec<String>,
+    /// Which part of the schema it breaks.
+    place: String,
+    /// What the schema wants.
+    wants: String,
+    /// Whether it is about how many members the object has.
+    pub(super) counts: Option<Count>,
+}
+
+/// Which number of members is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Count {
+    TooMany,
+    TooFew,
+}
+
+/// A member that is missing, or that may not be, is told as one at its own place.
+pub(super) fn breaches(error: &ValidationError<'_>) -> Vec<Breach> {
+    let path: Vec<String> = segments(error.instance_path().as_str());
+    let place = error.schema_path().as_str().to_owned();
+    let breach = |member: Option<&str>, wants: String| {
+        let path = path.iter().cloned().chain(member.map(str::to_owned)).collect();
+        Breach { path, place: place.clone(), wants, counts: None }
+    };
+    match error.kind() {
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            unexpected.iter().map(|name| breach(Some(name), "there may be none of this name".to_owned())).collect()
+        }
+        Kind::Required { property } => vec![breach(property.as_str(), "it is required".to_owned())],
+        Kind::MaxProperties { .. } => vec![Breach { counts: Some(Count::TooMany), ..breach(None, what(error)) }],
+        Kind::MinProperties { .. } => vec![Breach { counts: Some(Count::TooFew), ..breach(None, what(error)) }],
+        Kind::FalseSchema => vec![breach(None, "there may be nothing here".to_owned())],
+        _ => vec![breach(None, what(error))],
+    }
+}
+
+fn what(error: &ValidationError<'_>) -> String {
+    masked(error, "the value").to_string()
+}
+
+/// What an error says, with a word in place of the value, cut where a schema is long.
+pub(super) fn masked(error: &ValidationError<'_>, value: &str) -> String {
+    const MOST: usize = 300;
+    let text = match error.kind() {
+        // Its own words show the name.
+        Kind::PropertyNames { error } => format!("its name: {}", error.masked_with(value)),
+        _ => error.masked_with(value).to_string(),
+    };
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}
+
+/// The parts of a JSON pointer.
+fn segments(pointer: &str) -> Vec<String> {
+    pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect()
+}
+
+/// The place as a JSON pointer, and what is wanted there.
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            f.write_str(" at ")?;
+        }
+        for part in &self.path {
+            write!(f, "/{}", part.replace('~', "~0").replace('/', "~1"))?;
+        }
+        write!(f, ": {}", self.wants)
+    }
+}
