@@ -14,6 +14,7 @@ mod compiled;
 mod document;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
@@ -50,7 +51,7 @@ use compiled::Compiled;
 /// assert_eq!(schema.version(), 3);
 /// # Ok::<(), scratchbook::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct StateSchema {
     version: u64,
     scopes: BTreeMap<Scope, Compiled>,
@@ -125,6 +126,20 @@ impl StateSchema {
     /// The schema of a scope, for a key that it is about.
     fn scope_of(&self, scope: Scope, name: &str) -> Option<&Compiled> {
         self.scopes.get(&scope).filter(|_| !is_of_framework(name))
+    }
+}
+
+/// Its version and what has a schema; the schemas are long.
+impl fmt::Debug for StateSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |keys: &BTreeMap<String, Compiled>| keys.keys().cloned().collect::<Vec<_>>();
+        let keys: BTreeMap<_, _> = self.keys.iter().map(|(scope, keys)| (scope, names(keys))).collect();
+        let scopes: Vec<_> = self.scopes.keys().collect();
+        f.debug_struct("StateSchema")
+            .field("version", &self.version)
+            .field("scopes", &scopes)
+            .field("keys", &keys)
+            .finish_non_exhaustive()
     }
 }
 

@@ -47,7 +47,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `AlreadyExists` where the id is taken, which changes nothing; `InvalidArgument` for bad ids, keys or
-    /// values.
+    /// values; `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); and what its events and its
+    /// [check](CreateSessionConfig::check) are refused for.
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
     /// Reads a session, or the part of it that was asked for; `None` where there is none.
@@ -124,7 +125,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
     /// [`Error::conflicts`]; `FailedPrecondition` for an operation that is not for the value found, or would leave 64
     /// bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
-    /// stays full. After an error nothing has changed.
+    /// stays full, and for what is beyond its [`Limits`](crate::Limits); and what its [check](AppendOptions::check)
+    /// gives. After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
     /// The state of a user or an app; names without prefix, in byte order.
@@ -148,7 +150,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `Conflict` and `FailedPrecondition` for guards and operations, as [`append`](Self::append);
-    /// `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
+    /// `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); what its
+    /// [check](PutStateOptions::check) gives; `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
     /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 

@@ -28,4 +28,6 @@ mod schema;
 mod slow;
 mod sqlite;
 mod tools;
+mod travel;
+mod verify;
 mod wire;

@@ -185,7 +185,7 @@ impl SqliteSessionService {
     }
 
     /// Opens the file that a URI names: `sqlite://PATH`, with `?synchronous=full|normal` and
-    /// `&lock_timeout_ms=N` if wanted. Everything up to the `?` is the path as it is, nothing decoded.
+    /// `&lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it is, nothing decoded.
     ///
     /// # Errors
     ///
