@@ -45,6 +45,8 @@ pub(crate) enum Failure {
     Damaged(usize),
     /// Ctrl-C.
     Interrupted,
+    /// Ctrl-C, where it is the way to end it.
+    Ended,
 }
 
 impl Failure {
@@ -53,6 +55,7 @@ impl Failure {
             Self::Refused(error) => exit_code_of(error.kind()),
             // Whoever read our output has seen enough: nothing went wrong.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
             Self::Different(_) | Self::LeftOut(_) | Self::Broken(_) => 1,
             Self::Damaged(_) => exit_code_of(ErrorKind::DataCorrupted),
@@ -92,6 +95,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+        Failure::Ended => return,
         Failure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }

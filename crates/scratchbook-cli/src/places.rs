@@ -44,6 +44,13 @@ impl Selection {
     }
 }
 
+/// How far down a walk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Owners,
+    Sessions,
+}
+
 /// What is found on the way.
 #[derive(Debug)]
 pub(crate) enum Place {
@@ -57,10 +64,11 @@ pub(crate) enum Place {
     Unlisted(StateOwner, Error),
 }
 
-/// Everything that is wanted: each owner, and each user's sessions behind the user.
+/// Everything that is wanted: each owner, and each user's sessions behind the user where it goes so deep.
 pub(crate) fn places<'a>(
     database: &'a Database,
     selection: &Selection,
+    depth: Depth,
 ) -> impl Stream<Item = Result<Place, Failure>> + 'a {
     let next = match selection {
         Selection::Everything => Next::Owners { after: None, app: None },
@@ -68,7 +76,7 @@ pub(crate) fn places<'a>(
         Selection::User(user) => Next::User(user.clone()),
         Selection::Session(key) => Next::Named(key.clone()),
     };
-    let walk = Walk { database, todo: vec![next] };
+    let walk = Walk { database, depth, todo: vec![next] };
     let pages =
         stream::try_unfold(walk, |mut walk| async { Ok::<_, Failure>(walk.page().await?.map(|page| (page, walk))) });
     pages.map_ok(|page| stream::iter(page).map(Ok)).try_flatten()
@@ -77,6 +85,7 @@ pub(crate) fn places<'a>(
 /// The rest of a walk; the end of the list comes next.
 struct Walk<'a> {
     database: &'a Database,
+    depth: Depth,
     todo: Vec<Next>,
 }
 
@@ -102,7 +111,9 @@ impl Walk<'_> {
             }
             Next::User(user) => {
                 let config = ListSessionsConfig::default().with_user_id(user.user_id().unwrap_or_default());
-                self.todo.push(Next::Sessions(user.clone(), config.with_page_size(PAGE)));
+                if self.depth == Depth::Sessions {
+                    self.todo.push(Next::Sessions(user.clone(), config.with_page_size(PAGE)));
+                }
                 vec![Place::Owner(user)]
             }
             Next::Owners { after, app } => self.owners(after, app).await?,

@@ -14,7 +14,7 @@ use crate::args::{Cli, Global, SchemaCheckArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, Format, GOOD, Output, plural, styled, visible};
-use crate::places::{Place, Selection, name_of, places};
+use crate::places::{Depth, Place, Selection, name_of, places};
 use crate::progress::Progress;
 
 /// What the state of one app is held to.
@@ -66,7 +66,7 @@ pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Outp
     let mut check = Check::new(app, schema);
     let progress = Progress::counting("checking", out.format());
     {
-        let places = places(&database, &selection);
+        let places = places(&database, &selection, Depth::Sessions);
         pin_mut!(places);
         while let Some(place) = places.next().await {
             let broken = check.place(&database, place?).await?;
@@ -81,6 +81,9 @@ pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Outp
         }
     }
     progress.finish();
+    if check.keys + check.sessions == 0 {
+        return Err(selection.not_found().into());
+    }
     database.close().await?;
     check.print(out)
 }
@@ -97,12 +100,13 @@ struct Check {
     app: String,
     schema: StateSchema,
     keys: u64,
+    sessions: u64,
     broken: Vec<Broken>,
 }
 
 impl Check {
     fn new(app: &str, schema: StateSchema) -> Self {
-        Self { app: app.to_owned(), schema, keys: 0, broken: Vec::new() }
+        Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }
 
     async fn place(&mut self, database: &Database, place: Place) -> Result<Vec<Broken>, Failure> {
@@ -113,6 +117,7 @@ impl Check {
                 self.state(&name_of(&owner), scope, &owner, state).await
             }
             Place::Session(session) => {
+                self.sessions += 1;
                 let key: &SessionKey = session.key();
                 let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
                 let state = session.state().to_map().into_iter().filter(|(key, _)| is_own(key)).collect();

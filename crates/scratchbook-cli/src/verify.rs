@@ -10,7 +10,7 @@ use crate::args::VerifyArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
-use crate::places::{Place, Selection, places};
+use crate::places::{Depth, Place, Selection, places};
 use crate::progress::Progress;
 
 /// How many sessions and owners are verified at once: a store has several readers, and a server is some way off.
@@ -20,7 +20,9 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("verifying", out.format());
     let mut report = Report::default();
-    let answers = places(database, &selection).map_ok(|place| check(database, place)).try_buffer_unordered(AT_ONCE);
+    let answers = places(database, &selection, Depth::Sessions)
+        .map_ok(|place| check(database, place))
+        .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
     if report.is_of_nothing(&selection) {

@@ -26,17 +26,19 @@ pub(crate) async fn watch(database: &Database, args: WatchArgs, out: &mut Output
     };
     let mut watch = database.sessions.watch(what.with_key_prefix(args.prefix), args.from.0).await?;
     let follow = follow(&mut watch, args.limit, args.until_idle.map(|span| span.0), out);
-    tokio::select! {
-        followed = follow => followed?,
-        // Who follows ends it so: nothing went wrong.
-        Ok(()) = tokio::signal::ctrl_c() => {}
+    let ended = tokio::select! {
+        followed = follow => followed,
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Ended),
+    };
+    if ended.as_ref().is_err_and(|failure| !matches!(failure, Failure::Ended)) {
+        return ended;
     }
     let cursor = watch.cursor();
     match out.format() {
         Format::Json => out.json_line(&json!({"type": "end", "cursor": cursor}))?,
         Format::Text => out.line(styled(DIM, format_args!("go on with --from '{cursor}'")))?,
     }
-    Ok(())
+    ended
 }
 
 async fn follow<S>(
@@ -148,12 +150,11 @@ fn line(entry: &FeedEntry) -> String {
         }
         FeedCommit::Created { session, state, forked_at } => {
             let of = visible(&format!("{}/{}", session.user_id(), session.session_id())).into_owned();
-            let how = match forked_at {
-                Some(seq) => format!("forked at event {seq}"),
-                None => "created".to_owned(),
-            };
+            if let Some(seq) = forked_at {
+                return format!("{of}  {}", styled(DIM, format_args!("forked at event {seq}")));
+            }
             let parts: Vec<_> = state.iter().map(|(key, value)| changed(key, Some(value))).collect();
-            format!("{of}  {}  {}", styled(DIM, how), parts.join("  "))
+            format!("{of}  {}  {}", styled(DIM, "created"), parts.join("  "))
         }
         FeedCommit::State { owner, changes } => {
             let first = changes.first();

@@ -10,8 +10,8 @@ mod log;
 use crate::args::{Moment, PruneArgs};
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{Format, Output, plural};
-use crate::places::{Place, Selection, places};
+use crate::output::{Format, Output, plural, visible};
+use crate::places::{Depth, Place, Selection, name_of, places};
 use crate::progress::Progress;
 
 /// How many events, changes or sessions go in one commit: others want to write as well.
@@ -56,30 +56,27 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     let progress = Progress::counting("pruning", out.format());
     let mut pruned = Pruned::default();
     if wanted.expired && wanted.run == Run::Real {
-        delete_expired(database, &mut pruned, &progress).await?;
+        loop {
+            let deleted = database.sessions.delete_expired(STEP).await?;
+            pruned.expired += deleted;
+            progress.tell(pruned.counts(&wanted));
+            if deleted < STEP as u64 {
+                break;
+            }
+        }
     }
     if wanted.events.is_some() || wanted.log_before.is_some() {
-        let steps = places(database, &wanted.selection).map_ok(|place| one(database, &wanted, place));
+        let depth = if wanted.events.is_some() { Depth::Sessions } else { Depth::Owners };
+        let steps = places(database, &wanted.selection, depth).map_ok(|place| one(database, &wanted, place));
         let count = |found: Pruned| {
             pruned.add(found);
-            progress.tell(pruned.counts());
+            progress.tell(pruned.counts(&wanted));
             future::ready(Ok(()))
         };
         steps.try_buffer_unordered(AT_ONCE).try_for_each(count).await?;
     }
     progress.finish();
     wanted.print(&pruned, out)
-}
-
-async fn delete_expired(database: &Database, pruned: &mut Pruned, progress: &Progress) -> Result<(), Failure> {
-    loop {
-        let deleted = database.sessions.delete_expired(STEP).await?;
-        pruned.expired += deleted;
-        progress.tell(pruned.counts());
-        if deleted < STEP as u64 {
-            return Ok(());
-        }
-    }
 }
 
 /// What there is to do for one owner or session.
@@ -126,7 +123,7 @@ impl Wanted {
         let of = match &self.selection {
             Selection::Everything => "all sessions".to_owned(),
             Selection::App(app) => format!("the sessions of the app '{}'", app.app_name()),
-            Selection::User(owner) => format!("the sessions of {}", crate::places::name_of(owner)),
+            Selection::User(owner) => format!("the sessions of {}", name_of(owner)),
             Selection::Session(key) => format!("the session {key}"),
         };
         let verb = if self.run == Run::Dry { "would prune" } else { "prunes" };
@@ -135,7 +132,7 @@ impl Wanted {
             out.line(format_args!("{} {what}", if self.run == Run::Dry { "would delete" } else { "deletes" }))?;
         }
         if let Some(rule) = &self.events {
-            out.line(format_args!("{verb} of {}: {}", crate::output::visible(&of), rule.in_words()))?;
+            out.line(format_args!("{verb} of {}: {}", visible(&of), rule.in_words()))?;
         }
         if let Some(before) = &self.log_before {
             let what = "of the logs of state: what was overwritten";
@@ -161,8 +158,12 @@ impl Wanted {
         if is_dry && self.expired {
             out.line("expired sessions are not seen any more, so that they are not counted")?;
         }
+        let counts = pruned.counts(self);
         let done = if is_dry { "would go:" } else { "gone:" };
-        Ok(out.line(format_args!("{done} {}", pruned.counts()))?)
+        if counts.is_empty() {
+            return Ok(());
+        }
+        Ok(out.line(format_args!("{done} {counts}"))?)
     }
 }
 
@@ -174,15 +175,13 @@ impl Pruned {
         self.logs += other.logs;
     }
 
-    fn counts(&self) -> String {
+    /// What came of all that was wanted.
+    fn counts(&self, wanted: &Wanted) -> String {
         let Self { expired, events, sessions, changes, logs } = *self;
-        format!(
-            "{}, {} of {}, {} of {}",
-            plural(expired, "expired session"),
-            plural(events, "event"),
-            plural(sessions, "session"),
-            plural(changes, "change"),
-            plural(logs, "log"),
-        )
+        let expired = (wanted.expired && wanted.run == Run::Real).then(|| plural(expired, "expired session"));
+        let of = |what: &str, count, whose: &str, of| format!("{} of {}", plural(count, what), plural(of, whose));
+        let events = wanted.events.map(|_| of("event", events, "session", sessions));
+        let changes = wanted.log_before.map(|_| of("change", changes, "log", logs));
+        expired.into_iter().chain(events).chain(changes).collect::<Vec<_>>().join(", ")
     }
 }
