@@ -211,8 +211,9 @@ pub trait SessionServiceExt: SessionService {
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where the events before it were
-    /// pruned; `Conflict` where others were faster every time it was tried.
+    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where all events before it were
+    /// pruned, so that it may have begun earlier, or those that tell which version an artifact had;
+    /// `InvalidArgument` for an empty id; `Conflict` where others were faster every time it was tried.
     async fn rewind(
         &self,
         artifacts: &dyn ArtifactService,
