@@ -50,6 +50,7 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     if inserted == 0 {
         return Err(taken(key).into());
     }
+    tx.counts().forget(key.into(), Scope::Session);
     fork.copy_beginning(tx)?;
     fork.copy_events(tx)?;
     fork.copy_state(tx)?;
