@@ -210,6 +210,7 @@ macro_rules! for_each_promise {
                 a_fork_that_goes_takes_nothing_with_it
             }
             feed {
+                a_page_that_ends_within_a_commit_goes_on_there
                 a_feed_has_every_commit_once
                 a_feed_goes_on_after_any_entry
                 a_feed_can_begin_now
