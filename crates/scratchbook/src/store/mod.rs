@@ -26,6 +26,7 @@ mod postgres;
 pub(crate) mod query;
 mod redact;
 pub(crate) mod resolve;
+mod rewind;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]
@@ -193,6 +194,6 @@ fn closed() -> Error {
 }
 
 /// The error for a session id in use.
-fn taken(key: &SessionKey) -> Error {
+pub(crate) fn taken(key: &SessionKey) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}; use another id"))
 }
