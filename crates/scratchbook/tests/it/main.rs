@@ -9,6 +9,7 @@ mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod conformance;
+mod counting;
 mod crash;
 mod database;
 mod fixtures;

@@ -192,7 +192,7 @@ impl Model {
             Call::Rewind(place, to) => {
                 let key = key(place);
                 let invocation = format!("i{}", to % (count / 2 + 1));
-                let rewound = sessions.rewind(store.artifacts.as_ref(), &key, &invocation).await;
+                let rewound = store.rewind(&key, &invocation).await;
                 let kept = self.sessions.get(&key);
                 let first = kept.and_then(|kept| kept.invocations.iter().position(|i| *i == invocation));
                 let (Some(kept), Some(first)) = (kept, first) else {

@@ -14,7 +14,7 @@ use super::{Codec, Coded, Place};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session, pauses,
+    AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session, retry_pauses,
 };
 use crate::state::{Change, Operation, Scope, StateDelta};
 use crate::store::commit::{Prepared, prepare_event};

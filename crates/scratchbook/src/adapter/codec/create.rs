@@ -11,7 +11,7 @@ use super::event::Sent;
 use super::{Codec, Coded, Place};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{CreateSessionConfig, GetSessionConfig, Session, SessionService, pauses};
+use crate::session::{CreateSessionConfig, GetSessionConfig, Session, SessionService, retry_pauses};
 use crate::state::{Change, Scope};
 use crate::store::commit::{Prepared, PreparedSession, prepare_session};
 use crate::store::resolve::Found;

@@ -7,7 +7,7 @@ use super::append::{Raw, Tried, guarded, is_late, is_other, refused_whatever, wi
 use super::place::scope_of;
 use super::{Codec, Coded, Place};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, pauses};
+use crate::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, retry_pauses};
 use crate::state::{Change, StateDelta};
 use crate::store::commit::{KeyChange, PreparedState, prepare_state};
 use crate::store::resolve::Found;

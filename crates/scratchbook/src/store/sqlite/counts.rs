@@ -37,6 +37,11 @@ impl Counts {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
+    /// The keys of a scope are others now.
+    pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
+        self.bounds.borrow_mut().remove(&name(of, scope));
+    }
+
     pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {
         let mut bounds = self.bounds.borrow_mut();
         if bounds.len() >= SCOPES {

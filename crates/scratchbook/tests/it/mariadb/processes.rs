@@ -11,6 +11,7 @@ use scratchbook::{
 use serde_json::json;
 
 use super::server::Database;
+use crate::counting;
 use crate::database::number_from_env;
 
 const PROCESSES: u64 = 8;
@@ -38,7 +39,7 @@ async fn eight_processes_lose_nothing() {
         create(&service, &format!("own{n}")).await;
     }
     create(&service, "shared").await;
-    run(&database.uri(), "mariadb::processes::a_child_appends");
+    run(&database.uri(), "mariadb::processes::a_child_appends", PROCESSES);
     let (all, each) = (PROCESSES * appends(), appends());
     let shared = service.get_session(&key("shared"), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_whole(&shared, all);
@@ -99,10 +100,28 @@ async fn a_child_appends() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
+    let database = Database::emptied().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    counting::begin(&service).await;
+    run(&database.uri(), "mariadb::processes::a_child_counts", counting::PROCESSES as u64);
+    counting::check(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_counts() {
+    let Some((uri, process)) = std::env::var(URI).ok().zip(std::env::var(WRITER).ok()) else {
+        return;
+    };
+    let service = Arc::new(MySqlSessionService::connect(&uri).await.unwrap());
+    counting::count(&service, process.parse().unwrap()).await;
+}
+
 #[tokio::test]
 async fn a_fresh_database_may_be_opened_by_processes_at_once() {
     let database = Database::new().await;
-    run(&database.uri(), "mariadb::processes::a_child_opens");
+    run(&database.uri(), "mariadb::processes::a_child_opens", PROCESSES);
     let store = connect(&database.uri()).await.unwrap();
     let listed = store.sessions.list_sessions("app", &Default::default()).await.unwrap();
     assert_eq!(listed.sessions.len() as u64, PROCESSES);
@@ -121,14 +140,14 @@ async fn create(service: &MySqlSessionService, session: &str) {
     service.create_session("app", "alice", config).await.unwrap();
 }
 
-/// Runs a test in as many processes as there are writers.
-fn run(uri: &str, test: &str) {
+/// Runs a test in so many processes.
+fn run(uri: &str, test: &str, processes: u64) {
     let child = |writer: u64| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([test, "--exact", "--nocapture", "--test-threads=1"]);
         child.env(URI, uri).env(WRITER, writer.to_string()).stdout(Stdio::piped()).spawn().unwrap()
     };
-    for child in (0..PROCESSES).map(child).collect::<Vec<_>>() {
+    for child in (0..processes).map(child).collect::<Vec<_>>() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }

@@ -3,6 +3,7 @@
 mod damage;
 mod history;
 mod keeping;
+mod limits;
 mod opening;
 mod retention;
 mod waiting;
