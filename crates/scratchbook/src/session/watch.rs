@@ -240,7 +240,7 @@ async fn events_after<T: SessionService + ?Sized>(
         .take(limit)
         .map(|event| {
             let cursor = Place::cursor(key, Some(&event));
-            FeedEntry::new(cursor, FeedCommit::Event { session: key.clone(), event })
+            session.secret_keys().hide(FeedEntry::new(cursor, FeedCommit::Event { session: key.clone(), event }))
         })
         .collect();
     let cursor = match (entries.last(), &place) {

@@ -50,7 +50,7 @@ use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, StateQuery};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Session, SessionKey, micros_of_seconds};
+use crate::session::{Session, SessionKey, SessionService, micros_of_seconds};
 use error::Fallible;
 use queue::{Queue, Taker, Timer};
 use readers::Read;

@@ -7,12 +7,17 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::write::Appended;
-use super::{Open, SqliteSessionService, at, blame, checkpoint, feed, fork, owned, owners, read, resolve, retention, write};
+use super::{
+    Open, SqliteSessionService, at, blame, checkpoint, feed, fork, owned, owners, read, resolve, retention, write,
+};
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner, seconds_of_micros,
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
+    seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::closed;
