@@ -10,9 +10,8 @@ use super::verify::{self, Verified};
 use super::watch::{Watch, Watched};
 use super::{
     AppendOptions, ConflictMode, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService, StateOwner,
-    retry, rewind,
+    retry,
 };
-use crate::artifact::ArtifactService;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::state::{Scope, StateDelta};
@@ -185,41 +184,6 @@ pub trait SessionServiceExt: SessionService {
     /// `NotFound` where there is no such session; `InvalidArgument` for a `temp:` key, which has none.
     async fn history(&self, key: &SessionKey, name: &str, limit: usize) -> Result<Vec<KeyWrite>> {
         history::of_key(self, key, name, limit).await
-    }
-
-    /// Takes a session back to before an invocation: the keys of the session get the values that they had then, those
-    /// that were not there are removed, and the session's artifacts get their versions of then as new ones. The user's
-    /// and the app's keys stay. The event that does it says so in `rewind_before_invocation_id`, as ADK's does, and is
-    /// given back; the events before it are left as they are.
-    ///
-    /// ```
-    /// # use scratchbook::*;
-    /// # use serde_json::json;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
-    /// let store = connect("memory:").await?;
-    /// let config = CreateSessionConfig::default().with_state(json!({"step": 1}));
-    /// let session = store.sessions.create_session("app", "alice", config).await?;
-    /// let delta = StateDelta::new().with("step", 2)?.with("result", "wrong")?;
-    /// let event = Event::new("agent").with_invocation_id("second").with_state_delta(delta);
-    /// store.sessions.append(session.key(), event, AppendOptions::default()).await?;
-    ///
-    /// store.sessions.rewind(store.artifacts.as_ref(), session.key(), "second").await?;
-    /// let rewound = store.sessions.get_session(session.key(), &Default::default()).await?.unwrap();
-    /// assert_eq!(json!(rewound.state()), json!({"step": 1}));
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where the events before it were
-    /// pruned; `Conflict` where others were faster every time it was tried.
-    async fn rewind(
-        &self,
-        artifacts: &dyn ArtifactService,
-        key: &SessionKey,
-        before_invocation_id: &str,
-    ) -> Result<Arc<Event>> {
-        rewind::before(self, artifacts, key, before_invocation_id).await
     }
 
     /// Computes a session's state anew from its initial state and its events and compares it with what the store shows:

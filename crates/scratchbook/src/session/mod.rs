@@ -7,7 +7,6 @@ mod history;
 mod key;
 mod options;
 mod retry;
-mod rewind;
 mod seen;
 mod service;
 mod verify;
@@ -42,6 +41,7 @@ pub(crate) use ext::no_session;
 #[cfg(feature = "agent")]
 pub(crate) use ext::temp_changes;
 pub(crate) use key::{check_id, check_owner};
+pub(crate) use retry::pauses as retry_pauses;
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

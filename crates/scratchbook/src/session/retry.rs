@@ -10,7 +10,7 @@ const FIRST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// Growing pauses, each with a part of chance, so that writers who met once do not meet again.
-pub(super) fn pauses() -> impl Iterator<Item = Duration> {
+pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
     (0..TRIES).map(|tried| {
         let longest = FIRST.saturating_mul(1 << tried.min(16)).min(LONGEST);
         longest.mul_f64(chance())

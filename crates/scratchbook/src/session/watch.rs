@@ -246,7 +246,8 @@ async fn events_after<T: SessionService + ?Sized>(
     let cursor = match (entries.last(), &place) {
         (Some(last), _) => last.cursor.clone(),
         (None, Some(place)) => FeedCursor::new(format!("{} {} {}", name_of(key), place.seq, place.event_id)),
-        (None, None) => return now(service, key).await,
+        // Of this one reading: what was committed since is still to come.
+        (None, None) => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
     };
     Ok(FeedPage::new(entries, cursor))
 }

@@ -26,6 +26,7 @@ mod postgres;
 pub(crate) mod query;
 mod redact;
 pub(crate) mod resolve;
+mod rewind;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]

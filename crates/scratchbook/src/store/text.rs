@@ -9,7 +9,7 @@ use super::commit::{KeyChange, Prepared, PreparedSession};
 use super::limits::Limits;
 
 /// A change to a stored key with its value as text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TextChange {
     pub(crate) scope: Scope,
     /// The key without its prefix.

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Result, Session, SessionKey, SessionService,
-    SqliteOptions, SqliteSessionService, StateChange, StateDelta, StateOwner, fold,
+    SessionServiceExt, SqliteOptions, SqliteSessionService, StateChange, StateDelta, StateOwner, fold,
 };
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -118,6 +118,8 @@ pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<Stri
             let shared = event.actions.state_delta.iter().filter(|(key, _)| is_shared(key));
             written.extend(shared.map(|(key, _)| (event.id.clone(), key.to_owned())));
         }
+        let verified = service.verify_session(session.key()).await.unwrap().unwrap();
+        assert_eq!(verified.events, session.seq(), "{}", session.key());
         sessions.push(session);
     }
     let mut logged = BTreeSet::new();
@@ -126,6 +128,7 @@ pub(crate) async fn check_whole(service: &dyn SessionService, initial: &Map<Stri
     for (owner, prefix) in of_users.chain([(StateOwner::app(APP).unwrap(), "app:")]) {
         let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
         assert_eq!(service.get_state(&owner).await.unwrap(), fold_log(&log), "{owner:?}");
+        assert_eq!(service.verify_state(&owner).await.unwrap().events, log.len() as u64, "{owner:?}");
         let by_event = log.iter().filter(|change| !change.event_id.is_empty());
         logged.extend(by_event.map(|change| (change.event_id.clone(), format!("{prefix}{}", change.name))));
     }

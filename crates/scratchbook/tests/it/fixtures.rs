@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, LogPositions, Part, Seen, SessionKey, StateDelta,
-    StateOwner, Store, connect,
+    AppendOptions, CreateSessionConfig, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, LogPositions, Part,
+    Seen, SessionKey, StateDelta, StateOwner, Store, connect,
 };
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -118,6 +118,40 @@ async fn sqlite_files_of_every_version_are_read_and_written() {
     for version in ["v1", "v2"] {
         let folder = tempfile::tempdir().unwrap();
         check(&connect(&old_file(&folder, version)).await.unwrap()).await;
+    }
+}
+
+/// What was committed before there were feeds, forks and states at events is known all the same.
+#[tokio::test]
+async fn the_past_of_old_files_is_known() {
+    for version in ["v1", "v2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = connect(&old_file(&folder, version)).await.unwrap().sessions;
+        let alices = key("shop", "alice", "s1");
+        let app = StateOwner::app("shop").unwrap();
+        let feed = sessions.list_feed(&app, &FeedStart::Beginning, 100).await.unwrap();
+        let kinds = feed.entries.iter().map(|entry| match &entry.commit {
+            FeedCommit::Event { event, .. } => event.id.clone(),
+            FeedCommit::Created { state, .. } => format!("made with {}", state.len()),
+            FeedCommit::State { owner, changes } => format!("{} of {:?}", changes.len(), owner.user_id()),
+            other => panic!("{other:?}"),
+        });
+        let made = odd_values().as_object().unwrap().len();
+        let expected = ["2 of Some(\"alice\")", "1 of None", &format!("made with {made}"), "e1", ODD, "2 of None"];
+        assert_eq!(kinds.collect::<Vec<_>>(), expected, "{version}");
+        let mut state = odd_values();
+        (state["user:theme"], state["user:gone"], state["app:limit"]) = (json!("dark"), json!(1), json!(10));
+        assert_eq!(json!(sessions.get_state_at(&alices, 0).await.unwrap()), state, "{version}");
+        let now = sessions.get_session(&alices, &GetSessionConfig::state_only()).await.unwrap().unwrap();
+        let mut then = json!(now.state());
+        then["app:limit"] = json!(10);
+        then.as_object_mut().unwrap().shift_remove("app:motd");
+        assert_eq!(json!(sessions.get_state_at(&alices, 2).await.unwrap()), then, "{version}");
+        let blame = sessions.blame(&alices).await.unwrap();
+        assert_eq!((blame["step"].event_id.as_str(), blame["app:motd"].author.as_str()), ("e1", "admin"));
+        let fork = sessions.fork_session(&alices, ForkConfig::at(1)).await.unwrap();
+        assert_eq!(fork.state().get("step"), Some(&json!(1)));
+        assert_eq!(sessions.prune_events(&alices, 2, 9).await.unwrap(), 1);
     }
 }
 

@@ -8,6 +8,7 @@ mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod conformance;
+mod counting;
 mod crash;
 mod database;
 mod fixtures;
@@ -28,4 +29,6 @@ mod schema;
 mod slow;
 mod sqlite;
 mod tools;
+mod travel;
+mod verify;
 mod wire;

@@ -4,12 +4,12 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use scratchbook::{ErrorKind, Session, SessionService, SessionServiceExt, StateDelta};
+use scratchbook::SessionService;
 use serde_json::json;
 
+use crate::counting::{self, PROCESSES};
 use crate::database::{self, Database};
 
-const PROCESSES: usize = 4;
 const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
 
 #[tokio::test]
@@ -47,30 +47,16 @@ async fn a_child_writes_its_keys() {
     }
 }
 
-/// What each of eight writers does of what all of them do.
-const INCREMENTS: usize = 1000 / (2 * PROCESSES);
-const RETRIES: usize = 10;
-
 #[tokio::test]
 async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
     let database = Database::new();
     let service = database.open().await;
-    let session = database::create(&service, "shared", json!({"n": 0})).await;
+    counting::begin(&service).await;
     let children = start(|| database.child("processes::a_child_counts"));
     for child in children {
         finish(child);
     }
-    let mut state = database::get(&service, session.key()).await.unwrap().state().to_map();
-    let mut list = state.remove("list").unwrap().as_array().unwrap().iter().map(|v| v.to_string()).collect::<Vec<_>>();
-    list.sort();
-    list.dedup();
-    assert_eq!(list.len(), 1000);
-    let read_by_key = 2 * PROCESSES * RETRIES;
-    assert_eq!(json!(state), json!({"n": 1000, "user:n": 1000, "app:n": 1000, "app:read": read_by_key, "first": 1}));
-    let session = database::get(&service, session.key()).await.unwrap();
-    assert_eq!(session.seq(), 1000 + read_by_key as u64);
-    let initial = json!({"n": 0}).as_object().unwrap().clone();
-    database::check_whole(&service, &initial).await;
+    counting::check(&service).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,33 +64,7 @@ async fn a_child_counts() {
     let Some((path, process)) = database::of_parent().zip(writer()) else {
         return;
     };
-    let service = Arc::new(database::open_path(&path).await);
-    let writers = [process, process + PROCESSES].map(|writer| {
-        let service = Arc::clone(&service);
-        tokio::spawn(async move {
-            let key = database::key("shared");
-            for n in 0..INCREMENTS {
-                let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
-                let delta = delta.with_increment("app:n", 1).unwrap().with_append("list", json!([writer, n])).unwrap();
-                let delta = delta.with_set_if_absent("first", 1).unwrap();
-                database::append(&service, &key, database::event(delta)).await.unwrap();
-            }
-            let mut session = database::get(&service, &key).await.unwrap();
-            for _ in 0..RETRIES {
-                let more = |session: &Session| {
-                    let read: u64 = session.state().get_as("app:read")?.unwrap_or(0);
-                    Ok(database::setting("app:read", read + 1))
-                };
-                // Some twenty tries are many, and may yet be too few while eight saturate the file.
-                while let Err(error) = service.append_retrying(&mut session, more).await {
-                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                }
-            }
-        })
-    });
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    counting::count(&Arc::new(database::open_path(&path).await), process).await;
 }
 
 /// `SCRATCHBOOK_SATURATED_SECONDS` says how long.

@@ -21,7 +21,7 @@ async fn with_invocations(ground: &Ground) -> SessionKey {
 pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;
-    let event = ground.sessions().rewind(store.artifacts.as_ref(), &key, "second").await.unwrap();
+    let event = store.rewind(&key, "second").await.unwrap();
     assert_eq!(event.actions.rewind_before_invocation_id.as_deref(), Some("second"));
     assert_eq!((event.author.as_str(), event.seq), ("user", Some(5)));
     let shared = json!({"user:u": 2, "app:p": 2});
@@ -30,12 +30,12 @@ pub async fn a_rewind_brings_the_sessions_keys_back(store: &Store) {
     assert_eq!(ground.state(&key).await, expected);
     ground.sessions().verify_session(&key).await.unwrap();
     // A rewind is an event like others: one can go behind it, and to before the first.
-    let again = ground.sessions().rewind(store.artifacts.as_ref(), &key, "first").await.unwrap();
+    let again = store.rewind(&key, "first").await.unwrap();
     assert_eq!(again.seq, Some(6));
     let state = ground.state(&key).await;
     assert_eq!((&state["given"], &state["changed"], state.get("one")), (&json!(1), &json!("old"), None));
     let undone = again.invocation_id.clone();
-    ground.sessions().rewind(store.artifacts.as_ref(), &key, &undone).await.unwrap();
+    store.rewind(&key, &undone).await.unwrap();
     assert_eq!(ground.state(&key).await, expected);
     assert_eq!(ground.get(&key).await.events().len(), 7, "nothing is taken out");
 }
@@ -57,7 +57,7 @@ pub async fn a_rewind_brings_artifacts_back(store: &Store) {
     save("b.txt", "b0", "second").await;
     save("user:mine.txt", "m1", "second").await;
     save("same.txt", "s0", "first").await;
-    let event = ground.sessions().rewind(artifacts, &key, "second").await.unwrap();
+    let event = store.rewind(&key, "second").await.unwrap();
     let delta: Vec<_> = event.actions.artifact_delta.iter().map(|(name, version)| (name.as_str(), *version)).collect();
     assert_eq!(delta, [("a.txt", 2), ("b.txt", 1), ("same.txt", 1)]);
     let load = async |name: &str| artifacts.load_artifact(&key, name, None).await.unwrap().unwrap();
@@ -71,7 +71,7 @@ pub async fn a_rewind_brings_artifacts_back(store: &Store) {
 pub async fn a_rewind_that_cannot_be_is_refused(store: &Store) {
     let ground = Ground::new(store);
     let key = with_invocations(&ground).await;
-    let rewind = async |key: &SessionKey, to: &str| ground.sessions().rewind(store.artifacts.as_ref(), key, to).await;
+    let rewind = async |key: &SessionKey, to: &str| store.rewind(key, to).await;
     assert_refused(rewind(&key, "never").await, ErrorKind::NotFound, "an invocation that is not there");
     assert_refused(rewind(&ground.key("alice", "no"), "first").await, ErrorKind::NotFound, "no session");
     ground.sessions().prune_events(&key, 3, 10).await.unwrap();
@@ -93,7 +93,7 @@ pub async fn a_rewind_beside_writers_is_whole(store: &Store) {
             }
         }
     });
-    let event = ground.sessions().rewind(store.artifacts.as_ref(), &key, "second").await.unwrap();
+    let event = store.rewind(&key, "second").await.unwrap();
     writer.await.unwrap();
     let after = ground.sessions().get_state_at(&key, event.seq.unwrap()).await.unwrap();
     let own: Vec<_> = after.iter().map(|(key, _)| key).filter(|key| !key.contains(':')).collect();

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+use super::after::AfterCommit;
 use super::batch::{Batches, Job};
 use super::failure::{Again, retry};
 use super::gate::Pass;
@@ -33,7 +34,7 @@ const WAITERS: usize = 2;
 struct Waiting {
     append: NewAppend,
     since: Instant,
-    _pass: Pass,
+    pass: Pass,
 }
 
 type Queued = Job<Waiting, Committed>;
@@ -45,9 +46,9 @@ pub(super) struct Appends {
 }
 
 impl Appends {
-    pub(super) fn start<D: Dialect>(dialect: &Arc<D>, options: &DatabaseOptions) -> Self {
+    pub(super) fn start<D: Dialect>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
         let lane = Arc::new(Lane {
-            dialect: Arc::clone(dialect),
+            after: Arc::clone(after),
             retry_timeout: options.retry_timeout,
             aside: Mutex::default(),
             waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
@@ -59,13 +60,13 @@ impl Appends {
 
     pub(super) async fn append(&self, append: NewAppend, pass: Pass) -> Result<Committed> {
         let bytes = append.event.bytes();
-        self.batches.write(Waiting { append, since: Instant::now(), _pass: pass }, bytes).await
+        self.batches.write(Waiting { append, since: Instant::now(), pass }, bytes).await
     }
 }
 
 /// Where batches are written.
 struct Lane<D> {
-    dialect: Arc<D>,
+    after: Arc<AfterCommit<D>>,
     retry_timeout: Duration,
     /// Sessions that somebody has locked for long, with the appends that wait for them beside the one under way.
     aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
@@ -85,7 +86,7 @@ impl<D: Dialect> Lane<D> {
                     tokio::spawn(async move { lane.commit_one_by_one(batch).await });
                 }
                 Err(failure) if failure.done == Done::Blocked => self.set_aside(batch),
-                _ => answer(batch, written),
+                _ => self.answer(batch, written),
             }
         }
     }
@@ -101,7 +102,7 @@ impl<D: Dialect> Lane<D> {
             let written = self.write(&job, Again::SameUnlessBlocked).await;
             match &written {
                 Err(failure) if failure.done == Done::Blocked => self.set_aside(job),
-                _ => answer(job, written),
+                _ => self.answer(job, written),
             }
         }
     }
@@ -134,10 +135,10 @@ impl<D: Dialect> Lane<D> {
                     for job in batch {
                         let job = vec![job];
                         let written = self.write(&job, Again::Same).await;
-                        answer(job, written);
+                        self.answer(job, written);
                     }
                 } else {
-                    answer(batch, written);
+                    self.answer(batch, written);
                 }
             }
         }
@@ -191,7 +192,7 @@ impl<D: Dialect> Lane<D> {
             tries += 1;
             let last = tries == TRIES_TOGETHER && appends.len() > 1;
             async move {
-                let written = self.dialect.append(appends).await;
+                let written = self.after.dialect.append(appends).await;
                 written.map_err(|failure| match failure.done {
                     Done::Undone if last => Failure::new(Done::Refused, failure.error),
                     _ => failure,
@@ -202,6 +203,28 @@ impl<D: Dialect> Lane<D> {
         let lost = written.as_ref().is_err_and(|failure| matches!(failure.done, Done::Unreached | Done::Unknown));
         self.is_down.store(lost, Ordering::Relaxed);
         written
+    }
+
+    fn answer(&self, batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
+        match written {
+            Ok(rows) if rows.len() == batch.len() => {
+                if let Some(job) = batch.first() {
+                    self.after.committed(&job.work.pass);
+                }
+                for (job, row) in batch.into_iter().zip(rows) {
+                    let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
+                    let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
+                    let seq = stored.and_then(|committed| committed.event.seq).unwrap_or_default();
+                    self.after.fold_to(&job.work.append.key, seq, &pass);
+                    job.answer(committed);
+                }
+            }
+            Ok(rows) => {
+                let error = Error::internal(format!("{} answers to {} appends", rows.len(), batch.len()));
+                fail(batch, &error);
+            }
+            Err(failure) => fail(batch, &failure.error),
+        }
     }
 
     fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Queued>>> {
@@ -233,22 +256,6 @@ fn id(job: &Queued) -> (&SessionKey, &str) {
     (&job.work.append.key, &job.work.append.event.prepared.event.id)
 }
 
-fn answer(batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
-    match written {
-        Ok(rows) if rows.len() == batch.len() => {
-            for (job, row) in batch.into_iter().zip(rows) {
-                let committed = committed(&job.work.append, row);
-                job.answer(committed);
-            }
-        }
-        Ok(rows) => {
-            let error = Error::internal(format!("{} answers to {} appends", rows.len(), batch.len()));
-            fail(batch, &error);
-        }
-        Err(failure) => fail(batch, &failure.error),
-    }
-}
-
 fn fail(batch: Vec<Queued>, error: &Error) {
     for job in batch {
         job.answer(Err(Error::new(error.kind(), error.to_string())));
@@ -272,5 +279,6 @@ pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row
             Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
         }
         AppendRow::NoSession => Err(no_session(key)),
+        AppendRow::Refused(error) => Err(error),
     }
 }

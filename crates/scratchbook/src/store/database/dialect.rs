@@ -1,18 +1,23 @@
 //! What a database has to carry out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Attempt, DatabaseOptions, DatabaseUri};
+use super::{Attempt, Checkpoint, DatabaseOptions, DatabaseUri, Past, PastScopes};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
-use crate::error::Result;
+use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
-use crate::session::{AppendOptions, ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{
+    AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
+    LogPositions, Session, SessionKey, StateChange, StateOwner, StatePage,
+};
 use crate::store::artifact::{ArtifactAddress, NewArtifact};
-use crate::store::commit::{KeyChange, Prepared, PreparedSession};
+use crate::store::commit::{Prepared, PreparedSession, PreparedState};
+use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -30,6 +35,17 @@ pub struct Unresolved {
     pub(crate) key: SessionKey,
     pub(crate) prepared: Prepared,
     pub(crate) options: AppendOptions,
+}
+
+/// A session that is to be made of another.
+#[derive(Debug)]
+pub struct NewFork {
+    pub(crate) source: SessionKey,
+    /// The number of the last event that is taken over; absent, all are.
+    pub(crate) at: Option<u64>,
+    pub(crate) key: SessionKey,
+    /// In microseconds since 1970.
+    pub(crate) created: i64,
 }
 
 /// What a database found for one append of a batch.
@@ -55,6 +71,8 @@ pub enum AppendRow {
     },
     /// There is no such session.
     NoSession,
+    /// It may not be written, of which nothing has to be undone: the session has as many events as it may have.
+    Refused(Error),
 }
 
 /// A database: statements, connections, and what its errors mean.
@@ -62,6 +80,12 @@ pub enum AppendRow {
 /// Every method is one commit or one snapshot, gives up a statement after the statement timeout, waits no longer for a
 /// lock than [`LOCK_TIMEOUT`](super::LOCK_TIMEOUT), and says in its failure what is known of what was done. The methods
 /// are called again after a failure, possibly one that had been done.
+///
+/// A commit that would leave more keys in a scope than its [`Limits`] allow is refused, and nothing of it is kept; of an
+/// append among others nothing is written of the others either, and `Done::Refused` has them tried one by one.
+///
+/// A session that has expired, by the clock of `options.environment`, is missing to all of them, and makes room for a
+/// new one of its address.
 #[async_trait]
 pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a URI of this database's: its address with the driver's own parameters, and ours as options.
@@ -85,7 +109,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool>;
 
     /// Changes state of a user or an app by operations.
-    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64>;
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64>;
 
     /// Makes a session with all it begins with. `false` where the id is taken; the token tells whether by a try before
     /// this one.
@@ -94,8 +118,22 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads a session or a part of it.
     async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>>;
 
-    /// Reads the state that a session was made with.
-    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>>;
+    /// Reads where the fold of a session's events begins.
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
+
+    /// Reads what the state of a session at one of its events is folded from, all in one snapshot. What cannot be known is
+    /// refused by `check_event_number`, `log_pruned` and `no_session`.
+    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past>;
+
+    /// Keeps a fold, unless the session is another one by now; one that is there already stays.
+    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()>;
+
+    /// Reads who wrote each key of a session's merged state, by the key with its prefix.
+    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>>;
+
+    /// Makes a session of another one of the same user, and gives it without its events. `None` where the id is taken;
+    /// the token tells whether by a try before this one. What cannot be done is refused as by [`past`](Self::past).
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
 
     /// Reads a page of sessions with their merged state.
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse>;
@@ -103,14 +141,56 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Removes a session and what is its own.
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;
 
+    /// Sets when a session expires, in microseconds since 1970; `false` where there is none.
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool>;
+
+    /// Finds sessions that have expired, so many at most.
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;
+
+    /// Removes a session as [`delete_session`](Self::delete_session) does, if it has expired; `false` where it has not.
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool>;
+
+    /// Removes the oldest events of a session, those with a number below one, so many at most; says how many there were.
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64>;
+
+    /// Removes from an owner's log what was overwritten before a position, so many at most; says how many there were.
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64>;
+
     /// Reads the state of a user or an app.
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>>;
 
     /// Changes state of a user or an app, at a time in seconds; gives the position of the commit in the owner's log.
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64>;
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64>;
 
     /// Reads the log of a user's or an app's state; a page ends between two commits.
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>>;
+
+    /// Reads a page of the state of a user or an app.
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage>;
+
+    /// Reads what was done to one key before a position, the latest first.
+    async fn key_changes(&self, owner: &StateOwner, name: &str, before: u64, limit: usize)
+    -> Attempt<Vec<StateChange>>;
+
+    /// Reads a page of a feed.
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage>;
+
+    /// Wakes those who wait for commits whenever another process may have committed. Comes back when nobody waits any
+    /// more, and when it cannot go on; what it cannot hear of at once it looks for every second at most.
+    async fn listen(&self, notifier: &CommitNotifier);
+
+    /// Whether other processes may want to hear of commits. Asked after each of them, so it asks the database nothing.
+    fn is_listened_to(&self) -> bool;
+
+    /// Tells other processes that something was committed.
+    async fn announce(&self) -> Attempt<()>;
 
     /// Reads who there is after an owner, each app before its users, in byte order.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;

@@ -4,10 +4,14 @@
 //!
 //! - `dialect.rs`: what a database has to carry out. A database's own folder implements it, and holds nothing else.
 //! - `batch.rs`, `append.rs`: appends that wait are written together.
+//! - `resolve.rs`: writes that read first wait for their turn.
+//! - `past.rs`: the state at an event, and the checkpoints that shorten the way to it.
+//! - `after.rs`: what follows a commit: those who wait for commits are told.
 //! - `failure.rs`: what is tried again after a failure, and what is not.
 //! - `session.rs`, `artifact.rs`: the two services.
 //! - `uri.rs`, `options.rs`: where the database is and how it is used.
 
+mod after;
 mod append;
 mod artifact;
 mod batch;
@@ -15,6 +19,8 @@ mod dialect;
 mod failure;
 mod gate;
 mod options;
+mod past;
+mod resolve;
 mod session;
 mod uri;
 
@@ -27,14 +33,17 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::store::migrate::{Migration, MigrationRun};
 
+use after::{AfterCommit, Listeners};
 use append::Appends;
 use failure::{Again, retry};
 use gate::Gate;
+use resolve::Turns;
 
-pub(crate) use dialect::{AppendRow, Dialect, NewAppend, Unresolved};
+pub(crate) use dialect::{AppendRow, Dialect, NewAppend, NewFork, Unresolved};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
+pub(crate) use past::{Checkpoint, Past, PastScopes};
 pub(crate) use uri::DatabaseUri;
 
 /// How long a statement waits for a lock before it is given up and tried again. A commit of ours holds its locks for
@@ -54,6 +63,9 @@ pub struct DatabaseSessionService<D: Dialect> {
     dialect: Arc<D>,
     gate: Gate,
     appends: Appends,
+    turns: Turns,
+    after: Arc<AfterCommit<D>>,
+    listeners: Listeners<D>,
     options: DatabaseOptions,
 }
 
@@ -96,8 +108,11 @@ impl<D: Dialect> DatabaseSessionService<D> {
     async fn start(uri: DatabaseUri, options: DatabaseOptions) -> Result<Self> {
         let options = options.bounded();
         let dialect = Arc::new(D::open(uri, &options).await?);
-        let appends = Appends::start(&dialect, &options);
-        Ok(Self { dialect, gate: Gate::new(), appends, options })
+        let after = Arc::new(AfterCommit::new(&dialect));
+        let appends = Appends::start(&after, &options);
+        let listeners = Listeners::new(&after);
+        let turns = Turns::new(&options);
+        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, options })
     }
 
     fn environment(&self) -> &dyn Environment {
@@ -117,10 +132,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
         F: Future<Output = Attempt<T>> + Send,
     {
         let pass = self.gate.enter()?;
-        let (dialect, timeout) = (Arc::clone(&self.dialect), self.options.retry_timeout);
+        let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
-            let _pass = pass;
-            retry(timeout, again, || attempt(Arc::clone(&dialect))).await
+            let done = retry(timeout, again, || attempt(Arc::clone(&after.dialect))).await;
+            if done.is_ok() {
+                after.committed(&pass);
+            }
+            done
         });
         let done = task.await.map_err(|e| Error::internal("a write ended without an answer").with_source(e))?;
         done.map_err(|failure| failure.error)

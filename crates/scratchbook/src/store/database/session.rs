@@ -6,30 +6,33 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::append::answer_to;
 use super::failure::Again;
-use super::{DatabaseSessionService, Dialect, NewAppend, Unresolved};
-use crate::error::{Error, KeyWriter, Result};
+use super::{DatabaseSessionService, Dialect, NewAppend, NewFork, PastScopes, Unresolved};
+use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
     PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    seconds_of_micros,
+    micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
-use crate::store::commit::{PreparedSession, prepare_event, prepare_session, prepare_state};
+use crate::store::commit::{prepare_event, prepare_session, prepare_state};
+use crate::store::fork::fork_key;
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
-use crate::store::resolve::has_operations;
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
+
+/// How many entries a page of a feed has at most.
+const MAX_FEED_PAGE: usize = 1000;
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, self.environment())?;
+        let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
+        let expires = prepared.expires.map(seconds_of_micros);
         let own = StateMap::from(prepared.initial.clone());
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?).await?,
@@ -41,7 +44,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
-        Ok(made.ok().flatten().unwrap_or_else(|| Session::new(key, own).with_last_update_time(created)))
+        Ok(made
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Session::new(key, own).with_last_update_time(created).with_expire_time(expires)))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
@@ -50,58 +56,98 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        let state = self.read(|| self.dialect.initial_state(key)).await?;
-        Ok(state.map(|state| InitialState::new(0, state)))
+        self.read(|| self.dialect.initial_state(key)).await
     }
 
-    async fn get_state_at(&self, _key: &SessionKey, _seq: u64) -> Result<StateMap> {
-        Err(Error::internal("not built yet"))
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let pass = self.gate.enter()?;
+        let past = self.read(|| self.dialect.past(key, seq, PastScopes::All)).await?;
+        let (state, due) = past.into_state(key, seq)?;
+        self.after.keep_all(key, due, &pass);
+        Ok(state)
     }
 
-    async fn blame(&self, _key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        Err(Error::internal("not built yet"))
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        self.read(|| self.dialect.blame(key)).await?.ok_or_else(|| no_session(key))
     }
 
-    async fn fork_session(&self, _key: &SessionKey, _config: ForkConfig) -> Result<Session> {
-        Err(Error::internal("not built yet"))
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let forked = fork_key(key, &config, self.environment())?;
+        let created = micros_of_seconds(self.environment().now());
+        let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
+        let token = self.environment().new_id();
+        let fork = move |dialect: Arc<D>| {
+            let (new, token) = (Arc::clone(&new), token.clone());
+            async move { dialect.fork_session(&new, &token).await }
+        };
+        self.write(Again::Same, fork).await?.ok_or_else(|| taken(&forked))
     }
 
-    async fn list_state(&self, _owner: &StateOwner, _config: &ListStateConfig) -> Result<StatePage> {
-        Err(Error::internal("not built yet"))
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        self.read(|| self.dialect.list_state(owner, config)).await
     }
 
     async fn list_key_changes(
         &self,
-        _owner: &StateOwner,
-        _name: &str,
-        _before: u64,
-        _limit: usize,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
     ) -> Result<Vec<StateChange>> {
-        Err(Error::internal("not built yet"))
+        self.read(|| self.dialect.key_changes(owner, name, before, limit)).await
     }
 
-    async fn list_feed(&self, _owner: &StateOwner, _start: &FeedStart, _limit: usize) -> Result<FeedPage> {
-        Err(Error::internal("not built yet"))
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let limit = limit.clamp(1, MAX_FEED_PAGE);
+        self.read(|| self.dialect.feed(owner, start, limit)).await
     }
 
     fn commits(&self) -> Result<CommitNotices> {
-        Err(Error::internal("not built yet"))
+        let _pass = self.gate.enter()?;
+        Ok(self.listeners.add())
     }
 
-    async fn set_expiry(&self, _key: &SessionKey, _expiry: Option<Expiry>) -> Result<()> {
-        Err(Error::internal("not built yet"))
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| self.environment().now())).transpose()?;
+        let shared = Arc::new(key.clone());
+        let set = move |dialect: Arc<D>| {
+            let key = Arc::clone(&shared);
+            async move { dialect.set_expiry(&key, expires).await }
+        };
+        if self.write(Again::Same, set).await? { Ok(()) } else { Err(no_session(key)) }
     }
 
-    async fn delete_expired(&self, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        let mut deleted = 0;
+        for key in self.read(|| self.dialect.expired(limit)).await? {
+            let key = Arc::new(key);
+            let delete = move |dialect: Arc<D>| {
+                let key = Arc::clone(&key);
+                async move { dialect.delete_expired(&key).await }
+            };
+            // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
+            deleted += u64::from(self.write(Again::Same, delete).await?);
+        }
+        Ok(deleted)
     }
 
-    async fn prune_events(&self, _key: &SessionKey, _before: u64, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let key = Arc::new(key.clone());
+        let prune = move |dialect: Arc<D>| {
+            let key = Arc::clone(&key);
+            async move { dialect.prune_events(&key, before, limit).await }
+        };
+        self.write(Again::Same, prune).await
     }
 
-    async fn prune_state_log(&self, _owner: &StateOwner, _before: u64, _limit: usize) -> Result<u64> {
-        Err(Error::internal("not built yet"))
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let owner = Arc::new(owner.clone());
+        let prune = move |dialect: Arc<D>| {
+            let owner = Arc::clone(&owner);
+            async move { dialect.prune_state_log(&owner, before, limit).await }
+        };
+        self.write(Again::Same, prune).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -124,7 +170,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
-        let prepared = prepare_event(event, self.environment())?;
+        let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
         if !prepared.is_plain(&options) {
             return Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await;
         }
@@ -136,21 +182,16 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let changes = prepare_state(owner, delta)?;
+        let new = prepare_state(owner, delta, &options, &self.options.limits)?;
         let (author, time) = options.checked(|| self.environment().now())?;
-        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
-        if has_operations(&changes) {
-            let changes = Arc::new(changes);
-            let put = move |dialect: Arc<D>| {
-                let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-                async move { dialect.put_resolved(&owner, &changes, &author, time).await }
-            };
-            return self.write(Again::Twice, put).await;
+        if !new.is_plain() {
+            return self.put_resolved(owner.clone(), new, author, time).await;
         }
-        let changes = Arc::new(TextChange::all(&changes)?);
+        let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
+        let (limits, changes) = (new.limits, Arc::new(TextChange::all(&new.changes)?));
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
-            async move { dialect.put_state(&owner, &changes, &author, time).await }
+            async move { dialect.put_state(&owner, &changes, &limits, &author, time).await }
         };
         self.write(Again::Twice, put).await
     }
@@ -175,6 +216,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn close(&self) -> Result<()> {
         self.gate.close().await;
+        self.listeners.close();
         self.dialect.close().await;
         Ok(())
     }
@@ -189,26 +231,5 @@ impl<D: Dialect> DatabaseSessionService<D> {
             async move { dialect.create_session(&new, &token).await }
         };
         self.write(Again::Same, make).await
-    }
-
-    async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
-        let (new, token) = (Arc::new(new), self.environment().new_id());
-        let make = move |dialect: Arc<D>| {
-            let (new, token) = (Arc::clone(&new), token.clone());
-            async move { dialect.create_resolved(&new, &token).await }
-        };
-        self.write(Again::Same, make).await
-    }
-
-    /// Not with others: what it writes is known only under its own locks.
-    async fn append_resolved(&self, new: Unresolved) -> Result<Committed> {
-        let new = Arc::new(new);
-        let shared = Arc::clone(&new);
-        let append = move |dialect: Arc<D>| {
-            let new = Arc::clone(&shared);
-            async move { dialect.append_resolved(&new).await }
-        };
-        let (row, event) = self.write(Again::Same, append).await?;
-        answer_to(&new.key, &new.prepared, event, row)
     }
 }

@@ -233,7 +233,11 @@ impl App {
         stored.positions.push_back(position);
         for change in changes.iter().filter(|change| change.scope == Scope::Session) {
             change_scope(&mut stored.state, &change.name, &change.change);
-            stored.written.insert(change.name.clone(), seq);
+            // Mostly the key is known, and nothing is copied.
+            match stored.written.get_mut(&change.name) {
+                Some(written) => *written = seq,
+                None => drop(stored.written.insert(change.name.clone(), seq)),
+            }
         }
         if seq.is_multiple_of(CHECKPOINT_EVENTS) {
             stored.checkpoints.insert(seq, stored.state.clone());
@@ -241,11 +245,10 @@ impl App {
         self.feed.insert(position, Item::Event(stored.key.clone(), seq));
         let before = stored.list_position();
         stored.micros = micros;
-        let after = stored.list_position();
-        user.by_update.remove(&before);
-        user.by_update.insert(after.clone());
-        self.by_update.remove(&before);
-        self.by_update.insert(after);
+        for places in [&mut user.by_update, &mut self.by_update] {
+            let place = places.take(&before).unwrap_or_else(|| before.clone());
+            places.insert(ListPosition { micros, ..place });
+        }
         let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
         self.change_shared(key.user_id(), &changes, &origin);
         Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(position)))

@@ -5,22 +5,33 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::hash::Hash;
 
 use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
+use crate::store::commit::Prepared;
 use crate::store::database::NewAppend;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
 /// The arguments of the procedure, in its order.
 pub(super) type Arguments = [Option<String>; 8];
 
-/// An event's place: its session's place in the answer, and how far from the session's last number it stands.
+/// An event's place in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) session: usize,
+    pub(super) session: Back,
+    /// In the logs, as far as it writes to them.
+    pub(super) user: Option<Back>,
+    pub(super) app: Option<Back>,
+}
+
+/// Whose number is meant, by its place in the answer, and how far from the last one it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Back {
+    pub(super) of: usize,
     pub(super) back: i64,
 }
 
@@ -83,13 +94,44 @@ pub(super) fn appends(appends: &[&NewAppend]) -> Result<(Arguments, Vec<Place>)>
     for append in appends {
         batch.event(&append.key, &append.event);
     }
-    let places: HashMap<_, _> = batch.sessions.keys().enumerate().map(|(place, key)| (*key, place)).collect();
-    let place = |entry: &EventEntry<'_>| Place {
-        session: places.get(entry.key).copied().unwrap_or_default(),
-        back: batch.sessions.get(entry.key).map_or(0, |(events, _)| events - entry.nth),
+    let sessions = places(batch.sessions.keys().copied());
+    let (users, apps) = (places(batch.users.keys().copied()), places(batch.apps.keys().copied()));
+    let place = |entry: &EventEntry<'_>| {
+        let (app, user, _) = address(entry.key);
+        let writes = |scope| entry.event.changes.iter().any(|change| change.scope == scope);
+        Place {
+            session: Back { of: of(&sessions, &entry.key), back: batch.back(entry.key, entry.nth) },
+            user: writes(Scope::User)
+                .then(|| Back { of: of(&users, &(app, user)), back: batch.user_back(app, user, entry.user_nth) }),
+            app: writes(Scope::App).then(|| Back { of: of(&apps, &app), back: batch.app_back(app, entry.app_nth) }),
+        }
     };
     let places = batch.events.iter().map(place).collect();
     Ok((batch.arguments()?, places))
+}
+
+/// The place of each in the answer.
+fn places<K: Copy + Eq + Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
+    keys.enumerate().map(|(place, key)| (key, place)).collect()
+}
+
+fn of<K: Eq + Hash>(places: &HashMap<K, usize>, key: &K) -> usize {
+    places.get(key).copied().unwrap_or_default()
+}
+
+/// The row of a session to make, before it is known what its events come to.
+pub(super) fn making<'a>(
+    key: &SessionKey,
+    (created, expires): (i64, Option<i64>),
+    events: impl Iterator<Item = &'a Prepared>,
+    token: &str,
+) -> Result<Option<String>> {
+    let (mut seen, mut updated) = (HashSet::new(), created);
+    for event in events.filter(|event| seen.insert(event.event.id.as_str())) {
+        updated = event.micros;
+    }
+    let (app, user, session) = address(key);
+    json(&[(app, user, session, seen.len(), created, updated, token, expires)])
 }
 
 /// The arguments that make a session with all it begins with.
@@ -105,13 +147,17 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
         batch.own.insert((key, &change.name), (change.value.as_deref(), 0));
     }
     batch.changes(key.app_name(), Some(key.user_id()), &new.shared, origin);
+    let (user_nth, app_nth) = batch.counts(key);
     let mut seen = HashSet::new();
     // An id that is there twice has the same content twice: a retry.
     for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
         batch.event(key, event);
     }
     let (events, updated) = batch.sessions.get(key).copied().unwrap_or_default();
-    let made = (key.app_name(), key.user_id(), key.session_id(), events, new.created, updated, token, &new.initial);
+    let (app, user, session) = address(key);
+    let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
+    let times = (new.created, updated, token, new.expires);
+    let made = (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, &new.initial);
     let mut arguments = batch.arguments()?;
     arguments[1] = None;
     arguments[0] = json(&[made])?;
@@ -143,9 +189,14 @@ impl<'a> Batch<'a> {
             self.own.insert((key, &change.name), (change.value.as_deref(), nth));
         }
         self.changes(key.app_name(), Some(key.user_id()), &new.changes, origin);
-        let user_nth = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
-        let app_nth = self.apps.get(key.app_name()).copied().unwrap_or_default();
+        let (user_nth, app_nth) = self.counts(key);
         self.events.push(EventEntry { key, event: new, nth, user_nth, app_nth });
+    }
+
+    /// How many commits change the user's and the app's keys so far.
+    fn counts(&self, key: &SessionKey) -> (i64, i64) {
+        let user = self.users.get(&(key.app_name(), key.user_id())).copied().unwrap_or_default();
+        (user, self.apps.get(key.app_name()).copied().unwrap_or_default())
     }
 
     /// Adds the changes to keys of the user and the app as one commit in the log of each.
@@ -274,7 +325,7 @@ fn next(count: &mut i64) -> i64 {
     *count
 }
 
-fn json(rows: &[impl Serialize]) -> Result<Option<String>> {
+pub(super) fn json(rows: &[impl Serialize]) -> Result<Option<String>> {
     if rows.is_empty() {
         return Ok(None);
     }

@@ -11,6 +11,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::SessionKey;
 use crate::store::database::{Attempt, Done, Failure};
 
+/// The tables that hold what is a session's own.
+const OF_SESSION: [&str; 5] = ["session_states", "initial_states", "events", "checkpoints", "artifacts"];
+
 /// How many sessions are removed by one statement.
 const SESSIONS_AT_ONCE: usize = 1000;
 
@@ -20,18 +23,46 @@ const ROWS_AT_ONCE: u64 = 5000;
 impl MySql {
     /// Removes a session and what is its own.
     pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
         let mut lease = self.connections.lease(Care::Again).await?;
         lease.begin().await?;
-        let lock = "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
-        if !lease.rows(&self.sql(lock), address.to_vec()).await?.is_empty() {
-            for table in ["session_states", "initial_states", "events", "artifacts"] {
-                let delete = "WHERE app_name = ? AND user_id = ? AND session_id = ?";
-                self.delete(&mut lease, table, delete, &address).await?;
-            }
-            self.delete(&mut lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
-        }
+        self.remove_where(&mut lease, key, "TRUE", &[]).await?;
         lease.commit().await
+    }
+
+    /// Removes a session that has expired; `false` where it has not.
+    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let removed = self.make_room(&mut lease, key).await?;
+        lease.commit().await?;
+        Ok(removed)
+    }
+
+    /// Begins a transaction in which a session that has expired is not there any more; says whether there was one.
+    pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        lease.begin().await?;
+        self.remove_where(lease, key, "expire_time <= ?", &[self.now().into()]).await
+    }
+
+    /// Removes a session for which something holds, in the transaction; says whether there was one.
+    pub(super) async fn remove_where(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        which: &str,
+        values: &[Value],
+    ) -> Attempt<bool> {
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let lock = format!(
+            "SELECT 1 FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND {which} FOR UPDATE"
+        );
+        if lease.rows(&self.sql(&lock), [&address[..], values].concat()).await?.is_empty() {
+            return Ok(false);
+        }
+        for table in OF_SESSION {
+            self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
+        }
+        self.delete(lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
+        Ok(true)
     }
 
     /// Removes a user from an app, and the user's name from the app's log.
@@ -52,9 +83,11 @@ impl MySql {
             return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
         }
         let of_user = "WHERE app_name = ? AND user_id = ?";
-        for table in ["session_states", "user_states", "initial_states", "events", "artifacts"] {
+        for table in OF_SESSION.into_iter().chain(["user_states"]) {
             self.delete(&mut lease, table, of_user, &address).await?;
         }
+        let commits = "WHERE app_name = ? AND scope = 'user' AND user_id = ?";
+        self.delete(&mut lease, "state_commits", commits, &address).await?;
         self.delete(&mut lease, "state_log", "WHERE app_name = ? AND scope = 'user' AND user_id = ?", &address).await?;
         self.forget_name(&mut lease, &address).await?;
         // One by one: another that is being made just now waits for the user's row, and a range would wait for it.
@@ -92,7 +125,13 @@ impl MySql {
         self.in_parts(lease, author, &[&address[..], &address[1..]].concat()).await
     }
 
-    async fn delete(&self, lease: &mut Lease<'_>, table: &str, which: &str, values: &[Value]) -> Attempt<()> {
+    pub(super) async fn delete(
+        &self,
+        lease: &mut Lease<'_>,
+        table: &str,
+        which: &str,
+        values: &[Value],
+    ) -> Attempt<()> {
         self.in_parts(lease, &format!("DELETE FROM `{{prefix}}{table}` {which}"), values).await
     }
 

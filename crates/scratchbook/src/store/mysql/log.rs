@@ -15,7 +15,8 @@ use crate::store::rows::{self, stored_key};
 /// The rows of one owner.
 const OF_OWNER: &str = "app_name = ? AND scope = ? AND user_id = ?";
 
-const COLUMNS: &str =
+/// The columns of a change.
+pub(super) const COLUMNS: &str =
     "l.position, l.`key`, l.version, l.value, l.session_user, l.session_id, l.seq, l.event_id, l.author, l.time";
 
 impl MySql {
@@ -24,7 +25,7 @@ impl MySql {
         let Some(before_last) = limit.checked_sub(1) else {
             return Ok(Vec::new());
         };
-        let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+        let scope = scope_of(owner);
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
         let sql = self.sql(&format!(
             "(SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
@@ -46,29 +47,58 @@ impl MySql {
         changes.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
         Ok(changes)
     }
+
+    /// Reads what was done to one key before a position, the latest first.
+    pub(super) async fn read_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Attempt<Vec<StateChange>> {
+        let scope = scope_of(owner);
+        let sql = self.sql(&format!(
+            "SELECT {COLUMNS} FROM `{{prefix}}state_log` AS l FORCE INDEX (state_log_by_key)
+             WHERE {OF_OWNER} AND `key` = ? AND position < ? ORDER BY position DESC LIMIT ?"
+        ));
+        let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, [&here[..], &[number(before), sql_limit(limit)]].concat()).await?;
+        drop(lease);
+        Ok(rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<_>>()?)
+    }
+}
+
+/// Whose keys an owner has.
+pub(super) fn scope_of(owner: &StateOwner) -> Scope {
+    if owner.user_id().is_some() { Scope::User } else { Scope::App }
 }
 
 fn change(owner: &StateOwner, scope: Scope, row: Row) -> Result<StateChange> {
-    let mut cells = Cells::from(row);
+    change_of(owner, scope, &mut Cells::from(row), 0)
+}
+
+/// A change from the columns that are listed above, of which the first stands at `first`.
+pub(super) fn change_of(owner: &StateOwner, scope: Scope, cells: &mut Cells, first: usize) -> Result<StateChange> {
     let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
     let log = || format!("the log of {app}/{user}");
-    let (position, name) = (rows::number(cells.integer(0, log)?, log)?, cells.text(1, log)?);
+    let (position, name) = (rows::number(cells.integer(first, log)?, log)?, cells.text(first + 1, log)?);
     let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
-    let value = cells.optional_text(3, place)?.map(|text| rows::json(&text, place)).transpose()?;
-    let origin = match (cells.optional_text(4, place)?, cells.optional_text(5, place)?) {
+    let value = cells.optional_text(first + 3, place)?.map(|text| rows::json(&text, place)).transpose()?;
+    let origin = match (cells.optional_text(first + 4, place)?, cells.optional_text(first + 5, place)?) {
         (Some(user), Some(session)) => {
-            Some((stored_key(app, &user, &session)?, rows::number(cells.integer(6, place)?, place)?))
+            Some((stored_key(app, &user, &session)?, rows::number(cells.integer(first + 6, place)?, place)?))
         }
         _ => None,
     };
     Ok(StateChange {
         position,
-        version: rows::number(cells.integer(2, place)?, place)?,
+        version: rows::number(cells.integer(first + 2, place)?, place)?,
         value,
         origin,
-        event_id: cells.text(7, place)?,
-        author: cells.text(8, place)?,
-        time: cells.double(9, place)?,
+        event_id: cells.text(first + 7, place)?,
+        author: cells.text(first + 8, place)?,
+        time: cells.double(first + 9, place)?,
         name,
     })
 }

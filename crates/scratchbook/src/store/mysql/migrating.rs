@@ -21,8 +21,8 @@ pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The table of what was applied.
 pub(super) const HISTORY: &str = "scratchbook_migrations";
 
-/// The procedure that this build calls.
-pub(super) const PROCEDURE: &str = "scratchbook_write_1";
+/// The procedures that this build calls.
+pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_1", "scratchbook_lock_1"];
 
 /// What a client says before it runs what is printed: a procedure keeps the mode that it was made in.
 const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";
@@ -32,8 +32,15 @@ const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_EN
 pub(super) struct Seen {
     /// 0 for none.
     pub(super) version: i32,
-    /// Whether the procedure is there, and for us to call.
-    pub(super) procedure: bool,
+    /// Whether the procedures are there, and for us to call.
+    pub(super) procedures: [bool; PROCEDURES.len()],
+}
+
+impl Seen {
+    /// The procedures that are not.
+    pub(super) fn missing(self) -> impl Iterator<Item = &'static str> {
+        PROCEDURES.into_iter().zip(self.procedures).filter(|(_, there)| !there).map(|(name, _)| name)
+    }
 }
 
 /// The names of all tables, views and procedures that the user sees.
@@ -59,18 +66,24 @@ pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
     MIGRATIONS.iter().map(migration).collect()
 }
 
-/// What a database lacks: the migrations above its version with the statements that record them, or else the procedure
+/// What a database lacks: the migrations above its version with the statements that record them, or else the procedures
 /// alone. A copy of a database may lack its procedures, which mysqldump leaves out unless asked.
 pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
     let all = embedded(prefix)?;
-    if seen.version == NEWEST && !seen.procedure {
+    if seen.version == NEWEST && seen.missing().next().is_some() {
         let newest = all.last().map(Migration::of).into_iter();
-        let procedure = newest.map(|plain| {
-            let name = format!("{prefix}{PROCEDURE}");
-            let procedure = statements(&plain.sql).into_iter().find(|sql| made(sql) == Some(&name)).unwrap_or_default();
-            Migration { sql: format!("{SETUP}DELIMITER //\n{}//\nDELIMITER ;\n", procedure.trim_end()), ..plain }
+        let procedures = newest.map(|plain| {
+            let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
+            let mut sql = format!("{SETUP}DELIMITER //\n");
+            for procedure in statements(&plain.sql) {
+                if made(&procedure).is_some_and(|name| names.iter().any(|missing| missing == name)) {
+                    sql += procedure.trim_end();
+                    sql += "//\n";
+                }
+            }
+            Migration { sql: sql + "DELIMITER ;\n", ..plain }
         });
-        return Ok(procedure.collect());
+        return Ok(procedures.collect());
     }
     let described = all.into_iter().filter(|migration| migration.version() > seen.version).map(|migration| {
         let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());

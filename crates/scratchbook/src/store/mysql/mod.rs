@@ -6,8 +6,12 @@
 //! - `schema.rs`, `migrating.rs`, `script.rs`, `migrations/`: the tables, and the procedure that writes everything in
 //!   one call.
 //! - `batch.rs`: what that procedure is given; `write.rs`: calling it, and what it answers.
+//! - `resolve.rs`: writes that lock and read first: operations, guards, late appends.
 //! - `delete.rs`: removing sessions and users.
 //! - `row.rs`: reading columns; `read.rs`, `events.rs`, `list.rs`, `log.rs`: what is read, each in one statement.
+//! - `past.rs`: the state at an event, and who wrote what; `fork.rs`: sessions of sessions.
+//! - `retention.rs`: what expires and what is pruned.
+//! - `feed.rs`: numbering commits and reading them; `watch.rs`: hearing of those by other processes.
 //! - `artifact.rs`: artifacts. `error.rs`: what MySQL's errors mean.
 
 mod artifact;
@@ -16,38 +20,57 @@ mod connection;
 mod delete;
 mod error;
 mod events;
+mod feed;
+mod fork;
+mod growth;
 mod list;
 mod log;
 mod migrating;
 mod options;
 mod owners;
+mod past;
 mod pool;
 mod read;
+mod resolve;
+mod retention;
 mod row;
 mod schema;
 mod script;
 mod tls;
+mod watch;
 mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 
 use super::artifact::{ArtifactAddress, NewArtifact};
+use super::commit::{PreparedSession, PreparedState};
 use super::database::{
-    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
+    NewFork, Past, PastScopes, Unresolved,
 };
+use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
-use crate::error::Result;
-use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+use crate::environment::Environment;
+use crate::error::{KeyWriter, Result};
+use crate::event::Event;
+use crate::session::{
+    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
+    StateChange, StateOwner, StatePage, micros_of_seconds,
+};
 
 use options::Target;
 use pool::Connections;
+use watch::Watched;
 
 /// Sessions, state and artifacts in MySQL 8 or MariaDB 10.11, or newer.
 ///
@@ -73,6 +96,12 @@ pub struct MySql {
     prefix: String,
     /// How large a command the server takes, in bytes.
     max_packet: usize,
+    limits: Limits,
+    /// By its clock sessions expire.
+    environment: Arc<dyn Environment>,
+    /// The database's own, when it was asked for.
+    id: OnceCell<String>,
+    watched: Watched,
 }
 
 impl fmt::Debug for MySql {
@@ -85,6 +114,11 @@ impl MySql {
     /// A statement with the names of our tables in it.
     fn sql(&self, template: &str) -> String {
         script::with_prefix(template, &self.prefix)
+    }
+
+    /// In microseconds since 1970.
+    fn now(&self) -> i64 {
+        micros_of_seconds(self.environment.now())
     }
 }
 
@@ -102,7 +136,15 @@ impl Dialect for MySql {
         if options.migrate != Migrate::Off {
             schema::prepare(&connections, &prefix, options.migrate, connect).await?;
         }
-        Ok(Self { connections, prefix, max_packet: server.max_packet })
+        Ok(Self {
+            connections,
+            prefix,
+            max_packet: server.max_packet,
+            limits: options.limits,
+            environment: Arc::clone(&options.environment),
+            id: OnceCell::new(),
+            watched: Watched::default(),
+        })
     }
 
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
@@ -118,6 +160,18 @@ impl Dialect for MySql {
         self.write_appends(batch).await
     }
 
+    async fn append_resolved(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
+        self.append_late(new).await
+    }
+
+    async fn create_resolved(&self, new: &PreparedSession, token: &str) -> Attempt<bool> {
+        self.create_late(new, token).await
+    }
+
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, new, author, time).await
+    }
+
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         self.write_session(new, token).await
     }
@@ -126,8 +180,24 @@ impl Dialect for MySql {
         self.read_session(key, events, state).await
     }
 
-    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
         self.read_initial_state(key).await
+    }
+
+    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+        self.read_past(key, seq, scopes).await
+    }
+
+    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        self.write_checkpoint(key, checkpoint).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        self.read_blame(key).await
+    }
+
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+        self.write_fork(new, token).await
     }
 
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
@@ -138,16 +208,74 @@ impl Dialect for MySql {
         self.remove_session(key).await
     }
 
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+        self.write_expiry(key, expires).await
+    }
+
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        self.read_expired(limit).await
+    }
+
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        self.remove_expired(key).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+        self.remove_events(key, before, limit).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        self.remove_changes(owner, before, limit).await
+    }
+
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
         self.read_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.write_state(owner, changes, author, time).await
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        self.write_state(owner, changes, limits, author, time).await
     }
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
         self.read_log(owner, after, limit).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
+        self.read_state_page(owner, config).await
+    }
+
+    async fn key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Attempt<Vec<StateChange>> {
+        self.read_key_changes(owner, name, before, limit).await
+    }
+
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit).await
+    }
+
+    async fn listen(&self, notifier: &CommitNotifier) {
+        self.watch(notifier).await;
+    }
+
+    fn is_listened_to(&self) -> bool {
+        // They look for themselves.
+        false
+    }
+
+    async fn announce(&self) -> Attempt<()> {
+        Ok(())
     }
 
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {

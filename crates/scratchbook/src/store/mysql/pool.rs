@@ -189,6 +189,13 @@ impl Lease<'_> {
         Ok(())
     }
 
+    /// Undoes it.
+    pub(super) async fn rollback(&mut self) -> Attempt<()> {
+        self.query("ROLLBACK").await?;
+        self.keep();
+        Ok(())
+    }
+
     /// From now on the connection is not used again, unless it is kept.
     pub(super) fn give_up_unless_kept(&mut self) {
         self.unkept = true;

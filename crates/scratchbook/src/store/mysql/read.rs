@@ -6,11 +6,13 @@ use mysql_async::{Row, Value};
 use serde_json::Map;
 
 use super::MySql;
-use super::events::{self, Picked};
+use super::events::{self, Picked, sql_limit};
 use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
-use crate::session::{Session, SessionKey, StateOwner};
+use crate::session::{
+    InitialState, ListStateConfig, LogPositions, Session, SessionKey, StateOwner, StatePage, seconds_of_micros,
+};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
 use crate::store::query::{EventQuery, StateQuery};
@@ -22,6 +24,7 @@ const OWN: i64 = 1;
 const USERS: i64 = 2;
 const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
+const LOGS: i64 = 5;
 
 /// The names that are wanted of a scope.
 const WANTED: &str =
@@ -37,10 +40,19 @@ impl MySql {
     ) -> Attempt<Option<Session>> {
         let address = [key.app_name(), key.user_id(), key.session_id()];
         let mut sql = String::from(
-            "SELECT 0 AS part, NULL AS name, NULL AS text, seq AS number, update_time AS micros
-             FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?",
+            "SELECT 0 AS part, CAST(expire_time AS CHAR) AS name, NULL AS text, seq AS number, update_time AS micros
+             FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?
+                 AND (expire_time IS NULL OR expire_time > ?)",
         );
         let mut values = address.map(Value::from).to_vec();
+        values.push(self.now().into());
+        // Up to where the logs are seen: a commit that writes to one moves its owner's row along.
+        sql += &format!(
+            "{UNION}SELECT {LOGS}, NULL, NULL,
+                 COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),
+                 COALESCE((SELECT position FROM `{{prefix}}apps` WHERE app_name = ?), 0)"
+        );
+        values.extend([address[0], address[1], address[0]].map(Value::from));
         for scope in [Scope::Session, Scope::User, Scope::App] {
             add_state(&mut sql, &mut values, &address, scope, state);
         }
@@ -53,21 +65,24 @@ impl MySql {
         Ok(session(key, rows)?)
     }
 
-    /// Reads the state that a session was made with. It has no row where that was empty.
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, serde_json::Value>>> {
-        let sql = "SELECT i.state FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+    /// Reads where the fold of a session's events begins. It has no row where that is empty.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
             ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
-            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?";
-        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
+        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        values.push(self.now().into());
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(sql), address).await?;
+        let rows = lease.rows(&self.sql(sql), values).await?;
         drop(lease);
         let place = || format!("the state at the creation of {key}");
         let Some(row) = rows.into_iter().next() else {
             return Ok(None);
         };
-        let text = Cells::from(row).optional_text(0, place)?;
-        Ok(Some(text.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?))
+        let mut cells = Cells::from(row);
+        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
+        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
     }
 
     /// Reads the state of a user or an app.
@@ -88,6 +103,52 @@ impl MySql {
         }
         Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
     }
+}
+
+impl MySql {
+    /// Reads a page of the state of a user or an app.
+    pub(super) async fn read_state_page(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
+        let (scope, table, address) = match owner.user_id() {
+            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
+            None => (Scope::App, "app_states", vec![owner.app_name()]),
+        };
+        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
+        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
+        let mut bounds = String::from("`key` >= ?");
+        values.push((&config.prefix).into());
+        if let Some(end) = after_all_with(&config.prefix) {
+            bounds += " AND `key` < ?";
+            values.push(Value::Bytes(end));
+        }
+        if let Some(after) = &config.after {
+            bounds += " AND `key` > ?";
+            values.push(after.into());
+        }
+        values.push(sql_limit(config.page_size + 1));
+        let sql = self.sql(&format!(
+            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
+             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
+        ));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values).await?;
+        drop(lease);
+        let more = rows.len() > config.page_size;
+        let mut page = ScopeMap::new();
+        for row in rows.into_iter().take(config.page_size) {
+            insert(&mut page, scope, &address, Cells::from(row))?;
+        }
+        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
+        let next = values.keys().next_back().filter(|_| more).cloned();
+        Ok(StatePage::new(values, next))
+    }
+}
+
+/// The first text, in byte order, after all that begin so; `None` where there is none.
+fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
+    let mut end = prefix.as_bytes().to_vec();
+    // No byte of UTF-8 is the largest there is.
+    *end.last_mut()? += 1;
+    Some(end)
 }
 
 const UNION: &str = " UNION ALL ";
@@ -121,14 +182,21 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let whole = || format!("the session {key}");
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
-    let (mut head, mut events) = (None, Vec::new());
+    let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
     for row in rows {
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
-            SESSION => head = Some((rows::number(cells.integer(3, whole)?, whole)?, cells.integer(4, whole)?)),
+            SESSION => {
+                let expires = expire_time(cells.optional_text(1, whole)?, whole)?;
+                head = Some((rows::number(cells.integer(3, whole)?, whole)?, cells.integer(4, whole)?, expires));
+            }
             OWN => insert(&mut own, Scope::Session, &address, cells)?,
             USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
             APPS => insert(&mut apps, Scope::App, &address[..1], cells)?,
+            LOGS => {
+                let position = |column| rows::number(cells.integer(column, whole)?, whole);
+                logs = LogPositions::new(position(3)?, position(4)?);
+            }
             _ => {
                 let seq = cells.integer(3, whole)?;
                 let text = cells.text(2, || format!("the event {seq} of {key}"))?;
@@ -136,12 +204,19 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             }
         }
     }
-    let Some((seq, micros)) = head else {
+    let Some((seq, micros, expires)) = head else {
         return Ok(None);
     };
     events.sort_unstable_by_key(|event| event.seq);
     let state = StateMap::new(own, users, apps);
-    Ok(Some(described(key.clone(), state, micros, seq).with_events(events.into_iter().collect())))
+    let session = described(key.clone(), state, micros, seq).with_log_positions(logs).with_expire_time(expires);
+    Ok(Some(session.with_events(events.into_iter().collect())))
+}
+
+/// When a session expires, in seconds, from microseconds as a text.
+pub(super) fn expire_time(micros: Option<String>, place: impl Fn() -> String) -> Result<Option<f64>> {
+    let micros = micros.map(|text| text.parse().map_err(|_| rows::damaged(place()))).transpose()?;
+    Ok(micros.map(seconds_of_micros))
 }
 
 /// Puts a row of state where it belongs.

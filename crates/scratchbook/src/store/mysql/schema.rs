@@ -9,7 +9,7 @@ use mysql_async::Value;
 use refinery::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
-use super::migrating::{HISTORY, Migrating, NEWEST, PROCEDURE, Seen, embedded, history, lacking, names};
+use super::migrating::{HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, names};
 use super::pool::{Care, Connections, Lease};
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,12 +20,16 @@ const TABLES: &[&str] = &[
     "sessions",
     "initial_states",
     "events",
+    "checkpoints",
     "users",
     "apps",
     "session_states",
     "user_states",
     "app_states",
     "state_log",
+    "state_commits",
+    "feeds",
+    "database_id",
     "artifacts",
     "session_overview",
 ];
@@ -44,7 +48,7 @@ const LOOKS: u32 = 5;
 pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migrate, wait: Duration) -> Result<()> {
     let place = connections.place();
     let seen = look(connections, prefix, wait).await?;
-    if seen == (Seen { version: NEWEST, procedure: true }) {
+    if seen.version == NEWEST && seen.missing().next().is_none() {
         return Ok(());
     }
     if mode == Migrate::Auto {
@@ -53,7 +57,10 @@ pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migra
     let what = match seen.version {
         0 => "has no tables of scratchbook's".to_owned(),
         version if version < NEWEST => format!("its tables have version {version}, this build needs {NEWEST}"),
-        _ => format!("the procedure {prefix}{PROCEDURE} is missing, or the user has no right to EXECUTE it"),
+        _ => {
+            let missing: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
+            format!("the procedure {} is missing, or the user has no right to EXECUTE it", missing.join(", "))
+        }
     };
     let advice = "run 'scratchbook migrate' as a user who may change tables";
     Err(Error::new(ErrorKind::FailedPrecondition, format!("{place}: {what}; {advice}")))
@@ -132,7 +139,7 @@ async fn carry_out(
     place: &str,
 ) -> Attempt<()> {
     let done = if seen.version == NEWEST {
-        // The procedure alone.
+        // The procedures alone.
         migrating.execute(lacking.iter().map(|migration| migration.sql.as_str())).await.map(drop)
     } else {
         let mut runner = Runner::new(&embedded(prefix)?).set_grouped(false).set_abort_missing(false);
@@ -170,10 +177,10 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen>
     let names = names(lease).await?;
     // Some servers keep names in lower case.
     let is_there = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(&format!("{prefix}{name}")));
-    let procedure = is_there(PROCEDURE);
+    let procedures = PROCEDURES.map(is_there);
     if !is_there(HISTORY) {
         return match TABLES.iter().find(|table| is_there(table)) {
-            None => Ok(Seen { version: 0, procedure }),
+            None => Ok(Seen { version: 0, procedures }),
             Some(table) => Err(Error::new(
                 ErrorKind::FailedPrecondition,
                 format!(
@@ -193,5 +200,5 @@ async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen>
         let message = format!("{place}: {what}; use a newer scratchbook");
         return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
     }
-    Ok(Seen { version, procedure })
+    Ok(Seen { version, procedures })
 }

@@ -5,50 +5,86 @@ use std::collections::BTreeSet;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::Postgres;
 use super::changes::Changes;
-use super::connection::Lease;
+use super::growth::KeyLimit;
+use super::lease::Lease;
 use super::read::column;
+use super::{Postgres, error};
 use crate::error::{Error, Result};
-use crate::session::{LogPositions, SessionKey};
+use crate::session::{AppendOptions, LogPositions, SessionKey};
 use crate::state::Scope;
-use crate::store::database::{AppendRow, Attempt, NewAppend};
+use crate::store::database::{AppendRow, Attempt, NewAppend, Unresolved};
 use crate::store::rows;
 use crate::store::text::NewEvent;
 
 impl Postgres {
     pub(super) async fn append_batch(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
-        self.append_on(&self.connections.lease().await?, batch).await
+        let lease = self.connections.lease().await?;
+        let done = self.append_on(&lease, batch, KeyLimit::Guarded).await;
+        drop(lease);
+        match (done, batch) {
+            // Among others, it is tried again by itself.
+            (Err(failure), [append]) if error::is_over_limit(&failure) => {
+                let NewAppend { key, event } = append;
+                let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
+                let new = Unresolved { key: key.clone(), prepared, options };
+                Ok(vec![self.append_resolved_by(&new, KeyLimit::Counted).await?.0])
+            }
+            (done, _) => done,
+        }
     }
 
-    /// The same on a connection that may be in a transaction.
-    pub(super) async fn append_on(&self, lease: &Lease<'_>, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+    /// The same on a connection that may be in a transaction, which ends with it.
+    pub(super) async fn append_on(
+        &self,
+        lease: &Lease<'_>,
+        batch: &[&NewAppend],
+        limit: KeyLimit,
+    ) -> Attempt<Vec<AppendRow>> {
         // The order of locks; appends to one session stay in their order.
         let mut order: Vec<usize> = (0..batch.len()).collect();
         order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
-        let arrays = Arrays::new(order.iter().map(|index| batch[*index]));
-        let rows = lease.query(&self.statements.append, &arrays.params()).await?;
+        let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
+        arrays.now = self.now();
+        if let Some(first) = batch.first() {
+            // One service has one set of limits.
+            let limits = &first.event.prepared.limits;
+            arrays.most_rows = limit.most_rows(limits);
+            arrays.most_events =
+                limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
+        }
+        let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
+        if let Some(row) = rows.first() {
+            self.is_heard(row, 7);
+        }
         for row in rows {
             let place = || "an answer to an append".to_owned();
             let ord: i64 = column(&row, 0, place)?;
             let index = usize::try_from(ord - 1).ok().and_then(|index| order.get(index));
             let index = *index.ok_or_else(|| Error::internal("an answer to an append that was not sent"))?;
-            answers[index] = Some(answer(&row, &batch[index].key)?);
+            answers[index] = Some(answer(&row, batch[index])?);
         }
         let all: Option<Vec<_>> = answers.into_iter().collect();
         Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
     }
 }
 
-fn answer(row: &Row, key: &SessionKey) -> Result<AppendRow> {
+fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
+    let key = &append.key;
     let place = || format!("an event of {key}");
     if column(row, 1, place)? {
         return Ok(AppendRow::NoSession);
     }
     let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
     match column(row, 3, place)? {
-        None => Ok(AppendRow::Stored { seq: column(row, 2, place)?, logs }),
+        None => {
+            let seq = column(row, 2, place)?;
+            match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
+                Ok(()) => Ok(AppendRow::Stored { seq, logs }),
+                Err(error) => Ok(AppendRow::Refused(error)),
+            }
+        }
         Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
     }
 }
@@ -68,6 +104,11 @@ struct Arrays<'a> {
     user_apps: Vec<&'a str>,
     user_ids: Vec<&'a str>,
     app_names: Vec<&'a str>,
+    /// In microseconds since 1970: who has expired.
+    now: i64,
+    /// How many keys a scope may have, and how many events a session.
+    most_rows: i64,
+    most_events: i64,
 }
 
 impl<'a> Arrays<'a> {
@@ -108,7 +149,8 @@ impl<'a> Arrays<'a> {
         let mut params: Vec<&(dyn ToSql + Sync)> = self.changes.params().to_vec();
         params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
         params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
-        params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names]);
+        params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
+        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
         params
     }
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::{Client, Config};
 
 use super::connector::{Connector, Learnt};
 use super::lease::Lease;
@@ -23,6 +25,8 @@ pub(super) struct Connections {
     timeouts: Timeouts,
     statement_timeout: Duration,
     learnt: Arc<Learnt>,
+    /// For a connection that hears of commits.
+    listening: (Connector, Config),
 }
 
 impl Connections {
@@ -32,7 +36,9 @@ impl Connections {
         learnt.schema.store(options.schema.is_some(), Ordering::Relaxed);
         let connector = Connector::new(options, Arc::clone(&learnt))?;
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_connect(uri::config(uri, options)?, connector, config);
+        let address = uri::config(uri, options)?;
+        let listening = (Connector::new(options, Arc::clone(&learnt))?, address.clone());
+        let manager = Manager::from_connect(address, connector, config);
         let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1).build();
         let timeouts =
             Timeouts { wait: Some(options.statement_timeout), create: Some(options.connect_timeout), recycle: None };
@@ -42,6 +48,7 @@ impl Connections {
             timeouts,
             statement_timeout: options.statement_timeout,
             learnt,
+            listening,
         };
         let first = connections.first(Instant::now() + options.connect_timeout);
         first.await.map_err(|failure| failure.error)?;
@@ -69,6 +76,13 @@ impl Connections {
     /// Closes the connections that nobody uses.
     pub(super) fn forget_idle(&self) {
         self.pool.retain(|_, _| false);
+    }
+
+    /// A connection that is not of the pool, and what is woken by the notices that come on it.
+    pub(super) async fn listener(&self) -> std::result::Result<(Client, Arc<Notify>), tokio_postgres::Error> {
+        let (connector, address) = &self.listening;
+        let (client, _) = connector.connect(address).await?;
+        Ok((client, connector.notices()))
     }
 
     /// A connection for one call.

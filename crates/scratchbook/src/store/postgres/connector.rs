@@ -1,7 +1,7 @@
 //! How one connection is made: host by host, with the settings that the statements need.
 
 use std::collections::hash_map::RandomState;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Connect;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::LoadBalanceHosts;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{tls, uri};
@@ -34,6 +35,8 @@ pub(super) struct Connector {
     settings: String,
     time: Duration,
     learnt: Arc<Learnt>,
+    /// Woken by the server's notices, for which one has to ask on a connection.
+    notices: Arc<Notify>,
 }
 
 type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
@@ -41,7 +44,11 @@ type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
 impl Connector {
     pub(super) fn new(options: &DatabaseOptions, learnt: Arc<Learnt>) -> Result<Self> {
         let (tls, settings) = (tls::connector(options)?, uri::settings(options));
-        Ok(Self { tls, settings, time: options.connect_timeout, learnt })
+        Ok(Self { tls, settings, time: options.connect_timeout, learnt, notices: Arc::default() })
+    }
+
+    pub(super) fn notices(&self) -> Arc<Notify> {
+        Arc::clone(&self.notices)
     }
 
     /// Each host has its share of the time, startup and encryption included, so that one that is silent leaves time for
@@ -87,11 +94,16 @@ impl Connector {
     }
 
     async fn connect_with(&self, config: &Config) -> Connected {
-        let (client, connection) = config.connect(self.tls.clone()).await?;
+        let (client, mut connection) = config.connect(self.tls.clone()).await?;
+        let notices = self.notices();
         let task = tokio::spawn(async move {
-            // Whoever waits for an answer is told; the reason may quote what was sent.
-            if connection.await.is_err() {
-                tracing::debug!("a connection to PostgreSQL has ended");
+            while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+                match message {
+                    Ok(AsyncMessage::Notification(_)) => notices.notify_one(),
+                    Ok(_) => {}
+                    // Whoever waits for an answer is told; the reason may quote what was sent.
+                    Err(_) => return tracing::debug!("a connection to PostgreSQL has ended"),
+                }
             }
         });
         Ok((client, task))

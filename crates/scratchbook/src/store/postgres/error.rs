@@ -28,6 +28,12 @@ pub(super) fn of_statement(place: &str, error: &tokio_postgres::Error) -> Failur
     }
 }
 
+/// Whether a statement has found a scope to be full, which has to be looked at; see `growth.rs`.
+pub(super) fn is_over_limit(failure: &Failure) -> bool {
+    let told = failure.error.source().and_then(|source| source.downcast_ref::<Told>());
+    told.is_some_and(|told| told.code == SqlState::DIVISION_BY_ZERO)
+}
+
 /// The failure to get a connection.
 pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Failure {
     let unreached = |kind, what: String| Failure::new(Done::Unreached, Error::new(kind, format!("{place}: {what}")));
@@ -261,6 +267,9 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
                 "the tables are not as they should be; open the database once with migrate=auto",
             ),
             "53" => (Done::Refused, K::ResourceExhausted, "the server has run out of disk or memory; make room"),
+            "22" if *code == SqlState::DIVISION_BY_ZERO => {
+                (Done::Refused, K::ResourceExhausted, "a scope has more keys than there may be")
+            }
             "54" => (Done::Refused, K::ResourceExhausted, "a value is larger than PostgreSQL can hold; split it"),
             "58" => (Done::Refused, K::Unavailable, "the server cannot read or write its files; check its disk"),
             "23" => (Done::Refused, K::DataCorrupted, "a stored row breaks a rule of the tables"),

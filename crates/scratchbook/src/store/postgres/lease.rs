@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::Object;
+use futures_util::future::{join, join_all, try_join_all};
 use futures_util::{FutureExt, TryStreamExt};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
@@ -25,6 +26,18 @@ pub(super) struct Lease<'a> {
     object: Option<Object>,
     statement_timeout: Option<Duration>,
     flags: Flags,
+}
+
+/// A statement with its parameters.
+pub(super) struct Step<'a> {
+    statement: &'a Statement,
+    params: Vec<&'a (dyn ToSql + Sync)>,
+}
+
+impl<'a> Step<'a> {
+    pub(super) fn new(statement: &'a Statement, params: impl Into<Vec<&'a (dyn ToSql + Sync)>>) -> Self {
+        Self { statement, params: params.into() }
+    }
 }
 
 #[derive(Default)]
@@ -49,6 +62,45 @@ impl Lease<'_> {
         let (client, deadline) = (self.client()?, self.deadline());
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
+    }
+
+    /// Runs statements one after the other in one round trip. Of those that failed the first says why: the others only
+    /// say that the transaction had failed already.
+    pub(super) async fn all(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+        let (client, deadline) = (self.client()?, self.deadline());
+        // All of them before any is run. What is not known yet would be sent behind what is, which is out of order.
+        let prepared = try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
+        let runs = steps.iter().zip(&prepared);
+        let runs = runs.map(|(step, prepared)| self.within(deadline, all_rows(client, prepared, &step.params)));
+        join_all(runs).await.into_iter().collect()
+    }
+
+    /// Begins a transaction with some statements, in one round trip.
+    pub(super) async fn begin_with(&self, steps: &[Step<'_>]) -> Attempt<Vec<Vec<Row>>> {
+        try_join_all(steps.iter().map(|step| self.prepared(step.statement))).await?;
+        let (begun, ran) = join(self.begin(), self.all(steps)).await;
+        begun?;
+        ran
+    }
+
+    /// Runs the last statement of a call, and with it the commit, where it is in a transaction: in one round trip, since
+    /// the commit of one that failed undoes it.
+    pub(super) async fn last(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Attempt<Vec<Row>> {
+        if !self.flags.in_transaction.load(Ordering::Relaxed) {
+            return self.query(statement, params).await;
+        }
+        let client = self.client()?;
+        let prepared = self.prepared(statement).await?;
+        let (ran, committed) =
+            join(self.within(self.deadline(), all_rows(client, &prepared, params)), self.commit()).await;
+        let rows = ran?;
+        committed?;
+        Ok(rows)
+    }
+
+    async fn prepared(&self, statement: &Statement) -> Attempt<tokio_postgres::Statement> {
+        let prepared = self.client()?.prepare_typed_cached(&statement.sql, statement.types);
+        self.within(self.deadline(), prepared).await.map_err(not_done)
     }
 
     /// Runs a statement that gives one row, without keeping it.

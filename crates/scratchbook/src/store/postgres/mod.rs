@@ -8,7 +8,9 @@
 //! - `schema.rs`: whether the tables are ours, and bringing them up to date.
 //! - `statements.rs`: the statements with the schema filled in, and the types of their parameters.
 //! - `append.rs`, `changes.rs`: a batch of appends as arrays. `write.rs`, `read.rs`, `artifact.rs`: the other calls.
-//! - `resolve.rs`: writes that read first: operations, guards, late appends.
+//! - `resolve.rs`: writes that read first: operations, guards, late appends. `growth.rs`: how many keys there may be.
+//! - `past.rs`, `fork.rs`, `shared.rs`: state as it stood, sessions made of others, keys of users and apps one by one.
+//! - `feed.rs`, `listen.rs`: what was committed, and that something was. `retention.rs`: what is removed with time.
 //! - `error.rs`: what a failure says of what was done.
 //!
 //! Every writer takes its locks in one order: sessions, users, apps, keys. A statement's snapshot is older than the
@@ -20,35 +22,52 @@ mod changes;
 mod connection;
 mod connector;
 mod error;
+mod feed;
+mod fork;
+mod growth;
 mod lease;
+mod listen;
 mod owners;
 mod params;
+mod past;
 mod read;
 mod resolve;
+mod retention;
 mod schema;
+mod shared;
 mod statements;
 mod tls;
 mod uri;
 mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 
 use super::artifact::{ArtifactAddress, NewArtifact};
-use super::commit::{KeyChange, PreparedSession};
+use super::commit::{PreparedSession, PreparedState};
 use super::database::{
-    AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, Unresolved,
+    AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
+    Past, PastScopes, Unresolved,
 };
+use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
-use crate::error::Result;
+use crate::environment::Environment;
+use crate::error::{KeyWriter, Result};
 use crate::event::Event;
-use crate::session::{ListSessionsResponse, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{
+    CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
+    StateChange, StateOwner, StatePage, micros_of_seconds,
+};
 
 use connection::Connections;
 use statements::Statements;
@@ -101,6 +120,18 @@ pub type PostgresSessionService = DatabaseSessionService<Postgres>;
 pub struct Postgres {
     connections: Connections,
     statements: Statements,
+    environment: Arc<dyn Environment>,
+    /// Known once a feed was read.
+    database_id: OnceCell<String>,
+    /// Whether somebody wants to hear of commits, as far as it was told by the last write.
+    heard: AtomicBool,
+}
+
+impl Postgres {
+    /// The time by which sessions expire, in microseconds since 1970.
+    fn now(&self) -> i64 {
+        micros_of_seconds(self.environment.now())
+    }
 }
 
 impl fmt::Debug for Postgres {
@@ -118,7 +149,13 @@ impl Dialect for Postgres {
     async fn open(uri: DatabaseUri, options: &DatabaseOptions) -> Result<Self> {
         let connections = Connections::open(&uri, options).await?;
         let schema = schema::prepare(&connections, options).await?;
-        Ok(Self { connections, statements: Statements::new(&schema) })
+        Ok(Self {
+            connections,
+            statements: Statements::new(&schema),
+            environment: Arc::clone(&options.environment),
+            database_id: OnceCell::new(),
+            heard: AtomicBool::new(false),
+        })
     }
 
     async fn migrate(uri: DatabaseUri, options: &DatabaseOptions, run: MigrationRun) -> Result<Vec<Migration>> {
@@ -140,8 +177,8 @@ impl Dialect for Postgres {
         self.create_late(new, token).await
     }
 
-    async fn put_resolved(&self, owner: &StateOwner, changes: &[KeyChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put_late(owner, changes, author, time).await
+    async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64> {
+        self.put_late(owner, new, author, time).await
     }
 
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
@@ -152,8 +189,24 @@ impl Dialect for Postgres {
         self.read_session(key, events, state).await
     }
 
-    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
+    async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
         self.read_initial_state(key).await
+    }
+
+    async fn past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+        self.read_past(key, seq, scopes).await
+    }
+
+    async fn keep_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        self.keep(key, checkpoint).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        self.read_blame(key).await
+    }
+
+    async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+        self.fork(new, token).await
     }
 
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
@@ -164,16 +217,73 @@ impl Dialect for Postgres {
         self.remove_session(key).await
     }
 
+    async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+        self.write_expiry(key, expires).await
+    }
+
+    async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        self.read_expired(limit).await
+    }
+
+    async fn delete_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        self.remove_expired(key).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+        self.prune(key, before, limit).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        self.prune_log(owner, before, limit).await
+    }
+
     async fn state(&self, owner: &StateOwner) -> Attempt<Map<String, Value>> {
         self.read_state(owner).await
     }
 
-    async fn put_state(&self, owner: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put(owner, changes, author, time).await
+    async fn put_state(
+        &self,
+        owner: &StateOwner,
+        changes: &[TextChange],
+        limits: &Limits,
+        author: &str,
+        time: f64,
+    ) -> Attempt<u64> {
+        self.put(owner, changes, limits, author, time).await
     }
 
     async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
         self.read_log(owner, after, limit).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
+        self.read_state_page(owner, config).await
+    }
+
+    async fn key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Attempt<Vec<StateChange>> {
+        self.read_key_changes(owner, name, before, limit).await
+    }
+
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit).await
+    }
+
+    async fn listen(&self, notifier: &CommitNotifier) {
+        self.hear(notifier).await;
+    }
+
+    fn is_listened_to(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    async fn announce(&self) -> Attempt<()> {
+        self.tell().await
     }
 
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {

@@ -9,10 +9,13 @@ use tokio_postgres::types::FromSql;
 
 use super::Postgres;
 use super::changes::owner;
+use super::lease::Lease;
 use super::statements::Keys;
 use crate::error::Result;
 use crate::event::Event;
-use crate::session::{ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner};
+use crate::session::{
+    ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner, seconds_of_micros,
+};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
@@ -25,13 +28,23 @@ impl Postgres {
         events: EventQuery,
         state: &StateQuery,
     ) -> Attempt<Option<Session>> {
+        self.read_session_on(&self.connections.lease().await?, key, events, state).await
+    }
+
+    /// The same on a connection that may be in a transaction.
+    pub(super) async fn read_session_on(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+    ) -> Attempt<Option<Session>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
         let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
         let keys = if of_session.is_some() { Keys::Some } else { Keys::All };
         let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
         let statement = self.statements.session(events, keys);
-        let lease = self.connections.lease().await?;
         let rows = lease
             .query(
                 statement,
@@ -47,37 +60,22 @@ impl Postgres {
                     &of_session.unwrap_or_default(),
                     &of_user.unwrap_or_default(),
                     &of_app.unwrap_or_default(),
+                    &self.now(),
                 ],
             )
             .await?;
-        drop(lease);
         Ok(assemble(key, &rows)?)
-    }
-
-    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<Map<String, Value>>> {
-        let lease = self.connections.lease().await?;
-        let names: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&key.app_name(), &key.user_id(), &key.session_id()];
-        let rows = lease.query(&self.statements.initial_state, &names).await?;
-        drop(lease);
-        let place = || format!("the state at the creation of {key}");
-        let Some(row) = rows.first() else {
-            return Ok(None);
-        };
-        // It has no row where it was empty.
-        let text: Option<&str> = column(row, 0, place)?;
-        Ok(Some(text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?))
     }
 
     pub(super) async fn list(&self, app: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
         let after = query.after.as_ref().unwrap_or(&start);
-        let limit = sql_limit(query.limit);
+        let (limit, now) = (sql_limit(query.limit), self.now());
         let lease = self.connections.lease().await?;
         let rows = match &query.user_id {
             None => {
-                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-                    [&app, &after.micros, &after.user_id, &after.session_id, &limit];
+                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+                    [&app, &after.micros, &after.user_id, &after.session_id, &limit, &now];
                 lease.query(&self.statements.list_of_app, &params).await?
             }
             Some(user) => {
@@ -87,7 +85,7 @@ impl Postgres {
                     std::cmp::Ordering::Equal => (after.micros, after.session_id.as_str()),
                     std::cmp::Ordering::Greater => (after.micros.saturating_add(1), ""),
                 };
-                lease.query(&self.statements.list_of_user, &[&app, &micros, user, &id, &limit]).await?
+                lease.query(&self.statements.list_of_user, &[&app, &micros, user, &id, &limit, &now]).await?
             }
         };
         drop(lease);
@@ -173,7 +171,7 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
             "place" => {
                 let described = || format!("the session {key}");
                 let seq = rows::number(column(row, 1, described)?, described)?;
-                place = Some((seq, column(row, 2, described)?));
+                place = Some((seq, column(row, 2, described)?, column(row, 5, described)?));
                 continue;
             }
             "logs" => {
@@ -186,13 +184,17 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
         };
         rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)?;
     }
-    let Some((seq, micros)) = place else {
+    let Some((seq, micros, expires)) = place else {
         return Ok(None);
     };
     events.sort_by_key(|(seq, _)| *seq);
     let events = events.into_iter().map(|(_, event)| event).collect();
     let session = described(key.clone(), StateMap::new(own, of_user, of_app), micros, seq);
-    Ok(Some(session.with_events(events).with_log_positions(logs)))
+    Ok(Some(session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires))))
+}
+
+fn seconds(micros: Option<i64>) -> Option<f64> {
+    micros.map(seconds_of_micros)
 }
 
 /// The last position of a log; an empty one has none.
@@ -216,7 +218,8 @@ fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsRespon
                 let described = || format!("the session {app}/{user}/{session}");
                 let seq = rows::number(column(row, 4, described)?, described)?;
                 let (user_id, session_id) = (user.to_owned(), session.to_owned());
-                places.push((ListPosition { micros: column(row, 3, described)?, user_id, session_id }, seq));
+                let micros = column(row, 3, described)?;
+                places.push((ListPosition { micros, user_id, session_id }, seq, column(row, 7, described)?));
                 continue;
             }
             "user log" => {
@@ -235,23 +238,23 @@ fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsRespon
         };
         rows::insert(values, scope, owner, column(row, 5, damaged_row)?, column(row, 6, damaged_row)?)?;
     }
-    places.sort_by(|(a, _), (b, _)| a.cmp(b));
+    places.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     let more = places.len() > query.limit;
     places.truncate(query.limit);
-    let token = places.last().filter(|_| more).map(|(last, _)| last.to_token());
+    let token = places.last().filter(|_| more).map(|(last, ..)| last.to_token());
     let mut sessions = Vec::with_capacity(places.len());
-    for (ListPosition { micros, user_id, session_id }, seq) in places {
+    for (ListPosition { micros, user_id, session_id }, seq, expires) in places {
         let own = own.get_mut(user_id.as_str()).and_then(|of_user| of_user.remove(session_id.as_str()));
         let of_user = of_users.get(user_id.as_str()).cloned().unwrap_or_default();
         let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
         let logs = LogPositions::new(user_logs.get(user_id.as_str()).copied().unwrap_or_default(), app_log);
         let session = described(stored_key(app, &user_id, &session_id)?, state, micros, seq);
-        sessions.push(session.with_log_positions(logs));
+        sessions.push(session.with_log_positions(logs).with_expire_time(seconds(expires)));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }
 
-fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {
+pub(super) fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {
     let of_log = || format!("the log of {app}/{user}");
     let (position, name): (i64, String) = (column(row, 0, of_log)?, column(row, 1, of_log)?);
     let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
@@ -273,7 +276,7 @@ fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange>
     })
 }
 
-fn scope_of(owner: &StateOwner) -> Scope {
+pub(super) fn scope_of(owner: &StateOwner) -> Scope {
     match owner {
         StateOwner::User { .. } => Scope::User,
         StateOwner::App { .. } => Scope::App,

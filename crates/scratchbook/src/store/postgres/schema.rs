@@ -30,10 +30,12 @@ const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
 /// What the first migration makes. Something of such a name that is not ours is not to be touched.
 const NAMES: &[&str] = &[
     "positions",
+    "database_id",
     "apps",
     "users",
     "sessions",
     "initial_states",
+    "checkpoints",
     "events",
     "session_states",
     "user_states",

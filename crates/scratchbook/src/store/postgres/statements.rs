@@ -5,9 +5,14 @@
 //! but a pooler may not let it through. `unnest` of several arrays is syntax for those of `pg_catalog`, and only without
 //! the name.
 
+mod history;
+
+use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
 
 use crate::store::query::EventQuery;
+
+use history::{Feeds, Forks, Listens, Pasts, Retention};
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.
 #[derive(Debug)]
@@ -26,7 +31,7 @@ const BYTES: Type = Type::BYTEA_ARRAY;
 
 const APPEND: &[Type] = &[
     NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXTS, TEXTS, BYTES, TEXTS, TEXTS, FLOATS, NUMBERS,
-    TEXTS, TEXTS, TEXTS, TEXTS,
+    TEXTS, TEXTS, TEXTS, TEXTS, NUMBER, NUMBER, NUMBER,
 ];
 const CREATE: &[Type] = &[
     NUMBERS,
@@ -48,10 +53,11 @@ const CREATE: &[Type] = &[
     Type::BOOL,
     Type::INT4,
     Type::BOOL,
+    NUMBER,
 ];
-const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT];
-const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS];
-const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER];
+const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
+const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS, NUMBER];
+const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER];
 const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const NAMES: &[Type; 5] = &[TEXT; 5];
 
@@ -66,12 +72,19 @@ pub(super) struct Statements {
     pub(super) put_app_state: Statement,
     pub(super) delete: Deletes,
     pub(super) resolve: Resolves,
-    pub(super) initial_state: Statement,
+    pub(super) past: Pasts,
+    pub(super) fork: Forks,
+    pub(super) feed: Feeds,
+    pub(super) listen: Listens,
+    pub(super) retention: Retention,
     pub(super) owners: Owners,
     pub(super) list_of_app: Statement,
     pub(super) list_of_user: Statement,
     pub(super) user_state: Statement,
     pub(super) app_state: Statement,
+    pub(super) user_page: Statement,
+    pub(super) app_page: Statement,
+    pub(super) key_changes: Statement,
     pub(super) state_changes: Statement,
     pub(super) artifact: Artifacts,
     /// By events and by keys.
@@ -82,6 +95,7 @@ pub(super) struct Statements {
 #[derive(Debug)]
 pub(super) struct Deletes {
     pub(super) lock_session: Statement,
+    pub(super) lock_expired: Statement,
     pub(super) touch_app: Statement,
     pub(super) of_session: Vec<Statement>,
     pub(super) lock_sessions: Statement,
@@ -105,6 +119,12 @@ pub(super) struct Resolves {
     pub(super) lock_app: Statement,
     pub(super) known: Statement,
     pub(super) keys: Statement,
+    pub(super) all_own: Statement,
+    pub(super) all_of_user: Statement,
+    pub(super) all_of_app: Statement,
+    pub(super) count_own: Statement,
+    pub(super) count_user: Statement,
+    pub(super) count_app: Statement,
     pub(super) event_writer: Statement,
     pub(super) log_writer: Statement,
 }
@@ -124,22 +144,30 @@ impl Statements {
     /// For tables in this schema, whose name is quoted.
     pub(super) fn new(schema: &str) -> Self {
         let fill = Fill { schema };
+        let was = |made: &str| format!("(SELECT pg_catalog.count(*) FROM {made}) = 0");
         let list = |sql: &str| sql.replace("{page}", include_str!("sql/list_page.sql"));
         Self {
-            append: fill.statement(include_str!("sql/append.sql"), APPEND),
+            append: fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
             insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
-            create: fill.statement(include_str!("sql/create.sql"), CREATE),
-            put_user_state: fill.statement(include_str!("sql/put_user_state.sql"), PUT),
-            put_app_state: fill.statement(include_str!("sql/put_app_state.sql"), PUT),
+            create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
+            put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
+            put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),
             delete: Deletes::new(&fill),
             resolve: Resolves::new(&fill),
-            initial_state: fill.statement(INITIAL_STATE, &NAMES[..3]),
+            past: Pasts::new(&fill),
+            fork: Forks::new(&fill),
+            feed: Feeds::new(&fill),
+            listen: Listens::new(&fill),
+            retention: Retention::new(&fill),
             owners: Owners::new(&fill),
             list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
             list_of_user: fill.statement(&list(include_str!("sql/list_of_user.sql")), LIST),
             user_state: fill.statement(USER_STATE, &NAMES[..2]),
             app_state: fill.statement(APP_STATE, &NAMES[..1]),
+            user_page: fill.statement(USER_PAGE, &[TEXT, TEXT, TEXT, TEXT, TEXT, NUMBER]),
+            app_page: fill.statement(APP_PAGE, &[TEXT, TEXT, TEXT, TEXT, NUMBER]),
+            key_changes: fill.statement(KEY_CHANGES, &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
             state_changes: fill.statement(include_str!("sql/state_changes.sql"), LOG),
             artifact: Artifacts::new(&fill),
             sessions: EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
@@ -166,14 +194,29 @@ pub(super) enum Keys {
     Some = 1,
 }
 
+/// The channel on which those who use the same tables hear of commits: a name that is short enough for any schema.
+fn channel(schema: &str) -> String {
+    let hash = Sha256::digest(schema);
+    let hash: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("scratchbook_{hash}")
+}
+
 struct Fill<'a> {
     schema: &'a str,
 }
 
 impl Fill<'_> {
     fn statement(&self, sql: &str, types: &'static [Type]) -> Statement {
+        let sql = sql.replace("{heard}", HEARD);
+        Statement { sql: sql.replace("{schema}", self.schema), types }
+    }
+
+    /// A statement that writes keys: the parameter with the most rows that a scope may have, and when the rows of the
+    /// user and the app were there before, so that the new keys are counted in them.
+    fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
         let changes = include_str!("sql/changes.sql").trim_end();
-        Statement { sql: sql.replace("{changes}", changes).replace("{schema}", self.schema), types }
+        let sql = sql.replace("{changes}", changes).replace("{limit}", limit);
+        self.statement(&sql.replace("{user was there}", user_was).replace("{app was there}", app_was), types)
     }
 
     fn session(&self, keys: &str, events: &str) -> Statement {
@@ -181,19 +224,32 @@ impl Fill<'_> {
     }
 }
 
-const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT];
+/// Whether other processes want to hear of commits.
+const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
+
+const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER];
 
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
-
-const INITIAL_STATE: &str = "SELECT (
-        SELECT state FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-    ) FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 AND id = $3";
 
 const USER_STATE: &str = "SELECT key, value FROM {schema}.user_states
     WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL ORDER BY key";
 const APP_STATE: &str = "SELECT key, value FROM {schema}.app_states
     WHERE app_name = $1 AND value IS NOT NULL ORDER BY key";
+
+const USER_PAGE: &str = "SELECT key, value FROM {schema}.user_states
+    WHERE app_name = $1 AND user_id = $2 AND key >= $3 AND key < $4 AND key IS DISTINCT FROM $5 AND value IS NOT NULL
+    ORDER BY key LIMIT $6";
+const APP_PAGE: &str = "SELECT key, value FROM {schema}.app_states
+    WHERE app_name = $1 AND key >= $2 AND key < $3 AND key IS DISTINCT FROM $4 AND value IS NOT NULL
+    ORDER BY key LIMIT $5";
+
+// The order is that of the index by key, so that no other will do.
+const KEY_CHANGES: &str =
+    "SELECT position, key, version, value, session_user_id, session_id, seq, event_id, author, time
+    FROM {schema}.state_log
+    WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND key >= $4 AND key <= $4 AND position < $5
+    ORDER BY key DESC, position DESC LIMIT $6";
 
 const ALL_KEYS: &str = include_str!("sql/session_all_keys.sql");
 const SOME_KEYS: &str = include_str!("sql/session_some_keys.sql");
@@ -224,6 +280,12 @@ impl Deletes {
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
                 &NAMES[..3],
             ),
+            lock_expired: fill.statement(
+                "SELECT 1 FROM {schema}.sessions
+                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND expire_time <= $4
+                 ORDER BY id LIMIT 1 FOR UPDATE",
+                &[TEXT, TEXT, TEXT, NUMBER],
+            ),
             // The weakest lock, which waits for none of ours. It is written to the server's log, as a transaction that
             // only has a number is not.
             touch_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR KEY SHARE", &NAMES[..1]),
@@ -231,6 +293,7 @@ impl Deletes {
                 &[
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                    "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                     // A place is one of a partition, where the table has any.
@@ -261,6 +324,7 @@ impl Deletes {
                     "DELETE FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.session_states WHERE app_name = $1 AND user_id = $2",
+                    "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2",
                     "DELETE FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
@@ -282,8 +346,11 @@ impl Resolves {
         Self {
             lock_session: fill.statement(
                 "SELECT seq FROM {schema}.sessions
-                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
-                &NAMES[..3],
+                 WHERE
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND (expire_time IS NULL OR expire_time > $4)
+                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
+                &[TEXT, TEXT, TEXT, NUMBER],
             ),
             lock_app: fill.statement(
                 "INSERT INTO {schema}.apps (app_name) VALUES ($1)
@@ -296,14 +363,41 @@ impl Resolves {
                 &NAMES[..4],
             ),
             keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
+            all_own: fill.statement(
+                "SELECT key, value, seq FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND value IS NOT NULL",
+                &NAMES[..3],
+            ),
+            all_of_user: fill.statement(
+                "SELECT key, value, position FROM {schema}.user_states
+                 WHERE app_name = $1 AND user_id = $2 AND value IS NOT NULL",
+                &NAMES[..2],
+            ),
+            all_of_app: fill.statement(
+                "SELECT key, value, position FROM {schema}.app_states WHERE app_name = $1 AND value IS NOT NULL",
+                &NAMES[..1],
+            ),
+            count_own: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                &NAMES[..3],
+            ),
+            count_user: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.user_states WHERE app_name = $1 AND user_id = $2",
+                &NAMES[..2],
+            ),
+            count_app: fill.statement(
+                "SELECT pg_catalog.count(value) FROM {schema}.app_states WHERE app_name = $1",
+                &NAMES[..1],
+            ),
             event_writer: fill.statement(
-                "SELECT id, author FROM {schema}.events
+                "SELECT author, id, timestamp, invocation_id FROM {schema}.events
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
                  ORDER BY seq LIMIT 1",
                 &[TEXT, TEXT, TEXT, NUMBER],
             ),
             log_writer: fill.statement(
-                "SELECT author, session_user_id, session_id, seq, event_id FROM {schema}.state_log
+                "SELECT author, event_id, time, session_user_id, session_id, seq FROM {schema}.state_log
                  WHERE app_name = $1 AND scope = $2 AND user_id = $3 AND position = $4 AND key = $5",
                 &[TEXT, TEXT, TEXT, NUMBER, TEXT],
             ),

@@ -5,16 +5,19 @@ use std::collections::HashSet;
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
-use super::Postgres;
 use super::append::Events;
 use super::changes::{Changes, owner};
-use super::lease::Lease;
-use super::read::column;
+use super::growth::KeyLimit;
+use super::lease::{Lease, Step};
+use super::read::{column, scope_of};
+use super::resolve::Owner;
+use super::{Postgres, error};
 use crate::error::Error;
 use crate::session::{SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
 use crate::store::commit::Prepared;
 use crate::store::database::{Attempt, Done, Failure};
+use crate::store::limits::Limits;
 use crate::store::rows;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -23,12 +26,20 @@ const POSITIONS: usize = 1024;
 
 impl Postgres {
     pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        match self.create_by(new, token, KeyLimit::Guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
+            done => done,
+        }
+    }
+
+    async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
-        if !self.begin_session(&lease, &new.key, new.created, events, token).await? {
+        let row = NewRow { key: &new.key, created: new.created, expires: new.expires, token };
+        if !self.begin_session(&lease, row, events).await? {
             return self.created_before(&lease, &new.key, token).await;
         }
-        self.fill(&lease, new).await?;
+        self.fill(&lease, new, limit).await?;
         lease.commit().await?;
         Ok(true)
     }
@@ -37,20 +48,32 @@ impl Postgres {
     pub(super) async fn begin_session<'e>(
         &self,
         lease: &Lease<'_>,
-        key: &SessionKey,
-        created: i64,
+        new: NewRow<'_>,
         events: impl Iterator<Item = &'e Prepared> + Clone,
-        token: &str,
     ) -> Attempt<bool> {
+        let NewRow { key, created, expires, token } = new;
         let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
         let mut seen = HashSet::new();
         let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
-        let (count, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let row: [&(dyn ToSql + Sync); 7] = [&app, &user, &session, &count, &created, &micros, &token];
-        let (begun, inserted) = join(lease.begin(), lease.query(&self.statements.insert_session, &row)).await;
-        begun?;
-        Ok(!inserted?.is_empty())
+        let (seq, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
+        let row = SessionRow { key, seq, created, micros, token, expires, position: 0 };
+        let inserted =
+            lease.begin_with(&[Step::new(&self.statements.insert_session, row.params(&row.address()))]).await?;
+        if inserted.first().is_some_and(|rows| !rows.is_empty()) {
+            return Ok(true);
+        }
+        Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
+    }
+
+    /// Inserts the row of a session, where its id is free or was an expired one's.
+    pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
+        let address = row.address();
+        let statement = &self.statements.insert_session;
+        if !lease.query(statement, &row.params(&address)).await?.is_empty() {
+            return Ok(true);
+        }
+        let was_expired = self.remove_expired_on(lease, row.key).await?;
+        Ok(was_expired && !lease.query(statement, &row.params(&address)).await?.is_empty())
     }
 
     /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
@@ -68,8 +91,11 @@ impl Postgres {
     }
 
     /// Writes what a session begins with, whose row is there.
-    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession) -> Attempt<()> {
+    pub(super) async fn fill(&self, lease: &Lease<'_>, new: &NewSession, limit: KeyLimit) -> Attempt<()> {
         let events = distinct(&new.events);
+        if limit == KeyLimit::Counted {
+            self.check_shared_growth(lease, new, &events).await?;
+        }
         let (app, user, session) = (new.key.app_name(), new.key.user_id(), new.key.session_id());
         let (mut changes, mut columns) = (Changes::default(), Events::default());
         changes.add(0, [app, user, session], &new.own);
@@ -85,7 +111,7 @@ impl Postgres {
         let (initial, begins) = (new.initial.as_deref().unwrap_or_default(), new.initial.is_some());
         let [ord, scope, slot, key, value] = changes.params();
         let [ids, hashes, invocations, authors, timestamps, texts] = columns.params();
-        lease
+        let rows = lease
             .query(
                 &self.statements.create,
                 &[
@@ -108,25 +134,54 @@ impl Postgres {
                     &begins,
                     &blocks,
                     &writes_app,
+                    &limit.most_rows(&new.limits),
                 ],
             )
             .await?;
+        if let Some(row) = rows.first() {
+            self.is_heard(row, 0);
+        }
         Ok(())
     }
 
-    pub(super) async fn put(&self, of: &StateOwner, changes: &[TextChange], author: &str, time: f64) -> Attempt<u64> {
-        self.put_on(&self.connections.lease().await?, of, changes, author, time).await
+    /// The session's own keys were counted when it was prepared.
+    async fn check_shared_growth(&self, lease: &Lease<'_>, new: &NewSession, events: &[&NewEvent]) -> Attempt<()> {
+        let owner = Owner::of_session(&new.key);
+        let of_events = events.iter().flat_map(|event| &event.changes);
+        let scopes = new.shared.iter().chain(of_events).map(|change| change.scope).chain([Scope::User]);
+        lease.all(&owner.locks(self, scopes)).await?;
+        let own = |change: &TextChange| change.scope != Scope::Session;
+        let shared: Vec<Vec<_>> =
+            events.iter().map(|event| event.changes.iter().filter(|c| own(c)).cloned().collect()).collect();
+        let writes: Vec<&[TextChange]> =
+            std::iter::once(new.shared.as_slice()).chain(shared.iter().map(Vec::as_slice)).collect();
+        self.check_growth(lease, &owner, &new.limits, &writes).await
     }
 
-    /// The same on a connection that may be in a transaction.
-    pub(super) async fn put_on(
+    pub(super) async fn put(
         &self,
-        lease: &Lease<'_>,
         of: &StateOwner,
         changes: &[TextChange],
+        limits: &Limits,
         author: &str,
         time: f64,
     ) -> Attempt<u64> {
+        let lease = self.connections.lease().await?;
+        let guarded = StateWrite { changes, most_rows: KeyLimit::Guarded.most_rows(limits), author, time };
+        match self.put_on(&lease, of, &guarded).await {
+            Err(failure) if error::is_over_limit(&failure) => {}
+            done => return done,
+        }
+        let owner = Owner::of_state(of);
+        lease.begin_with(&owner.locks(self, [scope_of(of)].into_iter())).await?;
+        self.check_growth(&lease, &owner, limits, &[changes]).await?;
+        let counted = StateWrite { most_rows: KeyLimit::Counted.most_rows(limits), ..guarded };
+        self.put_on(&lease, of, &counted).await
+    }
+
+    /// The same on a connection that may be in a transaction, which ends with it.
+    pub(super) async fn put_on(&self, lease: &Lease<'_>, of: &StateOwner, write: &StateWrite<'_>) -> Attempt<u64> {
+        let StateWrite { changes, most_rows, author, time } = write;
         let [app, user, _] = owner(of);
         let statement = match of {
             StateOwner::User { .. } => &self.statements.put_user_state,
@@ -135,9 +190,11 @@ impl Postgres {
         let mut columns = Changes::default();
         columns.add(0, owner(of), changes);
         let [ord, scope, slot, key, value] = columns.params();
-        let rows = lease.query(statement, &[ord, scope, slot, key, value, &app, &user, &author, &time]).await?;
+        let params = [ord, scope, slot, key, value, &app, &user, author, time, most_rows];
+        let rows = lease.last(statement, &params).await?;
         let place = || format!("the position of a change just made to the state of {app}/{user}");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
+        self.is_heard(row, 1);
         Ok(rows::number(column(row, 0, place)?, place)?)
     }
 
@@ -155,10 +212,28 @@ impl Postgres {
             lease.query(&statements.touch_app, &[&app]).await?;
             return lease.commit().await;
         }
-        for statement in &statements.of_session {
+        self.remove_locked(&lease, key).await?;
+        lease.commit().await
+    }
+
+    /// Removes a session, whose row is locked.
+    async fn remove_locked(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        for statement in &self.statements.delete.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;
         }
-        lease.commit().await
+        Ok(())
+    }
+
+    /// Removes a session that has expired, in a transaction; `false` where there is none.
+    pub(super) async fn remove_expired_on(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lock = &self.statements.delete.lock_expired;
+        if lease.query(lock, &[&app, &user, &session, &self.now()]).await?.is_empty() {
+            return Ok(false);
+        }
+        self.remove_locked(lease, key).await?;
+        Ok(true)
     }
 
     pub(super) async fn remove_user(&self, app: &str, user: &str) -> Attempt<()> {
@@ -175,6 +250,45 @@ impl Postgres {
             lease.query(statement, &[&app, &user]).await?;
         }
         lease.commit().await
+    }
+}
+
+/// Changes to a user's or an app's keys.
+pub(super) struct StateWrite<'a> {
+    pub(super) changes: &'a [TextChange],
+    pub(super) most_rows: i64,
+    pub(super) author: &'a str,
+    pub(super) time: f64,
+}
+
+/// What a creation says of its session's row.
+pub(super) struct NewRow<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) created: i64,
+    pub(super) expires: Option<i64>,
+    pub(super) token: &'a str,
+}
+
+/// The row of a session.
+pub(super) struct SessionRow<'a> {
+    pub(super) key: &'a SessionKey,
+    pub(super) seq: i64,
+    pub(super) created: i64,
+    pub(super) micros: i64,
+    pub(super) token: &'a str,
+    pub(super) expires: Option<i64>,
+    /// Where the fold of its events begins; 0 where that is still to be written.
+    pub(super) position: i64,
+}
+
+impl<'a> SessionRow<'a> {
+    fn address(&self) -> [&'a str; 3] {
+        [self.key.app_name(), self.key.user_id(), self.key.session_id()]
+    }
+
+    fn params<'p>(&'p self, [app, user, session]: &'p [&'a str; 3]) -> [&'p (dyn ToSql + Sync); 9] {
+        let Self { seq, created, micros, token, expires, position, .. } = self;
+        [app, user, session, seq, created, micros, token, expires, position]
     }
 }
 

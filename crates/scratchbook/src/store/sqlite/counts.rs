@@ -37,12 +37,9 @@ impl Counts {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
-    /// A session is made at this address, with any number of keys; another one may have been there before.
-    pub(super) fn forget(&self, session: Address<'_>) {
-        let mut bounds = self.bounds.borrow_mut();
-        if !bounds.is_empty() {
-            bounds.remove(&name(session, Scope::Session));
-        }
+    /// The keys of a scope are others now.
+    pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
+        self.bounds.borrow_mut().remove(&name(of, scope));
     }
 
     pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {

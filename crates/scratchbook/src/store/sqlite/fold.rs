@@ -110,11 +110,12 @@ impl StoredSession<'_> {
             };
             let text = str::from_utf8(text).map_err(|e| damaged(format!("the event {at} of {key}")).with_source(e))?;
             fold.folded.apply(at, text, key)?;
-            if at.is_multiple_of(CHECKPOINT_EVENTS) && bytes < CHECKPOINT_BYTES {
-                if let Some(state) = fold.folded.to_checkpoint()? {
-                    bytes += state.len();
-                    fold.missing.push(NewCheckpoint { seq: at, position: row.get(2)?, state });
-                }
+            if at.is_multiple_of(CHECKPOINT_EVENTS)
+                && bytes < CHECKPOINT_BYTES
+                && let Some(state) = fold.folded.to_checkpoint()?
+            {
+                bytes += state.len();
+                fold.missing.push(NewCheckpoint { seq: at, position: row.get(2)?, state });
             }
             fold.count += 1;
             if stop(fold.count, &fold.missing) {

@@ -50,7 +50,7 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     if inserted == 0 {
         return Err(taken(key).into());
     }
-    tx.counts().forget(key.into());
+    tx.counts().forget(key.into(), Scope::Session);
     fork.copy_beginning(tx)?;
     fork.copy_events(tx)?;
     fork.copy_state(tx)?;
@@ -109,22 +109,23 @@ impl Fork<'_> {
         Ok(())
     }
 
+    /// Keys that were written since are as the fold has them, all others as they are.
     fn copy_state(&self, tx: &Tx<'_>) -> Fallible<()> {
         let (from, to) = (self.of.key, self.key.session_id());
-        let (app, user) = (from.app_name(), from.user_id());
-        if self.at == self.of.last {
-            tx.execute(
-                "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq)
-                 SELECT app_name, user_id, ?4, key, value, seq FROM session_states
-                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3",
-                params![app, user, from.session_id(), to],
-            )?;
-            return Ok(());
+        if self.at < self.of.last {
+            for (name, (seq, value)) in self.of.folded(tx.connection(), self.at)?.keys {
+                let value = Some(json::to_text(&value, "a value")?);
+                let change = TextChange { scope: Scope::Session, name, value };
+                write::insert_own(tx, self.key, sql_number(seq), &change)?;
+            }
         }
-        for (name, (seq, value)) in self.of.folded(tx.connection(), self.at)?.keys {
-            let value = Some(json::to_text(&value, "a value")?);
-            write::insert_own(tx, self.key, sql_number(seq), &TextChange { scope: Scope::Session, name, value })?;
-        }
+        tx.execute(
+            "INSERT INTO session_states (app_name, user_id, session_id, key, value, seq)
+             SELECT app_name, user_id, ?4, key, value, seq FROM session_states
+             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?5
+             ON CONFLICT DO UPDATE SET value = excluded.value, seq = excluded.seq",
+            params![from.app_name(), from.user_id(), from.session_id(), to, sql_number(self.at)],
+        )?;
         Ok(())
     }
 

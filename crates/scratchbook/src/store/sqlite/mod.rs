@@ -25,6 +25,7 @@ mod readers;
 mod resolve;
 mod retention;
 mod schema;
+mod service;
 mod shown;
 mod statements;
 mod transaction;
@@ -32,43 +33,29 @@ mod watch;
 mod write;
 mod writer;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use async_trait::async_trait;
 use futures_util::future::{Either, select};
 use rusqlite::Connection;
-use serde_json::{Map, Value};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::sync::{Semaphore, TryAcquireError, oneshot};
 
 use super::closed;
-use super::commit::{Prepared, prepare_event, prepare_session, prepare_state};
 use super::folded::CHECKPOINT_EVENTS;
-use super::fork::fork_key;
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
-use super::query::{EventQuery, ListQuery, StateQuery};
-use super::text::{NewEvent, NewSession, TextChange};
+use super::query::{EventQuery, StateQuery};
 use crate::environment::Environment;
-use crate::error::{Error, ErrorKind, KeyWriter, Result};
-use crate::event::Event;
-use crate::session::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    micros_of_seconds, seconds_of_micros,
-};
-use crate::state::{StateDelta, StateMap};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Session, SessionKey, micros_of_seconds};
 use error::Fallible;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
 use watch::Commits;
-use write::Appended;
 use writer::{Queued, Shared, Writer};
 
 pub use options::{SqliteOptions, Synchronous};
@@ -308,24 +295,6 @@ pub(super) async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migratio
     Ok(missing)
 }
 
-/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
-enum Write {
-    /// It is written as it is.
-    Plain(Arc<NewEvent>),
-    /// It depends on what is stored.
-    Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
-}
-
-impl Write {
-    fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
-        let prepared = prepare_event(event, environment, limits)?;
-        if prepared.is_plain(&options) {
-            return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
-        }
-        Ok(Self::Resolved { bytes: prepared.bytes(), of: Box::new((prepared, options)) })
-    }
-}
-
 /// Opens everything; runs on the writer's thread.
 fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(Writer, Queues)> {
     let opened = connection::open_writer(path, options)?;
@@ -353,203 +322,6 @@ impl Drop for SqliteSessionService {
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the writer of {} panicked", self.path.display());
         }
-    }
-}
-
-#[async_trait]
-impl SessionService for SqliteSessionService {
-    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
-        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
-        let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
-        let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
-        let (now, events) = (self.now_micros(), prepared.events.len() as u64);
-        if prepared.is_plain() {
-            let new = NewSession::new(prepared)?;
-            self.write(new.bytes(), move |tx| write::create(tx, &new, now)).await?;
-        } else {
-            let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write(bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
-        }
-        // As behind so many appends.
-        self.after_append(&key, events - events % CHECKPOINT_EVENTS);
-        let made = self.made(&key, EventQuery::All).await?;
-        let expires = expires.map(seconds_of_micros);
-        // Where there is none any more, this is what was made.
-        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created).with_expire_time(expires)))
-    }
-
-    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
-        let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::session(connection, &key, events, &state, now)).await
-    }
-
-    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
-        let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| read::initial_state(connection, &key, now)).await
-    }
-
-    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
-        let (of, now) = (key.clone(), self.now_micros());
-        let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
-        if !checkpoints.is_empty() {
-            checkpoint::keep(&self.queues()?, key.clone(), checkpoints);
-        }
-        Ok(state)
-    }
-
-    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
-        let (key, now) = (key.clone(), self.now_micros());
-        self.read(move |connection| blame::all(connection, &key, now)).await
-    }
-
-    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
-        let fork = fork_key(key, &config, self.environment.as_ref())?;
-        let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
-        self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
-        let made = self.made(&fork, EventQuery::None).await?;
-        Ok(made
-            .unwrap_or_else(|| Session::new(fork, StateMap::default()).with_last_update_time(seconds_of_micros(now))))
-    }
-
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
-        config.check()?;
-        let (owner, config) = (owner.clone(), config.clone());
-        self.read(move |connection| owned::page(connection, &owner, &config)).await
-    }
-
-    async fn list_key_changes(
-        &self,
-        owner: &StateOwner,
-        name: &str,
-        before: u64,
-        limit: usize,
-    ) -> Result<Vec<StateChange>> {
-        let (owner, name) = (owner.clone(), name.to_owned());
-        self.read(move |connection| owned::key_changes(connection, &owner, &name, before, limit)).await
-    }
-
-    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
-        let (owner, start, now) = (owner.clone(), start.clone(), self.now_micros());
-        self.read(move |connection| feed::page(connection, &owner, &start, limit, now)).await
-    }
-
-    fn commits(&self) -> Result<CommitNotices> {
-        let open = self.opened();
-        let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
-        queues.commits.subscribe(&self.path, running)
-    }
-
-    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
-        let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
-        let (key, now) = (key.clone(), self.now_micros());
-        self.write(0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
-    }
-
-    async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let (now, mut deleted) = (self.now_micros(), 0);
-        // Who has nothing to delete does not wait for the writer.
-        while deleted < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
-            deleted += self.erase(move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
-        }
-        Ok(deleted as u64)
-    }
-
-    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let (key, now) = (key.clone(), self.now_micros());
-        self.erase(move |tx| retention::prune_events(tx, &key, before, limit, now)).await
-    }
-
-    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let owner = owner.clone();
-        self.erase(move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
-    }
-
-    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        check_id("app name", app_name)?;
-        let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
-        self.read(move |connection| read::list(connection, &app_name, &query, now)).await
-    }
-
-    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let key = key.clone();
-        self.erase(move |tx| write::delete_session(tx, &key)).await
-    }
-
-    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
-        if event.is_partial() {
-            drop(self.queues()?);
-            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
-        }
-        let (address, now) = (key.clone(), self.now_micros());
-        let new = match Write::new(event, options, self.environment.as_ref(), &self.limits)? {
-            Write::Plain(new) => new,
-            Write::Resolved { bytes, of } => {
-                let append = self.write(bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
-                let committed = append.await?;
-                self.after_append(key, committed.event.seq.unwrap_or_default());
-                return Ok(committed);
-            }
-        };
-        let shared = Arc::clone(&new);
-        let appended = self.write(new.bytes(), move |tx| write::append(tx, &address, &shared, now)).await?;
-        Ok(match appended {
-            Appended::Replayed(committed) => committed,
-            Appended::Stored { seq, position } => {
-                // The writer has dropped its share before it answered.
-                let mut event = match Arc::try_unwrap(new) {
-                    Ok(new) => new.prepared.event,
-                    Err(shared) => shared.prepared.event.clone(),
-                };
-                event.seq = Some(seq);
-                self.after_append(key, seq);
-                write::committed(event, Outcome::Stored, position)
-            }
-        })
-    }
-
-    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
-        let owner = owner.clone();
-        self.read(move |connection| owned::state(connection, &owner)).await
-    }
-
-    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
-        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
-        let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
-        if !prepared.is_plain() {
-            return self.write(0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
-        }
-        let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
-        let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
-    }
-
-    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        let owner = owner.clone();
-        self.read(move |connection| owned::changes(connection, &owner, after, limit)).await
-    }
-
-    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
-        let after = after.cloned();
-        self.read(move |connection| owners::after(connection, after.as_ref(), limit)).await
-    }
-
-    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
-        check_owner(app_name, user_id)?;
-        let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await
-    }
-
-    async fn close(&self) -> Result<()> {
-        let open = self.opened().take();
-        if let Some(Open { queues, running }) = open {
-            queues.close();
-            drop(running);
-        }
-        let mut running = self.running.clone();
-        // Ends with an error when the writer has dropped its side, the last thing it does.
-        while running.changed().await.is_ok() {}
-        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who waits for commits hears of them: of this process's at once, of others' by a look at a counter that SQLite keeps.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -42,12 +42,12 @@ impl Commits {
 
     /// One more who waits. While anybody does, a thread looks for what other processes commit; closing the store waits for
     /// the end of that thread.
-    pub(super) fn subscribe(&self, path: &PathBuf, running: &watch::Sender<()>) -> Result<CommitNotices> {
+    pub(super) fn subscribe(&self, path: &Path, running: &watch::Sender<()>) -> Result<CommitNotices> {
         let mut looking = self.looking();
         // Counted before the thread may find that nobody waits.
         let notices = self.notifier.subscribe();
         if *looking == Looking::No {
-            let (commits, of, running) = (self.clone(), path.clone(), running.clone());
+            let (commits, of, running) = (self.clone(), path.to_owned(), running.clone());
             let thread = thread::Builder::new().name("scratchbook-watch".to_owned());
             let spawned = thread.spawn(move || {
                 commits.look(&of);
@@ -67,7 +67,7 @@ impl Commits {
     }
 
     /// Looks for other processes' commits for as long as anybody waits.
-    fn look(&self, path: &PathBuf) {
+    fn look(&self, path: &Path) {
         let (mut connection, mut seen) = (None, None);
         let mut looking = self.looking();
         while *looking == Looking::Yes {
@@ -104,7 +104,7 @@ impl Commits {
 }
 
 /// A number that changes whenever another connection commits.
-fn version(connection: &mut Option<Connection>, path: &PathBuf) -> Fallible<i64> {
+fn version(connection: &mut Option<Connection>, path: &Path) -> Fallible<i64> {
     let connection = match connection {
         Some(connection) => connection,
         None => connection.insert(connection::open_reader(path)?),

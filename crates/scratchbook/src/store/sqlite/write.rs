@@ -119,12 +119,12 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     if inserted == 0 {
         return Err(taken(key).into());
     }
-    tx.counts().forget(key.into());
     if let Some(initial) = &new.initial {
         let sql =
             "INSERT INTO initial_states (app_name, user_id, session_id, state, position) VALUES (?1, ?2, ?3, ?4, ?5)";
         tx.execute(sql, params![app, user, session, initial, position])?;
     }
+    tx.counts().forget(key.into(), Scope::Session);
     // Nothing is there yet, and how many there may be was looked at before.
     for change in &new.own {
         insert_own(tx, key, 0, change)?;

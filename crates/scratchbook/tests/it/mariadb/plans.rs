@@ -46,7 +46,8 @@ async fn fill(connection: &mut Conn, events: u64) {
              FROM seq_1_to_{events};
              INSERT INTO state_log (app_name, scope, user_id, position, `key`, version, value, event_id, author, time)
              SELECT 'app', 'user', 'u', seq, 'k', seq, '1', '', 'a', 1 FROM seq_1_to_{events};
-             INSERT INTO user_states (app_name, user_id, `key`, value, version) VALUES ('app', 'u', 'k', '1', {events})"
+             INSERT INTO user_states (app_name, user_id, `key`, value, version, position)
+             VALUES ('app', 'u', 'k', '1', {events}, {events})"
         ))
         .await
         .unwrap();

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, MySqlSessionService, SessionKey, SessionService,
-    StateDelta, StateOwner, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, MySqlSessionService, Session, SessionKey,
+    SessionService, SessionServiceExt, StateDelta, StateOwner, connect,
 };
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn eight_processes_lose_nothing() {
         create(&service, &format!("own{n}")).await;
     }
     create(&service, "shared").await;
-    run(&database.uri(), "mariadb::processes::a_child_appends");
+    run(&database.uri(), "mariadb::processes::a_child_appends", PROCESSES);
     let (all, each) = (PROCESSES * appends(), appends());
     let shared = service.get_session(&key("shared"), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_whole(&shared, all);
@@ -99,10 +99,72 @@ async fn a_child_appends() {
     }
 }
 
+const COUNTING_PROCESSES: u64 = 4;
+/// What each of two writers in each of them does of what all do.
+const INCREMENTS: u64 = 1000 / (2 * COUNTING_PROCESSES);
+const RETRIES: u64 = 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
+    let database = Database::emptied().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    create(&service, "shared").await;
+    run(&database.uri(), "mariadb::processes::a_child_counts", COUNTING_PROCESSES);
+    let session = service.get_session(&key("shared"), &GetSessionConfig::default()).await.unwrap().unwrap();
+    let mut state = session.state().to_map();
+    let list = state.remove("list").unwrap();
+    let list: BTreeSet<_> = list.as_array().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(list.len(), 1000);
+    let read_by_key = 2 * COUNTING_PROCESSES * RETRIES;
+    assert_eq!(json!(state), json!({"n": 1000, "user:n": 1000, "app:n": 1000, "app:read": read_by_key, "first": 1}));
+    assert_whole(&session, 1000 + read_by_key);
+    for (owner, most) in [(StateOwner::user("app", "alice"), 1000), (StateOwner::app("app"), 1000 + read_by_key)] {
+        let log = service.list_state_changes(&owner.unwrap(), 0, usize::MAX).await.unwrap();
+        let counted: Vec<_> = log.iter().filter(|change| change.name == "n").map(|c| c.value.clone()).collect();
+        assert!(counted.into_iter().eq((1..=1000).map(|n| Some(json!(n)))), "the log counts");
+        assert!(log.iter().map(|change| change.position).eq(1..=most));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_counts() {
+    let Some((uri, process)) = std::env::var(URI).ok().zip(std::env::var(WRITER).ok()) else {
+        return;
+    };
+    let service = Arc::new(MySqlSessionService::connect(&uri).await.unwrap());
+    let tasks = [0, 1].map(|writer| {
+        let (service, process) = (Arc::clone(&service), process.clone());
+        tokio::spawn(async move {
+            for n in 0..INCREMENTS {
+                let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
+                let delta = delta.with_append("list", json!([process, writer, n])).unwrap();
+                let delta = delta.with_increment("app:n", 1).unwrap().with_set_if_absent("first", 1).unwrap();
+                let event = Event::new("agent").with_state_delta(delta);
+                service.append(&key("shared"), event, AppendOptions::default()).await.unwrap();
+            }
+            let config = GetSessionConfig::default();
+            let mut session = service.get_session(&key("shared"), &config).await.unwrap().unwrap();
+            for _ in 0..RETRIES {
+                let more = |session: &Session| {
+                    let read: u64 = session.state().get_as("app:read")?.unwrap_or(0);
+                    let delta = StateDelta::new().with("app:read", read + 1)?;
+                    Ok(Event::new("agent").with_state_delta(delta))
+                };
+                while let Err(error) = service.append_retrying(&mut session, more).await {
+                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                }
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_fresh_database_may_be_opened_by_processes_at_once() {
     let database = Database::new().await;
-    run(&database.uri(), "mariadb::processes::a_child_opens");
+    run(&database.uri(), "mariadb::processes::a_child_opens", PROCESSES);
     let store = connect(&database.uri()).await.unwrap();
     let listed = store.sessions.list_sessions("app", &Default::default()).await.unwrap();
     assert_eq!(listed.sessions.len() as u64, PROCESSES);
@@ -121,14 +183,14 @@ async fn create(service: &MySqlSessionService, session: &str) {
     service.create_session("app", "alice", config).await.unwrap();
 }
 
-/// Runs a test in as many processes as there are writers.
-fn run(uri: &str, test: &str) {
+/// Runs a test in so many processes.
+fn run(uri: &str, test: &str, processes: u64) {
     let child = |writer: u64| {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([test, "--exact", "--nocapture", "--test-threads=1"]);
         child.env(URI, uri).env(WRITER, writer.to_string()).stdout(Stdio::piped()).spawn().unwrap()
     };
-    for child in (0..PROCESSES).map(child).collect::<Vec<_>>() {
+    for child in (0..processes).map(child).collect::<Vec<_>>() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }

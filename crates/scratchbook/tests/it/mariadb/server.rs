@@ -50,6 +50,9 @@ impl Database {
             "user_states",
             "app_states",
             "state_log",
+            "state_commits",
+            "feeds",
+            "checkpoints",
             "artifacts",
         ];
         let mut connection = connection(&database.uri()).await;

@@ -291,8 +291,10 @@ async fn a_session_whose_events_are_there_already_is_not_said_to_be_made() {
 async fn an_error_after_the_answer_is_an_error_of_the_call() {
     let database = Database::new().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
-    let arguments = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| format!("{name} LONGTEXT")).join(", ");
-    let failing = "BEGIN SELECT 'made', 0, 0, NULL, NULL; SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1644; END";
+    let arguments =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"].map(|name| format!("{name} LONGTEXT")).join(", ");
+    let failing =
+        "BEGIN SELECT 'made', 0, 0, NULL, NULL, NULL, NULL; SIGNAL SQLSTATE '42000' SET MYSQL_ERRNO = 1644; END";
     database.sql("DROP PROCEDURE scratchbook_write_1").await;
     database.sql(&format!("CREATE PROCEDURE scratchbook_write_1({arguments}) {failing}")).await;
     let error = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap_err();

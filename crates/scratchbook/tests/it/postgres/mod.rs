@@ -1,6 +1,8 @@
 //! What is PostgreSQL's own: connections and their failures, round trips, locks, plans, migrations.
 
 mod crash;
+mod feed;
+mod increments;
 mod locks;
 mod opening;
 mod plans;

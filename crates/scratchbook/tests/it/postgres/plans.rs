@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use scratchbook::{
-    ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, Part, PostgresSessionService,
-    SessionService, StateDelta, StateOwner,
+    AppendOptions, ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, LogPositions,
+    Part, PostgresSessionService, Seen, SessionService, StateDelta, StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
@@ -50,6 +50,53 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     costs(schema, service, 20, "append", |n| async move {
         let delta = StateDelta::new().with("a", n).unwrap().with("user:u", n).unwrap().with("app:a", n).unwrap();
         append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
+    })
+    .await;
+    costs(schema, service, 60, "append with operations", |_| async move {
+        append(service, long, counting().with_timestamp(100.0)).await.unwrap();
+    })
+    .await;
+    costs(schema, service, 30, "append by key that is refused", |n| async move {
+        let seen = Seen::new(1, LogPositions::new(1, 1));
+        let late = crate::database::event(StateDelta::new().with("a", n).unwrap().with("app:a", n).unwrap());
+        service.append(long, late, AppendOptions::by_key(seen)).await.unwrap_err();
+    })
+    .await;
+    let user = &StateOwner::user("app", "alice").unwrap();
+    let app = &StateOwner::app("app").unwrap();
+    let at = EVENTS as u64 / 2;
+    service.get_state_at(long, at).await.unwrap();
+    // The checkpoints that it has passed are kept by then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    costs(schema, service, 700, "state at an event in the middle", |_| async move {
+        service.get_state_at(long, at).await.unwrap();
+    })
+    .await;
+    costs(schema, service, 60, "blame, pages of state, a key's past", |_| async move {
+        service.blame(long).await.unwrap();
+        service.list_state(user, &ListStateConfig::default()).await.unwrap();
+        service.list_key_changes(user, "u", u64::MAX, 5).await.unwrap();
+    })
+    .await;
+    costs(schema, service, 60, "the first page of a feed", |_| async move {
+        service.list_feed(app, &FeedStart::Beginning, 5).await.unwrap();
+    })
+    .await;
+    let now = &FeedStart::After(service.list_feed(app, &FeedStart::Now, 5).await.unwrap().cursor);
+    append(service, long, setting("fed", 1)).await.unwrap();
+    costs(schema, service, 60, "what is new in a feed", |_| async move {
+        assert_eq!(service.list_feed(app, now, 5).await.unwrap().entries.len(), 1);
+    })
+    .await;
+    costs(schema, service, 160, "a fork of a short session, expired and removed", |_| async move {
+        let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
+        service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
+        assert_eq!(service.delete_expired(1).await.unwrap(), 1);
+    })
+    .await;
+    costs(schema, service, 40, "a key written and what was overwritten pruned", |_| async move {
+        let position = service.put_state(app, StateDelta::new().with("put", 1).unwrap(), "me".into()).await.unwrap();
+        service.prune_state_log(app, position + 1, 10).await.unwrap();
     })
     .await;
     let all = GetSessionConfig::default;
@@ -119,6 +166,11 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
     every_call(&schema, &service).await;
 }
 
+fn counting() -> Event {
+    let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
+    crate::database::event(delta.with_increment("app:n", 1).unwrap())
+}
+
 async fn save(service: &PostgresSessionService, session: &str, name: &str) {
     service.save_artifact(&key(session), name, Part::text("x"), Default::default()).await.unwrap();
 }
@@ -136,6 +188,23 @@ async fn warm(service: &PostgresSessionService) {
     ] {
         service.get_session(&key("first"), &shape).await.unwrap();
     }
+    append(service, &key("first"), counting()).await.unwrap();
+    let late = AppendOptions::by_key(Seen::default());
+    service.append(&key("first"), setting("app:a", 1), late.clone()).await.unwrap_err();
+    service.append(&key("first"), setting("a", 1), late).await.unwrap();
+    let (user, app) = (StateOwner::user("app", "alice").unwrap(), StateOwner::app("app").unwrap());
+    service.get_state_at(&key("first"), 1).await.unwrap();
+    service.blame(&key("first")).await.unwrap();
+    service.list_state(&user, &ListStateConfig::default()).await.unwrap();
+    service.list_key_changes(&user, "u", u64::MAX, 5).await.unwrap();
+    let start = service.list_feed(&app, &FeedStart::Beginning, 5).await.unwrap().cursor;
+    service.list_feed(&app, &FeedStart::After(start), 100).await.unwrap();
+    let now = service.list_feed(&app, &FeedStart::Now, 5).await.unwrap().cursor;
+    service.list_feed(&app, &FeedStart::After(now), 100).await.unwrap();
+    let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
+    service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
+    service.delete_expired(1).await.unwrap();
+    service.prune_state_log(&app, 1, 1).await.unwrap();
     let page = ListSessionsConfig::default();
     service.list_sessions("app", &page).await.unwrap();
     service.list_sessions("app", &page.with_user_id("alice")).await.unwrap();

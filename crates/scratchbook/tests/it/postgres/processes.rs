@@ -1,10 +1,14 @@
 //! Several processes write to one database.
 
+use std::process::Child;
+use std::sync::Arc;
+
 use futures_util::future::join_all;
 use scratchbook::{PostgresSessionService, SessionService, StateOwner};
 use serde_json::json;
 
 use super::server::{Schema, of_parent};
+use crate::counting;
 use crate::database::{APP, USER, append, check_whole, create, get, key, number_from_env, setting};
 
 const PROCESSES: usize = 8;
@@ -24,11 +28,7 @@ async fn eight_processes_write(prefix: &str) {
         let mut child = schema.child("postgres::processes::a_child_writes_its_keys");
         child.env(WRITER, process.to_string()).env(KEYS, prefix).spawn().unwrap()
     };
-    let children: Vec<_> = (0..PROCESSES).map(child).collect();
-    for child in children {
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    }
+    finish((0..PROCESSES).map(child).collect());
     let all = PROCESSES as u64 * appends();
     let session = get(&service, &key("shared")).await.unwrap();
     assert_eq!((session.seq(), session.events().len() as u64), (all, all));
@@ -46,6 +46,14 @@ async fn eight_processes_write(prefix: &str) {
     let log = service.list_state_changes(&owner, 0, usize::MAX).await.unwrap();
     let versions: Vec<_> = log.iter().filter(|change| change.name == "last").map(|change| change.version).collect();
     assert_eq!(versions, (1..=all).collect::<Vec<_>>(), "of the key that all write");
+}
+
+/// Waits for children, which must succeed.
+fn finish(children: Vec<Child>) {
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 #[tokio::test]
@@ -82,5 +90,28 @@ async fn a_child_writes_its_keys() {
         });
         join_all(appends).await.into_iter().for_each(|done| assert!(done.is_ok(), "{done:?}"));
     }
+    service.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    counting::begin(&service).await;
+    let child = |process: usize| {
+        let mut child = schema.child("postgres::processes::a_child_counts");
+        child.env(WRITER, process.to_string()).spawn().unwrap()
+    };
+    finish((0..counting::PROCESSES).map(child).collect());
+    counting::check(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_counts() {
+    let (Some(uri), Ok(process)) = (of_parent(), std::env::var(WRITER)) else {
+        return;
+    };
+    let service = Arc::new(PostgresSessionService::connect(&format!("{uri}&pool_size=2")).await.unwrap());
+    counting::count(&service, process.parse().unwrap()).await;
     service.close().await.unwrap();
 }

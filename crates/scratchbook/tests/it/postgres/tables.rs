@@ -124,7 +124,8 @@ async fn a_role_without_rights_over_tables_reads_and_writes() {
              GRANT SELECT ON {name}.scratchbook_migrations TO {role};
              GRANT SELECT, INSERT, UPDATE, DELETE ON {name}.apps, {name}.users, {name}.sessions, {name}.initial_states,
                  {name}.events, {name}.session_states, {name}.user_states, {name}.app_states, {name}.state_log,
-                 {name}.artifacts TO {role};
+                 {name}.artifacts, {name}.checkpoints TO {role};
+             GRANT SELECT, UPDATE ON {name}.database_id TO {role};
              GRANT USAGE ON SEQUENCE {name}.positions TO {role}"
         ))
         .await;

@@ -55,6 +55,17 @@ async fn an_append_and_every_read_are_one_round_trip() {
         let turns = wire.turns(50, async || append(&service, &key, setting(name, "x")).await.unwrap()).await;
         assert_eq!(turns, 1.0, "an append that sets {name}");
     }
+    let session = get(&service, &key).await.unwrap();
+    let late = || AppendOptions::by_key(session.seen().clone());
+    let turns = wire.turns(20, async || service.append(&key, setting("new", "x"), late()).await.err()).await;
+    assert!(turns <= 3.0, "an append by key that is refused: what is read, who wrote it, the end: {turns}");
+    let turns = wire.turns(20, async || service.append(&key, crate::database::event(StateDelta::new()), late()).await);
+    assert_eq!(turns.await, 2.0, "an append by key that touches none");
+    let counting = || StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
+    let counting = || counting().with_increment("app:n", 1).unwrap();
+    let turns =
+        wire.turns(20, async || append(&service, &key, crate::database::event(counting())).await.unwrap()).await;
+    assert_eq!(turns, 2.0, "an append with operations on keys of every scope");
     let all = GetSessionConfig::default;
     let shapes = [
         all(),
@@ -74,6 +85,8 @@ async fn an_append_and_every_read_are_one_round_trip() {
     assert_eq!(wire.turns(5, async || service.list_sessions("app", &Default::default()).await.unwrap()).await, 1.0);
     assert_eq!(wire.turns(5, async || service.get_state(&owner).await.unwrap()).await, 1.0);
     assert_eq!(wire.turns(5, async || service.put_state(&owner, delta(), "me".into()).await.unwrap()).await, 1.0);
+    let more = || StateDelta::new().with_increment("c", 1).unwrap();
+    assert_eq!(wire.turns(5, async || service.put_state(&owner, more(), "me".into()).await.unwrap()).await, 2.0);
     assert_eq!(wire.turns(5, async || service.list_state_changes(&owner, 0, 9).await.unwrap()).await, 1.0);
     assert_eq!(wire.proxy.connections(), 1, "calls one after the other need one connection");
 }

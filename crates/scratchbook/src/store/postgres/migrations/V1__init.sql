@@ -6,16 +6,29 @@
 -- Positions in the feed of all commits. A commit takes one value and counts its events on from there.
 CREATE SEQUENCE positions AS bigint INCREMENT BY 1024 MINVALUE 1024 START WITH 1024 CACHE 1 NO CYCLE;
 
+-- One row: which database this is, for the cursors of its feeds; and until when somebody wants to hear of commits.
+CREATE TABLE database_id (
+    one boolean NOT NULL DEFAULT true CHECK (one),
+    id text NOT NULL,
+    heard_until timestamp with time zone NOT NULL,
+    PRIMARY KEY (one)
+);
+INSERT INTO database_id (id, heard_until) VALUES (pg_catalog.gen_random_uuid()::text, 'epoch');
+
 -- An owner of keys is a row, so that whoever writes its keys can lock it: the log's positions rise in the order of
--- commits then. The rows are never rewritten.
+-- commits then. The rows are rewritten when a key is new and when a log is pruned, and by nothing else.
 CREATE TABLE apps (
     app_name text COLLATE "C" NOT NULL,
+    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in app_states
+    pruned_position bigint NOT NULL DEFAULT 0, -- what was overwritten before it may be gone from the log
     PRIMARY KEY (app_name)
 );
 
 CREATE TABLE users (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
+    keys bigint NOT NULL DEFAULT 0,            -- how many rows there are in user_states
+    pruned_position bigint NOT NULL DEFAULT 0, -- as in apps
     PRIMARY KEY (app_name, user_id)
 );
 
@@ -26,25 +39,44 @@ CREATE TABLE sessions (
     seq bigint NOT NULL CHECK (seq >= 0), -- the number of the last event, 0 where there is none
     create_time bigint NOT NULL,          -- microseconds since 1970
     update_time bigint NOT NULL,          -- microseconds since 1970: the last event's timestamp
-    expire_time bigint,
+    keys bigint NOT NULL DEFAULT 0,       -- how many rows there are in session_states
+    expire_time bigint,                   -- microseconds since 1970: from then on it is as if it were not there
     title text,
     labels text,
     token text NOT NULL,                  -- tells a creation that is tried again from another of the same id
-    position bigint NOT NULL,             -- the feed position of the creation
-    xid xid8 NOT NULL,                    -- the transaction of the creation
+    position bigint NOT NULL,             -- where in the feed the fold begins: the creation, or the last pruned event
     PRIMARY KEY (app_name, user_id, id)
 );
 
 CREATE INDEX sessions_of_app ON sessions (app_name, update_time, user_id, id);
 CREATE INDEX sessions_of_user ON sessions (app_name, user_id, update_time, id);
+CREATE INDEX sessions_by_expiry ON sessions (expire_time) WHERE expire_time IS NOT NULL;
 
--- Apart from sessions, because an UPDATE rewrites the whole row and an append must not cost this state's size.
+-- Where the fold of a session's events begins; no row for a session that began with nothing. Apart from sessions, because
+-- an UPDATE rewrites the whole row and an append must not cost this state's size.
 CREATE TABLE initial_states (
     app_name text COLLATE "C" NOT NULL,
     user_id text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,
     state text NOT NULL,                  -- one JSON object
+    seq bigint NOT NULL DEFAULT 0,        -- the number of the last event that was pruned and is in it
+    forked_at bigint,                     -- the number of the event at which the session was forked from another
+    position bigint,                      -- the feed position of the creation; NULL where the feed does not tell of it
+    xid xid8,                             -- the transaction of the creation, as in events
     PRIMARY KEY (app_name, user_id, session_id)
+);
+
+CREATE INDEX initial_states_of_feed ON initial_states (app_name, position) WHERE position IS NOT NULL;
+CREATE INDEX initial_states_by_xid ON initial_states (app_name, xid, position) WHERE position IS NOT NULL;
+
+-- Folds that are kept, so that no read of an earlier state folds many events: they can all be removed at any time.
+CREATE TABLE checkpoints (
+    app_name text COLLATE "C" NOT NULL,
+    user_id text COLLATE "C" NOT NULL,
+    session_id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,                  -- the number of the last event in it
+    state text NOT NULL,                  -- one JSON object: of each key the number of the event that wrote it, and the value
+    PRIMARY KEY (app_name, user_id, session_id, seq)
 );
 
 CREATE TABLE events (
@@ -58,13 +90,16 @@ CREATE TABLE events (
     author text NOT NULL,
     timestamp double precision NOT NULL,  -- seconds since 1970
     event text NOT NULL,
-    position bigint NOT NULL,             -- the feed position
-    xid xid8 NOT NULL,                    -- the transaction: positions of lower ones than any running are final
+    position bigint NOT NULL,             -- the feed position; of an event that a fork has copied that of the original
+    xid xid8 NOT NULL,                    -- the transaction, by which a reader of the feed knows what it has seen
+    copied boolean NOT NULL DEFAULT false, -- by a fork: the feed does not tell of it
     CONSTRAINT events_by_seq PRIMARY KEY (app_name, user_id, session_id, seq),
     CONSTRAINT events_by_id UNIQUE (app_name, user_id, session_id, id)
 );
 
 CREATE INDEX events_by_time ON events (app_name, user_id, session_id, timestamp, seq);
+CREATE INDEX events_of_feed ON events (app_name, position) WHERE NOT copied;
+CREATE INDEX events_by_xid ON events (app_name, xid, position) WHERE NOT copied;
 
 -- A removed key keeps its row with the value NULL; the value null is the text 'null'.
 CREATE TABLE session_states (
@@ -74,6 +109,7 @@ CREATE TABLE session_states (
     key text COLLATE "C" NOT NULL,
     value text,
     seq bigint NOT NULL,                  -- the event that wrote it, 0 for the session's creation
+    first_seq bigint NOT NULL,            -- the event that made the row
     PRIMARY KEY (app_name, user_id, session_id, key)
 ) WITH (fillfactor = 80);
 
@@ -107,13 +143,20 @@ CREATE TABLE state_log (
     value text,                           -- NULL for a removal
     session_user_id text COLLATE "C",     -- with session_id: which session wrote it; NULL for none
     session_id text COLLATE "C",
-    seq bigint,
+    seq bigint,                           -- 0 for the session's creation
     event_id text COLLATE "C" NOT NULL,
     author text COLLATE "C" NOT NULL,
     time double precision NOT NULL,
     xid xid8 NOT NULL,
     PRIMARY KEY (app_name, scope, user_id, position, key)
 );
+
+-- One key's past: its value at a position, and its history.
+CREATE INDEX state_log_by_key ON state_log (app_name, scope, user_id, key, position);
+
+-- What was written by no event, for the feed.
+CREATE INDEX state_log_of_feed ON state_log (app_name, position) WHERE event_id = '';
+CREATE INDEX state_log_by_xid ON state_log (app_name, xid, position) WHERE event_id = '';
 
 -- These find a user's name in the app's log, so that it can be erased. No user has a longer name.
 CREATE INDEX state_log_of_app_by_user ON state_log (app_name, session_user_id) WHERE scope = 'app';

@@ -32,7 +32,7 @@ WITH batch AS MATERIALIZED (
             SELECT s.seq FROM {schema}.sessions AS s
             WHERE
                 s.app_name = t.app_name AND s.user_id = t.user_id
-                AND s.id >= t.session_id AND s.id <= t.session_id
+                AND s.id >= t.session_id AND s.id <= t.session_id AND (s.expire_time IS NULL OR s.expire_time > $20)
             ORDER BY s.id
             LIMIT 1
             FOR NO KEY UPDATE
@@ -47,32 +47,36 @@ WITH batch AS MATERIALIZED (
         ) AS known ON true
 ),
 user_locks AS MATERIALIZED (
-    SELECT 1
+    SELECT locked.keys
     FROM
         unnest($17::text[], $18::text[]) AS o (app_name, user_id)
         CROSS JOIN LATERAL (
-            SELECT 1 FROM {schema}.users AS u WHERE u.app_name = o.app_name AND u.user_id = o.user_id
+            SELECT u.keys FROM {schema}.users AS u WHERE u.app_name = o.app_name AND u.user_id = o.user_id
             FOR NO KEY UPDATE
         ) AS locked
     WHERE (SELECT pg_catalog.count(*) FROM batch) > 0
 ),
 app_locks AS MATERIALIZED (
-    SELECT 1
+    SELECT locked.keys
     FROM
         pg_catalog.unnest($19::text[]) AS o (app_name)
-        CROSS JOIN LATERAL (SELECT 1 FROM {schema}.apps AS a WHERE a.app_name = o.app_name FOR NO KEY UPDATE) AS locked
-    WHERE (SELECT pg_catalog.count(*) FROM user_locks) >= 0
+        CROSS JOIN LATERAL (
+            SELECT a.keys FROM {schema}.apps AS a WHERE a.app_name = o.app_name
+            FOR NO KEY UPDATE
+        ) AS locked
+    WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM user_locks) >= 0
 ),
 -- After all locks, so that for each owner positions rise from commit to commit.
 feed AS MATERIALIZED (
-    SELECT pg_catalog.nextval('{schema}.positions') AS position WHERE (SELECT pg_catalog.count(*) FROM app_locks) >= 0
+    SELECT pg_catalog.nextval('{schema}.positions') AS position
+    WHERE (SELECT pg_catalog.count(1 / CASE WHEN keys > $21 THEN 0 ELSE 1 END) FROM app_locks) >= 0
 ),
 written AS MATERIALIZED (
     SELECT
         ord, place, app_name, user_id, user_id AS session_user_id, session_id, seq, id, hash, invocation_id, author,
         timestamp, micros, event, position + ord - 1 AS position
     FROM batch CROSS JOIN feed
-    WHERE last IS NOT NULL AND known_seq IS NULL
+    WHERE last IS NOT NULL AND known_seq IS NULL AND seq <= $22
 ),
 stored AS (
     INSERT INTO {schema}.events (
@@ -83,16 +87,25 @@ stored AS (
         pg_catalog.pg_current_xact_id()
     FROM written
 ),
--- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks.
+{changes},
+-- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks. The rows of
+-- session_states that are new are counted with it; one over the limit divides by zero, as in the counts above.
 moved AS (
-    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
-    SELECT DISTINCT ON (place) app_name, user_id, session_id, seq, 0, micros, '', 0, '0'
-    FROM written
-    ORDER BY place, ord DESC
-    ON CONFLICT (app_name, user_id, id) DO UPDATE SET seq = excluded.seq, update_time = excluded.update_time
-),
-{changes}
+    INSERT INTO {schema}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
+    SELECT
+        app_name, user_id, session_id, pg_catalog.max(seq), 0,
+        (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more)
+    FROM (
+        SELECT app_name, user_id, session_id, seq, micros, ord, 0 AS more FROM written
+        UNION ALL
+        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more FROM session_keys
+    ) AS n
+    GROUP BY app_name, user_id, session_id
+    ON CONFLICT (app_name, user_id, id) DO UPDATE SET
+        seq = excluded.seq, update_time = excluded.update_time,
+        keys = s.keys + excluded.keys / CASE WHEN s.keys + excluded.keys > $21 THEN 0 ELSE 1 END
+)
 SELECT
     ord, last IS NULL AS missing, seq, known_seq, known_hash, known_event,
-    coalesce(known_position, feed.position + ord - 1) AS position
+    coalesce(known_position, feed.position + ord - 1) AS position, {heard} AS heard
 FROM batch CROSS JOIN feed

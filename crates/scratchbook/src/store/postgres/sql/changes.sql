@@ -14,9 +14,10 @@ changed AS MATERIALIZED (
     WHERE coalesce(t.slot, 0) > 0 AND coalesce(w.position, 0) > 0
 ),
 session_keys AS (
-    INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq)
-    SELECT app_name, user_id, session_id, key, value, seq FROM changed WHERE scope = 'session' AND nth = times
+    INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+    SELECT app_name, user_id, session_id, key, value, seq, seq FROM changed WHERE scope = 'session' AND nth = times
     ON CONFLICT (app_name, user_id, session_id, key) DO UPDATE SET value = excluded.value, seq = excluded.seq
+    RETURNING app_name, user_id, session_id, (seq = first_seq)::int AS more
 ),
 user_keys AS (
     INSERT INTO {schema}.user_states AS k (app_name, user_id, key, value, version, position)
@@ -44,4 +45,23 @@ logged AS (
     FROM (SELECT * FROM user_keys UNION ALL SELECT * FROM app_keys) AS k
         FULL JOIN changed AS c USING (scope, app_name, owner, key)
     WHERE coalesce(k.version, 0) > 0
+    RETURNING scope, app_name, user_id, version
+),
+-- How many rows an owner has, from the rows that are new: a first version. One over the limit divides by zero, which
+-- undoes the whole: whether it really is one too many is looked at then.
+user_counts AS (
+    INSERT INTO {schema}.users AS u (app_name, user_id, keys)
+    SELECT app_name, user_id, pg_catalog.count(*) FROM logged
+    WHERE scope = 'user' AND version = 1 AND {user was there}
+    GROUP BY app_name, user_id
+    ON CONFLICT (app_name, user_id) DO UPDATE SET
+        keys = u.keys + excluded.keys / CASE WHEN u.keys + excluded.keys > {limit} THEN 0 ELSE 1 END
+),
+app_counts AS (
+    INSERT INTO {schema}.apps AS a (app_name, keys)
+    SELECT app_name, pg_catalog.count(*) FROM logged
+    WHERE scope = 'app' AND version = 1 AND {app was there}
+    GROUP BY app_name
+    ON CONFLICT (app_name) DO UPDATE SET
+        keys = a.keys + excluded.keys / CASE WHEN a.keys + excluded.keys > {limit} THEN 0 ELSE 1 END
 )

@@ -1,8 +1,13 @@
 -- What a session begins with, after its row was inserted by the same transaction. Events come in their order.
 WITH user_row AS (
     -- Inserts or locks, and rewrites nothing. The lock keeps a deletion of the user from passing this by.
-    INSERT INTO {schema}.users (app_name, user_id) VALUES ($6, $7)
-    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false
+    INSERT INTO {schema}.users AS u (app_name, user_id, keys)
+    SELECT $6, $7, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
+        SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
+        WHERE scope = 'user'
+    ) AS n
+    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id
+        WHERE 1 / CASE WHEN u.keys > $20 AND excluded.keys > 0 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
 app_row AS (
@@ -13,8 +18,14 @@ app_row AS (
 -- Only who writes an app's keys locks the app. A condition that is false anyway is not looked at to its end, so this
 -- and the feed name all that has to come before them.
 app_lock AS (
-    INSERT INTO {schema}.apps (app_name) SELECT $6 WHERE $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
-    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
+    INSERT INTO {schema}.apps AS a (app_name, keys)
+    SELECT $6, n.keys / CASE WHEN n.keys > $20 THEN 0 ELSE 1 END FROM (
+        SELECT pg_catalog.count(DISTINCT slot) AS keys FROM unnest($2::text[], $3::bigint[]) AS t (scope, slot)
+        WHERE scope = 'app'
+    ) AS n
+    WHERE $19 AND (SELECT pg_catalog.count(*) FROM user_row) >= 0
+    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name
+        WHERE 1 / CASE WHEN a.keys > $20 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
 -- One position for the creation and one for each event: as many values of the sequence as that takes.
@@ -39,15 +50,9 @@ written AS MATERIALIZED (
             SELECT '', '', '', 'user', $9, '', 0
         ) AS t
 ),
--- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
-placed AS (
-    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, xid)
-    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], '0' FROM feed
-    ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position
-),
 initial AS (
-    INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state)
-    SELECT $6, $7, $8, $16 WHERE $17
+    INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, position, xid)
+    SELECT $6, $7, $8, $16, firsts[1], pg_catalog.pg_current_xact_id() FROM feed WHERE $17
 ),
 stored AS (
     INSERT INTO {schema}.events (
@@ -58,5 +63,11 @@ stored AS (
         pg_catalog.pg_current_xact_id()
     FROM written WHERE ord > 0
 ),
-{changes}
-SELECT
+{changes},
+-- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+placed AS (
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
+    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys) FROM feed
+    ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position, keys = excluded.keys
+)
+SELECT {heard} AS heard

@@ -1,6 +1,6 @@
 WITH found AS MATERIALIZED (
-    SELECT update_time, user_id, id, seq FROM {schema}.sessions
-    WHERE app_name = $1 AND (update_time, user_id, id) > ($2, $3, $4)
+    SELECT update_time, user_id, id, seq, expire_time FROM {schema}.sessions
+    WHERE app_name = $1 AND (expire_time IS NULL OR expire_time > $6) AND (update_time, user_id, id) > ($2, $3, $4)
     ORDER BY update_time, user_id, id
     LIMIT $5 + 1
 ),

@@ -1,7 +1,12 @@
 WITH owner AS (
-    -- Inserts or locks, and rewrites nothing.
-    INSERT INTO {schema}.apps (app_name) VALUES ($6)
-    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE false
+    -- Inserts or locks, and rewrites nothing. Of an owner who is new all keys are new; the division is explained with the
+    -- counts below.
+    INSERT INTO {schema}.apps AS o (app_name, keys)
+    VALUES (
+        $6,
+        pg_catalog.cardinality($4::text[]) / CASE WHEN pg_catalog.cardinality($4::text[]) > $10 THEN 0 ELSE 1 END
+    )
+    ON CONFLICT (app_name) DO UPDATE SET app_name = excluded.app_name WHERE 1 / CASE WHEN o.keys > $10 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
 feed AS MATERIALIZED (
@@ -14,4 +19,4 @@ written AS MATERIALIZED (
     FROM feed
 ),
 {changes}
-SELECT position FROM written
+SELECT position, {heard} AS heard FROM written

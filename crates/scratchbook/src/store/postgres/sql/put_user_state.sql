@@ -1,7 +1,12 @@
 WITH owner AS (
-    -- Inserts or locks, and rewrites nothing.
-    INSERT INTO {schema}.users (app_name, user_id) VALUES ($6, $7)
-    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false
+    -- Inserts or locks, and rewrites nothing. Of an owner who is new all keys are new; the division is explained with the
+    -- counts below.
+    INSERT INTO {schema}.users AS o (app_name, user_id, keys)
+    VALUES (
+        $6, $7,
+        pg_catalog.cardinality($4::text[]) / CASE WHEN pg_catalog.cardinality($4::text[]) > $10 THEN 0 ELSE 1 END
+    )
+    ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE 1 / CASE WHEN o.keys > $10 THEN 0 ELSE 1 END = 0
     RETURNING 1
 ),
 feed AS MATERIALIZED (
@@ -14,4 +19,4 @@ written AS MATERIALIZED (
     FROM feed
 ),
 {changes}
-SELECT position FROM written
+SELECT position, {heard} AS heard FROM written

@@ -1,7 +1,8 @@
 -- A session, its state and its events, in one snapshot: rows of different kinds, put together by the client.
-SELECT 'place' AS kind, seq, update_time AS micros, NULL AS key, NULL AS text FROM (
-    SELECT seq, update_time FROM {schema}.sessions
-    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
+SELECT 'place' AS kind, seq, update_time AS micros, NULL AS key, NULL AS text, expire_time FROM (
+    SELECT seq, update_time, expire_time FROM {schema}.sessions
+    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $12)
+    ORDER BY id LIMIT 1
 ) AS place
 UNION ALL
 -- Up to where the logs of the user's and the app's state were seen.
@@ -15,4 +16,4 @@ SELECT
         SELECT position FROM {schema}.state_log
         WHERE app_name = $1 AND scope = 'app' AND user_id = '' ORDER BY position DESC LIMIT 1
     ),
-    NULL, NULL
+    NULL, NULL, NULL

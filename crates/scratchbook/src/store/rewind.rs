@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::ext::no_session;
-use super::history::PAGE;
-use super::{AppendOptions, GetSessionConfig, Session, SessionKey, SessionService, retry};
+use super::Store;
 use crate::artifact::ArtifactService;
 use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::session::{AppendOptions, GetSessionConfig, Session, SessionKey, SessionService, no_session, retry_pauses};
 use crate::state::{Scope, StateDelta, StateMap};
+
+/// How many events are looked through at a time.
+const PAGE: usize = 500;
 
 /// The versions of a session's artifacts, by name.
 type Versions = BTreeMap<String, u64>;
@@ -27,26 +29,50 @@ struct Found {
     now: Versions,
 }
 
-pub(super) async fn before<S: SessionService + ?Sized>(
-    service: &S,
-    artifacts: &dyn ArtifactService,
-    key: &SessionKey,
-    invocation_id: &str,
-) -> Result<Arc<Event>> {
-    // The same in each try: what was saved once need not be saved again.
-    let mut restored = BTreeMap::new();
-    let invocation = format!("e-{}", Uuid::new_v4());
-    for pause in retry::pauses() {
-        match try_once(service, artifacts, key, invocation_id, &invocation, &mut restored).await {
-            Err(error) if error.kind() == ErrorKind::Conflict => tokio::time::sleep(pause).await,
-            done => return done,
+impl Store {
+    /// Takes a session back to before an invocation: the keys of the session get the values that they had then, those
+    /// that were not there are removed, and the session's artifacts get their versions of then as new ones. The user's
+    /// and the app's keys stay. The event that does it says so in `rewind_before_invocation_id`, as ADK's does, and is
+    /// given back; the events before it are left as they are.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let store = connect("memory:").await?;
+    /// let config = CreateSessionConfig::default().with_state(json!({"step": 1}));
+    /// let session = store.sessions.create_session("app", "alice", config).await?;
+    /// let delta = StateDelta::new().with("step", 2)?.with("result", "wrong")?;
+    /// let event = Event::new("agent").with_invocation_id("second").with_state_delta(delta);
+    /// store.sessions.append(session.key(), event, AppendOptions::default()).await?;
+    ///
+    /// store.rewind(session.key(), "second").await?;
+    /// let rewound = store.sessions.get_session(session.key(), &Default::default()).await?.unwrap();
+    /// assert_eq!(json!(rewound.state()), json!({"step": 1}));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where the events before it were
+    /// pruned; `Conflict` where others were faster every time it was tried.
+    pub async fn rewind(&self, key: &SessionKey, before_invocation_id: &str) -> Result<Arc<Event>> {
+        let (sessions, artifacts) = (self.sessions.as_ref(), self.artifacts.as_ref());
+        // The same in each try: what was saved once need not be saved again.
+        let mut restored = BTreeMap::new();
+        let invocation = format!("e-{}", Uuid::new_v4());
+        for pause in retry_pauses() {
+            match try_once(sessions, artifacts, key, before_invocation_id, &invocation, &mut restored).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => tokio::time::sleep(pause).await,
+                done => return done,
+            }
         }
+        try_once(sessions, artifacts, key, before_invocation_id, &invocation, &mut restored).await
     }
-    try_once(service, artifacts, key, invocation_id, &invocation, &mut restored).await
 }
 
-async fn try_once<S: SessionService + ?Sized>(
-    service: &S,
+async fn try_once(
+    service: &dyn SessionService,
     artifacts: &dyn ArtifactService,
     key: &SessionKey,
     invocation_id: &str,
@@ -71,7 +97,7 @@ async fn try_once<S: SessionService + ?Sized>(
 }
 
 /// Goes through the events from the first one on: the first of the invocation may be anywhere.
-async fn find<S: SessionService + ?Sized>(service: &S, session: &Session, invocation_id: &str) -> Result<Found> {
+async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<Found> {
     let key = session.key();
     let (mut seq, mut first, mut now) = (0, None, Versions::new());
     while seq < session.seq() {

@@ -1,0 +1,69 @@
+//! Artifacts.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use scratchbook::plan::*;
+use scratchbook::*;
+use serde_json::{Map, Value};
+
+use super::MapStore;
+use super::inner::ArtifactName;
+
+fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
+    let of_user = check_filename(filename)?;
+    let of_session = (!of_user).then(|| session.session_id().to_owned());
+    Ok((session.app_name().to_owned(), session.user_id().to_owned(), of_session, filename.to_owned()))
+}
+
+#[async_trait]
+impl ArtifactService for MapStore {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        let (name, prepared) = (artifact_name(session, filename)?, prepare_artifact(artifact, custom_metadata)?);
+        let mut inner = self.open()?;
+        let versions = inner.artifacts.entry(name).or_default();
+        versions.push((prepared, SystemEnvironment.now()));
+        Ok(versions.len() as u64 - 1)
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let found = inner.artifacts.get(&name).and_then(|versions| match version {
+            Some(version) => versions.get(usize::try_from(version).ok()?),
+            None => versions.last(),
+        });
+        Ok(found.map(|(prepared, _)| prepared.artifact.as_ref().clone()))
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        let inner = self.open()?;
+        let names = inner.artifacts.keys().filter(|(app, user, of, _)| {
+            (app.as_str(), user.as_str()) == (session.app_name(), session.user_id())
+                && of.as_deref().is_none_or(|of| of == session.session_id())
+        });
+        Ok(names.map(|(.., name)| name.clone()).collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let versions = inner.artifacts.get(&name).into_iter().flatten().enumerate();
+        Ok(versions
+            .map(|(n, (prepared, time))| {
+                let version = ArtifactVersion::new(n as u64, *time);
+                version.with_metadata(prepared.mime_type.clone(), prepared.custom_metadata.clone())
+            })
+            .collect())
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        let name = artifact_name(session, filename)?;
+        self.open()?.artifacts.remove(&name);
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! A session as it is kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use scratchbook::*;
+use serde_json::{Map, Value};
+
+use super::now;
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The state the fold begins with, after the event `base`, at a position in the logs.
+    pub(super) initial: Map<String, Value>,
+    pub(super) base: u64,
+    pub(super) position: u64,
+    pub(super) state: Map<String, Value>,
+    /// The number of the event that wrote a key last.
+    pub(super) written: HashMap<String, u64>,
+    pub(super) events: Vec<Arc<Event>>,
+    /// Where each of them stands in the logs.
+    pub(super) positions: Vec<u64>,
+    /// The hash of an event as it was sent, and the position of its commit.
+    pub(super) known: HashMap<String, ([u8; 32], u64)>,
+    pub(super) micros: i64,
+    pub(super) expires: Option<i64>,
+}
+
+impl Kept {
+    pub(super) fn last(&self) -> u64 {
+        self.base + self.events.len() as u64
+    }
+
+    pub(super) fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= now())
+    }
+
+    pub(super) fn positions_up_to(&self, seq: u64) -> &[u64] {
+        &self.positions[..(seq - self.base) as usize]
+    }
+
+    /// The session's keys after an event, with the numbers of those that wrote them.
+    pub(super) fn state_at(&self, seq: u64) -> Map2 {
+        let mut state: Map2 =
+            self.initial.clone().into_iter().map(|(name, value)| (name, (self.base, value))).collect();
+        for event in self.events.iter().filter(|event| event.seq <= Some(seq)) {
+            for (key, change) in
+                event.actions.state_delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session)
+            {
+                match change.value() {
+                    Some(value) => state.insert(key.to_owned(), (event.seq.unwrap_or_default(), value.clone())),
+                    None => state.remove(key),
+                };
+            }
+        }
+        state
+    }
+}
+
+/// Values with the numbers of the events that wrote them.
+pub(super) type Map2 = BTreeMap<String, (u64, Value)>;

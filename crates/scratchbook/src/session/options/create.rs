@@ -1,0 +1,151 @@
+//! How sessions are made, and what they begin with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::error::Result;
+use crate::event::{Event, check_timestamp};
+use crate::session::check::both;
+use crate::session::{StateCheck, micros_of_seconds};
+
+/// How a session is made.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct CreateSessionConfig {
+    /// The id; empty or absent, the service makes one.
+    pub session_id: Option<String>,
+    /// The state to start with, a JSON object of prefixed keys; `temp:` keys are dropped.
+    pub state: Value,
+    /// Events to begin with, committed together with the session, as if appended one by one.
+    pub events: Vec<Event>,
+    /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
+    pub create_time: Option<f64>,
+    /// When it ends; absent, never.
+    pub expiry: Option<Expiry>,
+    /// What refuses it for what its state and events come to.
+    pub check: Option<Arc<dyn StateCheck>>,
+}
+
+/// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
+/// [`delete_expired`](super::SessionService::delete_expired).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// At a time, in seconds since 1970.
+    At(f64),
+    /// So long after it is set, by the store's clock.
+    After(Duration),
+}
+
+impl Expiry {
+    /// The time in microseconds since 1970, rounded up to whole ones.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no time in seconds.
+    pub fn micros(self, now: impl FnOnce() -> f64) -> Result<i64> {
+        let seconds = match self {
+            Self::At(seconds) => seconds,
+            Self::After(span) => now() + span.as_secs_f64(),
+        };
+        check_timestamp(seconds).map_err(|e| e.context("the time at which a session expires"))?;
+        Ok(micros_of_seconds(seconds))
+    }
+}
+
+impl CreateSessionConfig {
+    /// With an id.
+    #[must_use]
+    pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
+        self.session_id = Some(session_id.into());
+        self
+    }
+
+    /// With state: `json!({...})` of prefixed keys.
+    #[must_use]
+    pub fn with_state(mut self, state: impl Into<Value>) -> Self {
+        self.state = state.into();
+        self
+    }
+
+    /// With events to begin with.
+    #[must_use]
+    pub fn with_events(mut self, events: Vec<Event>) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Checked in its commit, after what checks it already.
+    #[must_use]
+    pub fn with_check(mut self, check: Arc<dyn StateCheck>) -> Self {
+        self.check = Some(both(self.check, check));
+        self
+    }
+
+    /// Made at another time than now, in seconds since 1970, kept to the microsecond.
+    #[must_use]
+    pub fn with_create_time(mut self, seconds: f64) -> Self {
+        self.create_time = Some(seconds);
+        self
+    }
+
+    /// It ends so long after it was made.
+    #[must_use]
+    pub fn with_time_to_live(mut self, span: Duration) -> Self {
+        self.expiry = Some(Expiry::After(span));
+        self
+    }
+
+    /// It ends at a time, in seconds since 1970.
+    #[must_use]
+    pub fn with_expire_time(mut self, seconds: f64) -> Self {
+        self.expiry = Some(Expiry::At(seconds));
+        self
+    }
+}
+
+/// The state with which the fold of a session's events begins: its own keys alone, without prefix.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct InitialState {
+    /// The number of the last event that is folded into it: 0 for the state the session was made with; events up to
+    /// there were pruned.
+    pub seq: u64,
+    /// The keys and their values.
+    pub state: Map<String, Value>,
+}
+
+impl InitialState {
+    /// State after the event with a number; for stores, yours among them.
+    #[must_use]
+    pub fn new(seq: u64, state: Map<String, Value>) -> Self {
+        Self { seq, state }
+    }
+}
+
+/// How a session is forked.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ForkConfig {
+    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    pub at: Option<u64>,
+    /// The id of the new session; empty or absent, the service makes one.
+    pub session_id: Option<String>,
+}
+
+impl ForkConfig {
+    /// With the events up to this number.
+    #[must_use]
+    pub fn at(seq: u64) -> Self {
+        Self { at: Some(seq), session_id: None }
+    }
+
+    /// With an id for the new session.
+    #[must_use]
+    pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
+        self.session_id = Some(session_id.into());
+        self
+    }
+}

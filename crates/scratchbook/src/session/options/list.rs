@@ -1,0 +1,136 @@
+//! What is listed, page by page.
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// Which keys of a user's or an app's state are listed, page by page, in byte order.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListStateConfig {
+    /// Only names that begin so.
+    pub prefix: String,
+    /// Only names after this one: the last one of the page before.
+    pub after: Option<String>,
+    /// How many at most, 1 to 1,000.
+    pub page_size: usize,
+}
+
+impl Default for ListStateConfig {
+    fn default() -> Self {
+        Self { prefix: String::new(), after: None, page_size: 100 }
+    }
+}
+
+impl ListStateConfig {
+    /// Only names that begin so.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Only names after this one.
+    #[must_use]
+    pub fn with_after(mut self, name: impl Into<String>) -> Self {
+        self.after = Some(name.into());
+        self
+    }
+
+    /// How many names at most, 1 to 1,000; 100 otherwise.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// Refuses what means nothing. Every service calls this first.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a page size of 0 or above 1,000.
+    pub fn check(&self) -> Result<()> {
+        match self.page_size {
+            1..=1000 => Ok(()),
+            size => Err(Error::invalid(format!("the page size {size} is not from 1 to 1,000"))),
+        }
+    }
+}
+
+/// A page of a user's or an app's state.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct StatePage {
+    /// Names without prefix, in byte order, with their values.
+    pub values: Map<String, Value>,
+    /// Asks for the next page, as [`ListStateConfig::after`]; `None` at the end.
+    pub next: Option<String>,
+}
+
+impl StatePage {
+    /// A page; for stores, yours among them.
+    #[must_use]
+    pub fn new(values: Map<String, Value>, next: Option<String>) -> Self {
+        Self { values, next }
+    }
+}
+
+/// Which sessions are listed: all of the app or of one user, page by page.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ListSessionsConfig {
+    /// Only this user's.
+    pub user_id: Option<String>,
+    /// How many at most in a page, 1 to 1,000.
+    pub page_size: usize,
+    /// The token of the page before.
+    pub page_token: Option<String>,
+}
+
+impl Default for ListSessionsConfig {
+    fn default() -> Self {
+        Self { user_id: None, page_size: 100, page_token: None }
+    }
+}
+
+impl ListSessionsConfig {
+    /// Only this user's sessions.
+    #[must_use]
+    pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
+        self.user_id = Some(user_id.into());
+        self
+    }
+
+    /// How many sessions at most in a page, 1 to 1,000; 100 otherwise.
+    #[must_use]
+    pub fn with_page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
+        self
+    }
+
+    /// The page after the one that gave this token.
+    #[must_use]
+    pub fn with_page_token(mut self, page_token: impl Into<String>) -> Self {
+        self.page_token = Some(page_token.into());
+        self
+    }
+}
+
+/// A page of sessions, the one updated longest ago first; state merged, no events.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ListSessionsResponse {
+    /// The sessions.
+    pub sessions: Vec<Session>,
+    /// Asks for the next page; `None` at the end.
+    pub next_page_token: Option<String>,
+}
+
+impl ListSessionsResponse {
+    /// A page; for stores, yours among them.
+    #[must_use]
+    pub fn new(sessions: Vec<Session>, next_page_token: Option<String>) -> Self {
+        Self { sessions, next_page_token }
+    }
+}

@@ -1,0 +1,13 @@
+//! What can be asked of a service beyond the required arguments, and what it answers.
+
+mod change;
+mod create;
+mod list;
+mod read;
+mod write;
+
+pub use change::StateChange;
+pub use create::{CreateSessionConfig, Expiry, ForkConfig, InitialState};
+pub use list::{ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
+pub use read::{EventCursor, GetSessionConfig, StateSelection};
+pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};

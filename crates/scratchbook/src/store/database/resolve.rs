@@ -1,0 +1,99 @@
+//! Writes that depend on what is stored. Each has a connection of its own, with locks held from what it reads to what it
+//! writes, so no more of them are under way than leave connections for everybody else.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::append::answer_to;
+use super::failure::Again;
+use super::{Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Committed, Outcome, StateOwner};
+use crate::store::commit::{PreparedSession, PreparedState};
+
+/// Who is next of those that wait for a connection to read and write on.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    free: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+impl Turns {
+    pub(super) fn new(options: &DatabaseOptions) -> Self {
+        Self { free: Arc::new(Semaphore::new((options.pool_size / 2).max(1))), timeout: options.queue_timeout }
+    }
+
+    /// Waits for a turn and takes it.
+    async fn take<T>(self, work: impl Future<Output = Attempt<T>>) -> Attempt<T> {
+        let turn = tokio::time::timeout(self.timeout, self.free.acquire()).await;
+        let _turn = turn.map_err(|_| {
+            let seconds = self.timeout.as_secs_f64();
+            let message = format!("too many writes with operations or guards wait: none was done within {seconds} s");
+            Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, message))
+        })?;
+        work.await
+    }
+}
+
+impl<D: Dialect> DatabaseSessionService<D> {
+    /// Not with others: what it writes is known only under its own locks.
+    pub(super) async fn append_resolved(&self, new: Unresolved) -> Result<Committed> {
+        let new = Arc::new(new);
+        let shared = Arc::clone(&new);
+        let append = move |dialect: Arc<D>| {
+            let new = Arc::clone(&shared);
+            async move { dialect.append_resolved(&new).await }
+        };
+        let pass = self.gate.enter()?;
+        let (row, event) = self.write_in_turn(Again::Same, append).await?;
+        let committed = answer_to(&new.key, &new.prepared, event, row)?;
+        if committed.outcome == Outcome::Stored {
+            self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
+        }
+        Ok(committed)
+    }
+
+    pub(super) async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
+        let (new, token) = (Arc::new(new), self.environment().new_id());
+        let make = move |dialect: Arc<D>| {
+            let (new, token) = (Arc::clone(&new), token.clone());
+            async move { dialect.create_resolved(&new, &token).await }
+        };
+        self.write_in_turn(Again::Same, make).await
+    }
+
+    pub(super) async fn put_resolved(
+        &self,
+        owner: StateOwner,
+        new: PreparedState,
+        author: String,
+        time: f64,
+    ) -> Result<u64> {
+        let change = Arc::new((owner, new, author));
+        let put = move |dialect: Arc<D>| {
+            let change = Arc::clone(&change);
+            async move {
+                let (owner, new, author) = &*change;
+                dialect.put_resolved(owner, new, author, time).await
+            }
+        };
+        self.write_in_turn(Again::Twice, put).await
+    }
+
+    async fn write_in_turn<T, F>(
+        &self,
+        again: Again,
+        mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Attempt<T>> + Send,
+    {
+        let turns = self.turns.clone();
+        // Each try takes a turn of its own: one that pauses between two must not hold up others.
+        self.write(again, move |dialect| turns.clone().take(attempt(dialect))).await
+    }
+}

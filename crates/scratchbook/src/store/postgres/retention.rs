@@ -1,0 +1,88 @@
+//! What is removed with time: expired sessions, old events, old parts of logs.
+
+use super::Postgres;
+use super::lease::Step;
+use super::read::{column, sql_limit};
+use super::resolve::param;
+use crate::error::Result;
+use crate::json;
+use crate::session::{SessionKey, StateOwner};
+use crate::store::database::{Attempt, PastScopes};
+use crate::store::rows;
+
+impl Postgres {
+    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease().await?;
+        let statement = &self.statements.retention.set_expiry;
+        let rows = lease.query(statement, &[&app, &user, &session, &self.now(), &expires]).await?;
+        Ok(!rows.is_empty())
+    }
+
+    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
+        drop(lease);
+        let key = |row| {
+            let place = || "a row of the expired sessions".to_owned();
+            rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)
+        };
+        Ok(rows.iter().map(key).collect::<Result<_>>()?)
+    }
+
+    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        let was_there = self.remove_expired_on(&lease, key).await?;
+        lease.commit().await?;
+        Ok(was_there)
+    }
+
+    pub(super) async fn prune(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let statements = &self.statements.retention;
+        let (now, of) = (self.now(), || format!("the session {key}"));
+        let steps = [
+            Step::new(&statements.lock, [param(&app), &user, &session, &now]),
+            Step::new(&statements.base, [param(&app), &user, &session]),
+        ];
+        let lease = self.connections.lease().await?;
+        let answers = lease.begin_with(&steps).await?;
+        let Some(row) = answers.first().and_then(|locked| locked.first()) else {
+            return Ok(0);
+        };
+        let last = rows::number(column(row, 0, of)?, of)?;
+        let base = answers.get(1).and_then(|base| base.first()).map(|row| column(row, 0, of)).transpose()?;
+        let base = rows::number(base.unwrap_or_default(), of)?;
+        let until = last.min(before.saturating_sub(1)).min(base.saturating_add(limit as u64));
+        if until <= base {
+            return Ok(0);
+        }
+        let state = self.read_past_on(&lease, key, until, PastScopes::Own).await?.fold(key, until, |_| Ok(()))?;
+        let (state, seq) = (json::to_text(&state.into_state(), "the state")?, i64::try_from(until).unwrap_or(i64::MAX));
+        lease.query(&statements.set_base, &[&app, &user, &session, &seq, &state]).await?;
+        for statement in &statements.prune {
+            lease.query(statement, &[&app, &user, &session, &seq]).await?;
+        }
+        lease.commit().await?;
+        Ok(until - base)
+    }
+
+    pub(super) async fn prune_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        let (app, before) = (owner.app_name(), i64::try_from(before).unwrap_or(i64::MAX));
+        let statements = &self.statements.retention;
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        // From the first step on what is half pruned is told as such. The owner is locked with it.
+        let (scope, user, rows) = match owner.user_id() {
+            Some(user) => ("user", user, lease.query(&statements.mark_user, &[&app, &user, &before]).await?),
+            None => ("app", "", lease.query(&statements.mark_app, &[&app, &before]).await?),
+        };
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let gone = lease.query(&statements.prune_log, &[&app, &scope, &user, &before, &sql_limit(limit)]).await?;
+        lease.commit().await?;
+        Ok(gone.len() as u64)
+    }
+}

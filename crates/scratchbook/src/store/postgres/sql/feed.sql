@@ -1,0 +1,81 @@
+-- A page of the feed of an app ($1), or of a user of it ($2): what the snapshot $3 does not show and another does, in the
+-- order of positions from $5 on, about $6 rows of each kind, and those of the last position to the end. The other one is
+-- $4, or where that is NULL the one that this statement reads in.
+--
+-- What a snapshot shows has before it all that its session, user and app have committed earlier, and positions are taken
+-- under their locks: so between two snapshots none of them goes back. Neither the order of transactions nor a bound on
+-- positions would say as much.
+WITH window_ AS MATERIALIZED (
+    SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, pg_catalog.pg_current_snapshot()) AS s2
+),
+first AS MATERIALIZED ({first}),
+-- Up to which position the rows are read.
+last AS MATERIALIZED (
+    SELECT least(e.position, l.position, i.position) AS position
+    FROM
+        (SELECT 1) AS one
+        LEFT JOIN LATERAL (
+            SELECT t.position FROM {schema}.events AS t CROSS JOIN window_ AS w
+            WHERE
+                t.app_name = $1 AND NOT t.copied AND t.position >= (SELECT position FROM first)
+                AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+        ) AS e ON true
+        LEFT JOIN LATERAL (
+            SELECT t.position FROM {schema}.state_log AS t CROSS JOIN window_ AS w
+            WHERE
+                t.app_name = $1 AND t.event_id = '' AND t.position >= (SELECT position FROM first)
+                AND ($2 IS NULL OR (t.scope = 'user' AND t.user_id = $2))
+                AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+        ) AS l ON true
+        LEFT JOIN LATERAL (
+            SELECT t.position FROM {schema}.initial_states AS t CROSS JOIN window_ AS w
+            WHERE
+                t.app_name = $1 AND t.position IS NOT NULL AND t.position >= (SELECT position FROM first)
+                AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+        ) AS i ON true
+),
+upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
+SELECT
+    'window' AS kind, last.position, w.s2::text AS user_id, pg_catalog.pg_current_snapshot()::text AS session_id,
+    NULL::bigint AS seq, NULL AS text, NULL AS key, NULL::bigint AS version, NULL AS author, NULL::float8 AS time,
+    NULL AS session_user_id
+FROM window_ AS w CROSS JOIN last
+UNION ALL
+SELECT 'event', e.position, e.user_id, e.session_id, e.seq, e.event, NULL, NULL, NULL, NULL, NULL
+FROM (
+    SELECT t.* FROM {schema}.events AS t CROSS JOIN window_ AS w
+    WHERE
+        t.app_name = $1 AND NOT t.copied AND t.position >= (SELECT position FROM first)
+        AND t.position <= (SELECT position FROM upto)
+        AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+        AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+    ORDER BY t.position LIMIT $7
+) AS e
+UNION ALL
+SELECT l.scope, l.position, l.user_id, l.session_id, l.seq, l.value, l.key, l.version, l.author, l.time, l.session_user_id
+FROM (
+    SELECT t.* FROM {schema}.state_log AS t CROSS JOIN window_ AS w
+    WHERE
+        t.app_name = $1 AND t.event_id = '' AND t.position >= (SELECT position FROM first)
+        AND t.position <= (SELECT position FROM upto)
+        AND ($2 IS NULL OR (t.scope = 'user' AND t.user_id = $2))
+        AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1) AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+    ORDER BY t.position LIMIT $7
+) AS l
+UNION ALL
+SELECT 'created', i.position, i.user_id, i.session_id, i.forked_at, i.state, NULL, NULL, NULL, NULL, NULL
+FROM (
+    SELECT t.* FROM {schema}.initial_states AS t CROSS JOIN window_ AS w
+    WHERE
+        t.app_name = $1 AND t.position IS NOT NULL AND t.position >= (SELECT position FROM first)
+        AND t.position <= (SELECT position FROM upto)
+        AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+        AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+    ORDER BY t.position LIMIT $7
+) AS i

@@ -1,0 +1,10 @@
+-- Where the fold of a fork's events begins: where that of the other session's does. $4 is the fork's id, $5 the number of
+-- the event that it ends at.
+INSERT INTO {schema}.initial_states (app_name, user_id, session_id, state, seq, forked_at, position, xid)
+SELECT
+    $1, $2, $4, coalesce(i.state, '{}'), coalesce(i.seq, 0), $5, pg_catalog.nextval('{schema}.positions'),
+    pg_catalog.pg_current_xact_id()
+FROM (SELECT 1) AS one LEFT JOIN LATERAL (
+    SELECT f.state, f.seq FROM {schema}.initial_states AS f
+    WHERE f.app_name = $1 AND f.user_id = $2 AND f.session_id = $3
+) AS i ON true

@@ -1,0 +1,245 @@
+//! The statements on the past and its end: state as it stood, forks, feeds, expiry, pruning.
+
+use tokio_postgres::types::Type;
+
+use super::{Fill, NUMBER, NUMBERS, Statement, TEXT, TEXTS};
+
+const SESSION_AND_NUMBER: &[Type] = &[TEXT, TEXT, TEXT, NUMBER];
+const COPY: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
+
+/// What reads a session's past.
+#[derive(Debug)]
+pub(in super::super) struct Pasts {
+    pub(in super::super) read: Statement,
+    pub(in super::super) keep: Statement,
+    pub(in super::super) initial: Statement,
+    pub(in super::super) blame: Statement,
+}
+
+impl Pasts {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        const PAST: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, Type::BOOL, NUMBER];
+        Self {
+            read: fill.statement(include_str!("../sql/past.sql"), PAST),
+            keep: fill.statement(
+                // The lock waits for a deletion, which finds the checkpoint then or is seen here, and for no append.
+                "WITH session AS MATERIALIZED (
+                     SELECT 1 FROM {schema}.sessions
+                     WHERE
+                         app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                         AND token = $6 AND seq >= $4
+                     ORDER BY id LIMIT 1 FOR KEY SHARE
+                 )
+                 INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
+                 SELECT $1, $2, $3, $4, $5 FROM session
+                 ON CONFLICT (app_name, user_id, session_id, seq) DO NOTHING",
+                &[TEXT, TEXT, TEXT, NUMBER, TEXT, TEXT],
+            ),
+            initial: fill.statement(
+                "SELECT i.seq, i.state FROM {schema}.sessions AS s LEFT JOIN LATERAL (
+                     SELECT f.seq, f.state FROM {schema}.initial_states AS f
+                     WHERE f.app_name = $1 AND f.user_id = $2 AND f.session_id = $3 LIMIT 1
+                 ) AS i ON true
+                 WHERE
+                     s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3
+                     AND (s.expire_time IS NULL OR s.expire_time > $4)
+                 ORDER BY s.id LIMIT 1",
+                SESSION_AND_NUMBER,
+            ),
+            blame: fill.statement(include_str!("../sql/blame.sql"), SESSION_AND_NUMBER),
+        }
+    }
+}
+
+/// What makes a session of another.
+#[derive(Debug)]
+pub(in super::super) struct Forks {
+    pub(in super::super) lock: Statement,
+    pub(in super::super) time: Statement,
+    /// Of the session $3 to the session $4, up to the event $5.
+    pub(in super::super) copies: Vec<Statement>,
+    /// Keys that were written since the event, as they stood then.
+    pub(in super::super) keys: Statement,
+    pub(in super::super) count: Statement,
+}
+
+impl Forks {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        let copies = [
+            include_str!("../sql/fork_initial.sql"),
+            include_str!("../sql/fork_events.sql"),
+            "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+             SELECT app_name, user_id, $4, key, value, seq, seq FROM {schema}.session_states
+             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5 AND value IS NOT NULL",
+            "INSERT INTO {schema}.checkpoints (app_name, user_id, session_id, seq, state)
+             SELECT app_name, user_id, $4, seq, state FROM {schema}.checkpoints
+             WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $5",
+            "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
+                 custom_metadata, create_time, artifact)
+             SELECT app_name, user_id, $4, filename, version, mime_type, custom_metadata, create_time, artifact
+             FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+        ];
+        Self {
+            lock: fill.statement(
+                "SELECT seq, position FROM {schema}.sessions
+                 WHERE
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND (expire_time IS NULL OR expire_time > $4)
+                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
+                SESSION_AND_NUMBER,
+            ),
+            time: fill.statement(
+                "SELECT timestamp FROM {schema}.events
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
+                 ORDER BY seq LIMIT 1",
+                SESSION_AND_NUMBER,
+            ),
+            copies: copies.iter().map(|sql| fill.statement(sql, COPY)).collect(),
+            keys: fill.statement(
+                "INSERT INTO {schema}.session_states (app_name, user_id, session_id, key, value, seq, first_seq)
+                 SELECT $1, $2, $3, k.key, k.value, k.seq, k.seq
+                 FROM unnest($4::text[], $5::text[], $6::bigint[]) AS k (key, value, seq)
+                 ON CONFLICT (app_name, user_id, session_id, key) DO NOTHING",
+                &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
+            ),
+            count: fill.statement(
+                "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
+                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*) FROM {schema}.session_states
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys",
+                &[TEXT, TEXT, TEXT],
+            ),
+        }
+    }
+}
+
+/// What reads feeds.
+#[derive(Debug)]
+pub(in super::super) struct Feeds {
+    pub(in super::super) database_id: Statement,
+    pub(in super::super) now: Statement,
+    /// The first page of what is new, which has to find where that begins.
+    pub(in super::super) begin: Statement,
+    /// A page from a known place on.
+    pub(in super::super) go_on: Statement,
+}
+
+impl Feeds {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER];
+        let feed = |first| fill.statement(&include_str!("../sql/feed.sql").replace("{first}", first), FEED);
+        Self {
+            database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),
+            now: fill.statement("SELECT pg_catalog.pg_current_snapshot()::text", &[]),
+            begin: feed(include_str!("../sql/feed_first.sql")),
+            go_on: feed("SELECT $5::bigint AS position"),
+        }
+    }
+}
+
+/// What listens to other processes, and tells them.
+#[derive(Debug)]
+pub(in super::super) struct Listens {
+    pub(in super::super) listen: String,
+    /// That somebody listens.
+    pub(in super::super) say: String,
+    pub(in super::super) now: String,
+    pub(in super::super) notify: Statement,
+}
+
+impl Listens {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        let name = super::channel(fill.schema);
+        let say = "UPDATE {schema}.database_id SET heard_until = pg_catalog.now() + interval '30 seconds' WHERE one";
+        Self {
+            listen: format!("LISTEN {name}"),
+            say: fill.statement(say, &[]).sql,
+            now: "SELECT pg_catalog.pg_current_snapshot()::text".to_owned(),
+            notify: fill.statement(&format!("SELECT pg_catalog.pg_notify('{name}', '')"), &[]),
+        }
+    }
+}
+
+/// What removes with time.
+#[derive(Debug)]
+pub(in super::super) struct Retention {
+    pub(in super::super) set_expiry: Statement,
+    pub(in super::super) expired: Statement,
+    pub(in super::super) lock: Statement,
+    pub(in super::super) base: Statement,
+    pub(in super::super) set_base: Statement,
+    pub(in super::super) prune: Vec<Statement>,
+    pub(in super::super) mark_user: Statement,
+    pub(in super::super) mark_app: Statement,
+    pub(in super::super) prune_log: Statement,
+}
+
+impl Retention {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        let prune = [
+            // The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+            "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+             SELECT $1, $2, $3, 0, 0, 0, '', e.position FROM (
+                 SELECT position FROM {schema}.events
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq >= $4 AND seq <= $4
+                 ORDER BY seq LIMIT 1
+             ) AS e
+             ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position",
+            "DELETE FROM {schema}.events WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
+            "DELETE FROM {schema}.checkpoints WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4",
+        ];
+        Self {
+            set_expiry: fill.statement(
+                "WITH session AS MATERIALIZED (
+                     SELECT id FROM {schema}.sessions
+                     WHERE
+                         app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                         AND (expire_time IS NULL OR expire_time > $4)
+                     ORDER BY id LIMIT 1 FOR NO KEY UPDATE
+                 )
+                 INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+                 SELECT $1, $2, id, 0, 0, 0, '', 0 FROM session
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET expire_time = $5
+                 RETURNING 1",
+                &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
+            ),
+            expired: fill.statement(
+                "SELECT app_name, user_id, id FROM {schema}.sessions
+                 WHERE expire_time <= $1 ORDER BY expire_time LIMIT $2",
+                &[NUMBER, NUMBER],
+            ),
+            // Stronger than an append's: nobody keeps a checkpoint meanwhile, either.
+            lock: fill.statement(
+                "SELECT seq FROM {schema}.sessions
+                 WHERE
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND (expire_time IS NULL OR expire_time > $4)
+                 ORDER BY id LIMIT 1 FOR UPDATE",
+                SESSION_AND_NUMBER,
+            ),
+            base: fill.statement(
+                "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
+                &[TEXT, TEXT, TEXT],
+            ),
+            set_base: fill.statement(
+                "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)
+                 VALUES ($1, $2, $3, $4, $5)
+                 ON CONFLICT (app_name, user_id, session_id)
+                     DO UPDATE SET seq = excluded.seq, state = excluded.state",
+                &[TEXT, TEXT, TEXT, NUMBER, TEXT],
+            ),
+            prune: prune.iter().map(|sql| fill.statement(sql, SESSION_AND_NUMBER)).collect(),
+            mark_user: fill.statement(
+                "UPDATE {schema}.users SET pruned_position = greatest(pruned_position, $3)
+                 WHERE app_name = $1 AND user_id = $2 RETURNING 1",
+                &[TEXT, TEXT, NUMBER],
+            ),
+            mark_app: fill.statement(
+                "UPDATE {schema}.apps SET pruned_position = greatest(pruned_position, $2)
+                 WHERE app_name = $1 RETURNING 1",
+                &[TEXT, NUMBER],
+            ),
+            prune_log: fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
+        }
+    }
+}

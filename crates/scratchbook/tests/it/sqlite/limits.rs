@@ -1,0 +1,31 @@
+//! Limits where the writer remembers how much there is.
+
+use scratchbook::{CreateSessionConfig, ErrorKind, ForkConfig, Limits, SessionService, SqliteOptions};
+use serde_json::json;
+
+use crate::database::{APP, Database, USER, append, create, key, setting};
+
+/// A session that was deleted was smaller than the one that has its id now.
+#[tokio::test]
+async fn what_is_remembered_of_a_session_is_not_held_to_be_of_the_next() {
+    let database = Database::new();
+    let limits = Limits::default().with_keys_per_scope(3);
+    let service = database.open_with(SqliteOptions::default().with_limits(limits)).await;
+    let full = json!({"a": 1, "b": 1, "c": 1});
+    for made in ["created", "forked"] {
+        create(&service, "s1", json!({})).await;
+        append(&service, &key("s1"), setting("first", 1)).await.unwrap();
+        service.delete_session(&key("s1")).await.unwrap();
+        if made == "created" {
+            let config = CreateSessionConfig::default().with_session_id("s1").with_state(full.clone());
+            service.create_session(APP, USER, config).await.unwrap();
+        } else {
+            create(&service, "full", full.clone()).await;
+            let fork = ForkConfig::default().with_session_id("s1");
+            service.fork_session(&key("full"), fork).await.unwrap();
+        }
+        let refused = append(&service, &key("s1"), setting("fourth", 1)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ResourceExhausted, "{made}: {refused}");
+        service.delete_session(&key("s1")).await.unwrap();
+    }
+}

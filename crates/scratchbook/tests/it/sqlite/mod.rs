@@ -1,0 +1,49 @@
+//! What the SQLite store promises beyond every store: what it refuses, and what it survives.
+
+mod damage;
+mod history;
+mod keeping;
+mod limits;
+mod opening;
+mod retention;
+mod waiting;
+mod watching;
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use scratchbook::SqliteSessionService;
+
+use crate::database::{Database, append, key};
+
+fn is_in(path: &std::path::Path, trace: &str) -> bool {
+    fs::read(path).unwrap().windows(trace.len()).any(|window| window == trace.as_bytes())
+}
+
+/// The lock as another process would hold it: by another open file.
+fn held_lock(database: &Database) -> File {
+    let lock = File::options().write(true).open(database.beside("-lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+type Later<'a> = std::pin::Pin<Box<dyn Future<Output = scratchbook::Result<u64>> + 'a>>;
+
+/// An append that is in the queue when this returns.
+fn append_later(service: &SqliteSessionService, event: scratchbook::Event) -> Later<'_> {
+    let mut append: Later<'_> = Box::pin(async move { append(service, &key("s1"), event).await });
+    assert!(append.as_mut().now_or_never().is_none());
+    append
+}
+
+/// The smallest executor there is.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Some(ready) = future.as_mut().now_or_never() {
+            return ready;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

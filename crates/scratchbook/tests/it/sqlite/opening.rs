@@ -1,0 +1,103 @@
+//! What can be opened, and what is refused.
+
+use std::fs;
+
+use scratchbook::{
+    CreateSessionConfig, Error, ErrorKind, SessionService, SqliteOptions, SqliteSessionService, connect,
+};
+
+use crate::database::{APP, Database, USER};
+
+async fn refused(database: &Database) -> Error {
+    database.try_open(SqliteOptions::default()).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let database = Database::new();
+    for text in ["not a database", &"long and not a database\n".repeat(1000)] {
+        fs::write(&database.path, text).unwrap();
+        let error = refused(&database).await;
+        assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("is not a SQLite database"), "{error}");
+        assert_eq!(fs::read_to_string(&database.path).unwrap(), text);
+        assert!(!database.beside("-lock").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_refused_and_left_alone() {
+    let database = Database::new();
+    database.sql("CREATE TABLE sessions (id TEXT)");
+    let before = fs::read(&database.path).unwrap();
+    let error = refused(&database).await;
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("not a scratchbook database"), "{error}");
+    assert_eq!(fs::read(&database.path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_is_refused() {
+    let database = Database::new();
+    database.open().await.close().await.unwrap();
+    database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')");
+    let error = refused(&database).await;
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("99") && error.to_string().contains("up to 2"), "{error}");
+}
+
+#[tokio::test]
+async fn read_only_files_and_folders_are_refused() {
+    let database = Database::new();
+    database.open().await.close().await.unwrap();
+    for path in [&database.path, database.path.parent().unwrap()] {
+        let writable = fs::metadata(path).unwrap().permissions();
+        let mut read_only = writable.clone();
+        read_only.set_readonly(true);
+        fs::set_permissions(path, read_only).unwrap();
+        let error = refused(&database).await;
+        fs::set_permissions(path, writable).unwrap();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    }
+    database.open().await;
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_not_found_and_a_folder_is_no_file() {
+    let database = Database::new();
+    let missing = database.beside("-missing").join("agents.db");
+    let error = SqliteSessionService::open(missing, SqliteOptions::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    fs::create_dir(&database.path).unwrap();
+    assert_eq!(refused(&database).await.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_uri_opens_a_file_and_says_what_is_wrong_with_it() {
+    let database = Database::new();
+    let uri = format!("sqlite://{}?synchronous=normal", database.path.display());
+    let store = connect(&uri).await.unwrap();
+    store.sessions.create_session(APP, USER, CreateSessionConfig::default()).await.unwrap();
+    for (uri, says) in [
+        ("sqlite://", "memory:"),
+        ("sqlite://:memory:", "memory:"),
+        ("sqlite://x.db?durable=1", "synchronous"),
+        ("sqlite://x.db?synchronous=off", "full"),
+        ("redis://x", "sqlite://PATH"),
+    ] {
+        let error = connect(uri).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uri}: {error}");
+        assert!(error.to_string().contains(says), "{uri}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_is_no_uri_to_sqlite() {
+    let name = format!("file:scratchbook-test-{}.db", std::process::id());
+    let path = std::path::Path::new(&name);
+    SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap().close().await.unwrap();
+    assert!(path.exists());
+    for suffix in ["", "-lock"] {
+        fs::remove_file(format!("{name}{suffix}")).unwrap();
+    }
+}
