@@ -50,10 +50,20 @@ impl Database {
         Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
     }
 
+    /// Sessions and artifacts together.
+    pub(crate) fn store(&self) -> Store {
+        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
+    }
+
     /// A store that is open already.
     #[cfg(test)]
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
+    }
+
+    /// Both together.
+    pub(crate) fn store(&self) -> Store {
+        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {
