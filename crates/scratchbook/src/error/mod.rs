@@ -210,13 +210,6 @@ impl Error {
         Ok(self)
     }
 
-    #[cfg(any(
-        feature = "sqlite",
-        feature = "postgres",
-        feature = "mysql",
-        feature = "encryption",
-        feature = "compression"
-    ))]
     pub(crate) fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DataCorrupted, message)
     }

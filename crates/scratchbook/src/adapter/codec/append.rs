@@ -14,7 +14,8 @@ use super::{Codec, Coded, Place};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session, retry_pauses,
+    AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session,
+    retry_pauses,
 };
 use crate::state::{Change, Operation, Scope, StateDelta};
 use crate::store::commit::{Prepared, prepare_event};
@@ -81,7 +82,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let names = operated(delta);
         let _turn = self.turns.take(names.iter().map(|name| turn(key, name))).await;
         let mut late = None;
-        for pause in std::iter::repeat_with(pauses).take(ROUNDS).flatten() {
+        for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
             if late.is_some() {
                 tokio::time::sleep(pause).await;
             }

@@ -44,7 +44,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let names: Vec<_> = creation.prepared.reads().into_iter().map(|(scope, name)| scope.key(name)).collect();
         let _turn = self.turns.take(names.iter().map(|name| turn(app_name, user_id, name))).await;
         let mut late = None;
-        for pause in std::iter::repeat_with(pauses).take(ROUNDS).flatten() {
+        for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
             if late.is_some() {
                 tokio::time::sleep(pause).await;
             }

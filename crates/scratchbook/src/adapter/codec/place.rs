@@ -16,6 +16,7 @@ pub struct Place<'a> {
     user: Option<&'a str>,
     name: Cow<'a, str>,
     /// What else of it is stored readably, and must not be changed.
+    #[cfg_attr(not(feature = "encryption"), expect(dead_code, reason = "compression is bound to no place"))]
     beside: Vec<u8>,
 }
 

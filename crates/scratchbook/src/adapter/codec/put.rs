@@ -38,7 +38,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         });
         let _turn = self.turns.take(turns.collect::<Vec<_>>()).await;
         let mut late = None;
-        for pause in std::iter::repeat_with(pauses).take(ROUNDS).flatten() {
+        for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
             if late.is_some() {
                 tokio::time::sleep(pause).await;
             }

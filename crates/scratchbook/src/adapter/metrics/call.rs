@@ -18,7 +18,6 @@ pub(super) struct Call<'a> {
     operation: &'static str,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "for counters alone"))]
     app: &'a str,
-    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "for counters alone"))]
     bytes: u64,
 }
 

@@ -74,7 +74,7 @@ async fn write_everything(store: &Store, mut done: impl FnMut(&str)) {
     }
     done("artifacts");
     sessions.append(key, event("2"), AppendOptions::default()).await.unwrap();
-    sessions.rewind(store.artifacts.as_ref(), key, "inv-2").await.unwrap();
+    store.rewind(key, "inv-2").await.unwrap();
     done("rewind");
     let fork = sessions.fork_session(key, ForkConfig::default().with_session_id("fork")).await.unwrap();
     assert_eq!(fork.state().get("k"), Some(&json!(CANARY)));

@@ -42,6 +42,7 @@ async fn every_write_is_denied_and_every_read_passes() {
     assert_eq!((seen.events().len(), seen.state().get("user:n")), (1, Some(&json!(1))));
     assert_eq!(viewer.load_artifact(key, "f", None).await.unwrap(), Some(Part::text("x")));
     assert_eq!(viewer.list_feed(&key.app(), &FeedStart::Beginning, 10).await.unwrap().entries.len(), 2);
-    let piece = Event { partial: Some(true), ..hello() };
+    let mut piece = hello();
+    piece.partial = Some(true);
     viewer.append(key, piece, AppendOptions::default()).await.expect("a piece of a stream is no write");
 }

@@ -79,18 +79,18 @@ async fn a_changed_byte_is_found() {
         )
     };
     let value = flipped("value");
-    assert_found(&format!("UPDATE session_states SET value = {value} WHERE user_id = 'alice' AND name = 'a'")).await;
-    assert_found(&format!("UPDATE user_states SET value = {value} WHERE user_id = 'alice' AND name = 'a'")).await;
-    assert_found(&format!("UPDATE state_log SET value = {value} WHERE user_id = 'alice' AND name = 'a'")).await;
+    assert_found(&format!("UPDATE session_states SET value = {value} WHERE user_id = 'alice' AND key = 'a'")).await;
+    assert_found(&format!("UPDATE user_states SET value = {value} WHERE user_id = 'alice' AND key = 'a'")).await;
+    assert_found(&format!("UPDATE state_log SET value = {value} WHERE user_id = 'alice' AND key = 'a'")).await;
 }
 
 #[tokio::test]
 async fn swapped_values_are_found() {
     for table in ["session_states", "user_states"] {
         let of = |user: &str, name: &str| {
-            format!("(SELECT o.value FROM {table} o WHERE o.user_id = '{user}' AND o.name = '{name}')")
+            format!("(SELECT o.value FROM {table} o WHERE o.user_id = '{user}' AND o.key = '{name}')")
         };
-        let put = |value: String| format!("UPDATE {table} SET value = {value} WHERE user_id = 'alice' AND name = 'a'");
+        let put = |value: String| format!("UPDATE {table} SET value = {value} WHERE user_id = 'alice' AND key = 'a'");
         assert_found(&put(of("alice", "b"))).await;
         assert_found(&put(of("bob", "a"))).await;
     }
