@@ -150,15 +150,17 @@ fn moved(key: &SessionKey) -> Error {
 
 pub(super) async fn state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
     let mut log = Log::default();
+    log.read(service, owner).await?;
     for _ in 0..TRIES {
-        let before = log.events;
-        log.read(service, owner).await?;
         let shown = service.get_state(owner).await?;
-        match log.compare(owner, &shown) {
-            Ok(()) => return Ok(Verified { events: log.events, keys: log.values.len() as u64 }),
-            // What was written between the two reads is in one of them alone; without that, nothing explains it.
-            Err(error) if log.events == before => return Err(error),
-            Err(_) => {}
+        let (before, compared) = (log.events, log.compare(owner, &shown));
+        if compared.is_ok() {
+            return Ok(Verified { events: log.events, keys: log.values.len() as u64 });
+        }
+        // What was written between the two reads is in the log by now; without that, nothing explains it.
+        log.read(service, owner).await?;
+        if log.events == before {
+            compared?;
         }
     }
     let message = format!("the state of {} was changed all the time; verify it when it is quieter", named(owner));
