@@ -11,8 +11,8 @@ use crate::step::Stop;
 /// nothing and be used by nothing, so a new one needs a row. `lib.rs` may use everything: it only exports.
 ///
 /// The direction is runner -> agent -> {model, tool} -> session -> event -> {state, content} -> error.
-/// `event` is above `state` because an event carries a delta. Nothing but `plan` is above `store`: a store is
-/// reached through the traits of `session` and `artifact`.
+/// `event` is above `state` because an event carries a delta. Nothing but `adapter` and `plan` is above `store`: a store
+/// is reached through the traits of `session` and `artifact`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("environment", &[]),
@@ -23,8 +23,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
     ("schema", &["error", "event", "json", "session", "state"]),
-    ("deadline", &["artifact", "content", "error", "event", "session", "state"]),
-    ("store", &["artifact", "content", "deadline", "environment", "error", "event", "json", "session", "state"]),
+    ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state"]),
+    // Adapters take writes apart by the pure part of the stores, as stores do.
+    ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),
     // Only names again what stores of this crate and of others are built on.
     ("plan", &["artifact", "store"]),
     ("instruction", &["error", "json", "state"]),
@@ -51,6 +52,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Single names that go up the table, each for a reason; anything else beside them stays a breach.
 const UPWARD: &[(&str, &str)] = &[
+    // A promise says that a deadline changes nothing.
+    ("store", "adapter::WithDeadline"),
     // A tool is called with the context of the agent that calls it.
     ("tool", "agent::ToolContext"),
     // A context tells its agent how the run was asked for.

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{ArtifactService, Error, ErrorKind, SessionService, Store, WithDeadline};
+use scratchbook::{ArtifactService, Error, ErrorKind, SessionService, Store, WithDeadline, WithStateSchema};
 
 use crate::args::{DASHES, Global};
 use crate::failure::Failure;
+use crate::schema::Schema;
 
 /// Where sessions are looked for if nothing else is said.
 pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
@@ -36,6 +37,10 @@ impl Database {
         check(uri(global, default))?;
         let Store { sessions, artifacts, .. } =
             within(global.deadline, scratchbook::connect(uri(global, default))).await?;
+        let sessions: Arc<dyn SessionService> = match &global.checked {
+            Some(Schema { app, schema }) => Arc::new(WithStateSchema::new(sessions).with_app(app, schema.clone())),
+            None => sessions,
+        };
         let (sessions, artifacts): (Arc<dyn SessionService>, Arc<dyn ArtifactService>) = match global.deadline {
             Some(deadline) => {
                 (Arc::new(WithDeadline::new(sessions, deadline)), Arc::new(WithDeadline::new(artifacts, deadline)))
@@ -45,10 +50,20 @@ impl Database {
         Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
     }
 
+    /// Sessions and artifacts together.
+    pub(crate) fn store(&self) -> Store {
+        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
+    }
+
     /// A store that is open already.
     #[cfg(test)]
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
+    }
+
+    /// Both together.
+    pub(crate) fn store(&self) -> Store {
+        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {

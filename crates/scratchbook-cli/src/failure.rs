@@ -7,13 +7,13 @@ use anstyle::{AnsiColor, Style};
 use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter};
 use serde_json::{Map, Value, json};
 
-use crate::output::{compact, visible};
+use crate::output::{compact, plural, visible};
 
 /// Shown at the end of --help; [`exit_code_of`] is the same table.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  all went well
-    1  the demo found a value that is different, or an import left rows out
+    1  the demo found a value that is different, an import left rows out, or keys break a schema
     2  a bad argument: on the command line, or a key, id or value that no store may hold
     3  not found
     4  exists already
@@ -24,7 +24,7 @@ Exit codes:
     9  not allowed: a read-only file
    10  not reachable now, or not within the deadline; try again
    11  this database cannot do that
-   12  stored data is damaged
+   12  stored data is damaged, or verify found a difference
    13  a defect
   130  interrupted";
 
@@ -39,8 +39,14 @@ pub(crate) enum Failure {
     Different(usize),
     /// An import was done, but for so many rows.
     LeftOut(usize),
+    /// So many keys or scopes break a schema.
+    Broken(usize),
+    /// So much of what is stored is not what events and logs come to.
+    Damaged(usize),
     /// Ctrl-C.
     Interrupted,
+    /// Ctrl-C, where it is the way to end it.
+    Ended,
 }
 
 impl Failure {
@@ -49,8 +55,10 @@ impl Failure {
             Self::Refused(error) => exit_code_of(error.kind()),
             // Whoever read our output has seen enough: nothing went wrong.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+            Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
-            Self::Different(_) | Self::LeftOut(_) => 1,
+            Self::Different(_) | Self::LeftOut(_) | Self::Broken(_) => 1,
+            Self::Damaged(_) => exit_code_of(ErrorKind::DataCorrupted),
             Self::Interrupted => 130,
         }
     }
@@ -87,6 +95,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
+        Failure::Ended => return,
         Failure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }
@@ -94,6 +103,12 @@ pub(crate) fn report(failure: &Failure, json: bool) {
         Failure::Different(count) => ("different", format!("{count} values are different from what they must be")),
         Failure::LeftOut(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
         Failure::LeftOut(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
+        Failure::Broken(1) => ("broken", "1 value breaks the schema".to_owned()),
+        Failure::Broken(count) => ("broken", format!("{count} values break the schema")),
+        Failure::Damaged(count) => {
+            let found = plural(*count as u64, "difference");
+            (ErrorKind::DataCorrupted.as_str(), format!("{found} between what is stored and what it was made of"))
+        }
         Failure::Interrupted => ("interrupted", "interrupted".to_owned()),
     };
     if json {

@@ -46,6 +46,9 @@ pub(crate) enum Line<'a> {
         /// Where there is no event whose time would be the session's.
         #[serde(skip_serializing_if = "Option::is_none")]
         create_time: Option<f64>,
+        /// When it expires, if it does.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        expire_time: Option<f64>,
         state: &'a Map<String, Value>,
         /// How many events follow.
         events: u64,

@@ -11,18 +11,24 @@ mod import;
 mod lines;
 mod migrate;
 mod output;
+mod places;
 mod progress;
+mod prune;
+mod schema;
 mod sessions;
 mod show;
 mod state;
+mod times;
 mod unfinished;
 mod usage;
 mod users;
+mod verify;
+mod watch;
 mod wrap;
 
 use std::process::{self, ExitCode};
 
-use args::{Cli, Command, Global, SessionsCommand, StateCommand, UsersCommand};
+use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, UsersCommand};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
@@ -57,6 +63,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
     if cli.global.database.is_none() && !matches!(cli.command, Command::Demo(_)) {
         cli.global.database = database::of_environment()?;
     }
+    cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
     match cli.command {
         Command::Demo(args) => {
@@ -68,55 +75,30 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
             Box::pin(demo::play(&database.sessions, &place, &args.scenarios, &mut out)).await?;
             database.close().await
         }
-        Command::Sessions { command } => {
-            let database = match command {
-                SessionsCommand::Create(args) => {
-                    let creation = sessions::Creation::new(args)?;
-                    let database = Database::open_or_create(global, database::DEFAULT).await?;
-                    sessions::create(&database, creation, &mut out).await?;
-                    database
-                }
-                SessionsCommand::List(args) => {
-                    let database = Database::open(global).await?;
-                    sessions::list(&database, args, &mut out).await?;
-                    database
-                }
-                SessionsCommand::Show(args) => {
-                    let database = Database::open(global).await?;
-                    sessions::show(&database, args, &mut out).await?;
-                    database
-                }
-                SessionsCommand::Delete(args) => {
-                    let database = Database::open(global).await?;
-                    sessions::delete(&database, args, &mut out).await?;
-                    database
-                }
-            };
-            database.close().await
-        }
-        Command::State { command } => {
-            let database = match command {
-                StateCommand::Get(args) => {
-                    let database = Database::open(global).await?;
-                    state::get(&database, args, &mut out).await?;
-                    database
-                }
-                StateCommand::Set(args) => set(global, state::Setting::new(args)?, &mut out).await?,
-                StateCommand::Increment(args) => set(global, state::Setting::increment(args)?, &mut out).await?,
-                StateCommand::Append(args) => set(global, state::Setting::append(args)?, &mut out).await?,
-                StateCommand::Merge(args) => set(global, state::Setting::merge(args)?, &mut out).await?,
-                StateCommand::Unset(args) => {
-                    let database = Database::open(global).await?;
-                    state::unset(&database, args, &mut out).await?;
-                    database
-                }
-            };
-            database.close().await
-        }
+        Command::Sessions { command } => Box::pin(run_sessions(global, command, &mut out)).await,
+        Command::State { command } => Box::pin(run_state(global, command, &mut out)).await,
         Command::Users { command: UsersCommand::Erase(args) } => {
             let database = Database::open(global).await?;
             users::erase(&database, args, &mut out).await?;
             database.close().await
+        }
+        Command::Watch(args) => {
+            let database = Database::open(global).await?;
+            Box::pin(watch::watch(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Verify(args) => {
+            let database = Database::open(global).await?;
+            Box::pin(verify::verify(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Prune(args) => {
+            let database = Database::open(global).await?;
+            Box::pin(prune::prune(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Schema { command: SchemaCommand::Check(args) } => {
+            Box::pin(schema::check(global, args, &mut out)).await
         }
         Command::Migrate(args) => migrate::migrate(global, args, &mut out).await,
         Command::Backup(args) => backup::backup(global, args, &mut out).await,
@@ -125,12 +107,56 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
     }
 }
 
-async fn set(global: &Global, setting: state::Setting, out: &mut Output) -> Result<Database, Failure> {
+async fn run_sessions(global: &Global, command: SessionsCommand, out: &mut Output) -> Result<(), Failure> {
+    if let SessionsCommand::Create(args) = command {
+        let creation = sessions::Creation::new(args)?;
+        let database = Database::open_or_create(global, database::DEFAULT).await?;
+        sessions::create(&database, creation, out).await?;
+        return database.close().await;
+    }
+    let database = Database::open(global).await?;
+    match command {
+        // Done above.
+        SessionsCommand::Create(_) => {}
+        SessionsCommand::List(args) => sessions::list(&database, args, out).await?,
+        SessionsCommand::Show(args) => sessions::show(&database, args, out).await?,
+        SessionsCommand::Delete(args) => sessions::delete(&database, args, out).await?,
+        SessionsCommand::Rewind(args) => sessions::rewind(&database, args, out).await?,
+        SessionsCommand::Fork(args) => sessions::fork(&database, args, out).await?,
+        SessionsCommand::Expire(args) => sessions::expire(&database, args, out).await?,
+    }
+    database.close().await
+}
+
+async fn run_state(global: &Global, command: StateCommand, out: &mut Output) -> Result<(), Failure> {
+    let reading = match command {
+        StateCommand::Set(args) => return set(global, state::Setting::new(args)?, out).await,
+        StateCommand::Increment(args) => return set(global, state::Setting::increment(args)?, out).await,
+        StateCommand::Append(args) => return set(global, state::Setting::append(args)?, out).await,
+        StateCommand::Merge(args) => return set(global, state::Setting::merge(args)?, out).await,
+        other => other,
+    };
+    let database = Database::open(global).await?;
+    match reading {
+        StateCommand::Get(args) => state::get(&database, args, out).await?,
+        StateCommand::Unset(args) => state::unset(&database, args, out).await?,
+        StateCommand::List(args) => state::list(&database, args, out).await?,
+        StateCommand::At(args) => state::at(&database, args, out).await?,
+        StateCommand::Diff(args) => state::diff(&database, args, out).await?,
+        StateCommand::History(args) => state::history(&database, args, out).await?,
+        StateCommand::Blame(args) => state::blame(&database, args, out).await?,
+        // Done above.
+        StateCommand::Set(_) | StateCommand::Increment(_) | StateCommand::Append(_) | StateCommand::Merge(_) => {}
+    }
+    database.close().await
+}
+
+async fn set(global: &Global, setting: state::Setting, out: &mut Output) -> Result<(), Failure> {
     let database = if setting.may_create() {
         Database::open_or_create(global, database::DEFAULT).await?
     } else {
         Database::open(global).await?
     };
     state::set(&database, setting, out).await?;
-    Ok(database)
+    database.close().await
 }

@@ -68,6 +68,12 @@ impl Output {
         writeln!(self.out, "{}", escape_controls(&text))
     }
 
+    /// Prints a value as JSON on one line, for who reads while more is to come.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        writeln!(self.out, "{}", compact(value))?;
+        self.out.flush()
+    }
+
     /// Prints a value alone, as a script wants it: a string as it is, everything else as JSON on one line.
     pub(crate) fn raw(&mut self, value: &Value) -> io::Result<()> {
         match value {
@@ -103,7 +109,7 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16
     table.column_iter_mut().zip(header).for_each(|(column, name)| {
         column.set_padding((0, 2));
         // An id that is to be copied, and what is as short as it can be, stay whole.
-        if matches!(*name, "SESSION" | "UPDATED" | "KEYS") {
+        if matches!(*name, "SESSION" | "UPDATED" | "KEYS" | "EVENT" | "WRITTEN") {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     });
@@ -113,6 +119,11 @@ fn table(header: &[&str], rows: impl IntoIterator<Item = Row>, width: Option<u16
 /// A text in a style.
 pub(crate) fn styled(style: Style, text: impl fmt::Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+/// So many of something.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Somebody else's text on one line, without power over the terminal: control and format characters are escaped.

@@ -28,11 +28,27 @@ impl Progress {
         if io::stdout().is_terminal() { Self::to(ProgressDrawTarget::hidden(), what) } else { Self::new(what, format) }
     }
 
+    /// The same where it is not known how much there is to do: it shows what it is told.
+    pub(crate) fn counting(what: &'static str, format: Format) -> Self {
+        let Self { bar } = Self::new(what, format);
+        Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }
+    }
+
     fn to(target: ProgressDrawTarget, what: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(None, target).with_message(what).with_finish(ProgressFinish::AndClear);
         let bar = styled(bar, "{spinner} {msg}: {human_pos} events");
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar }
+    }
+
+    /// Shows how far it has come, in words.
+    pub(crate) fn tell(&self, counts: String) {
+        self.bar.set_message(counts);
+    }
+
+    /// Prints something beside the bar.
+    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 
     /// Says how much there is to do.

@@ -12,6 +12,8 @@ use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};
 const SCOPE_WIDTH: usize = 7;
 /// Values beyond this are cut in text; --json has them whole.
 const MAX_SHOWN: usize = 400;
+/// And beyond this where there is a line for all.
+const MAX_BRIEF: usize = 80;
 
 /// Prints who did what: `2  support_agent  Hello` and an answer's further lines below.
 pub(crate) fn event(out: &mut Output, event: &Event) -> io::Result<()> {
@@ -79,6 +81,25 @@ pub(crate) fn short(value: &Value) -> String {
     let text = compact(value);
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}... ({} bytes; --json shows all)", &text[..end], text.len()),
+        None => text,
+    }
+}
+
+/// A value as JSON, cut where it is one of several on a line.
+pub(crate) fn brief(value: &Value) -> String {
+    cut(compact(value))
+}
+
+/// The first thing that an event says, if it says anything.
+pub(crate) fn first_words(event: &Event) -> Option<String> {
+    said(event).into_iter().next().map(cut)
+}
+
+fn cut(text: String) -> String {
+    match text.char_indices().nth(MAX_BRIEF) {
+        // The style, if there is one, ends with the text.
+        Some((end, _)) if text.contains('\u{1b}') => format!("{}...{DIM:#}", &text[..end]),
+        Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
 }

@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::args::EraseArgs;
 use crate::database::Database;
 use crate::failure::Failure;
-use crate::output::{Format, Output, visible};
+use crate::output::{Format, Output, plural, visible};
 
 pub(crate) async fn erase(database: &Database, args: EraseArgs, out: &mut Output) -> Result<(), Failure> {
     // The ids are looked at before anybody is asked about them.
     StateOwner::user(&args.app, &args.user)?;
     let name = visible(&format!("{}/{}", args.app, args.user)).into_owned();
     let (sessions, keys) = count(database, &args.app, &args.user).await?;
-    let there = format!("{}, {}", plural(sessions, "session"), plural(keys, "user key"));
+    let there = format!("{}, {}", plural(sessions as u64, "session"), plural(keys as u64, "user key"));
     if !args.yes {
         confirm(&name, &there).await?;
     }
@@ -45,10 +45,6 @@ async fn count(database: &Database, app: &str, user: &str) -> Result<(usize, usi
         }
     }
     Ok((sessions, database.sessions.get_state(&StateOwner::user(app, user)?).await?.len()))
-}
-
-fn plural(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Asks on the terminal; anything but yes is a no.

@@ -1,21 +1,30 @@
 //! Holds the store that a URI names to every promise, or to those whose name or theme contains a text.
 //!
-//! `cargo run --example conformance --features conformance -- URI [TEXT]`: a fresh database, please; promises leave their
-//! sessions behind.
+//! `cargo run --example conformance --features conformance -- URI [TEXT [ADAPTER...]]`: a fresh database, please; promises
+//! leave their sessions behind. Adapters go around the store, the first one innermost: `deadline`, `metrics`, `secret`,
+//! `encryption`, `compression`. What is sealed needs more room than there is by default, as in
+//! `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864`.
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use scratchbook::conformance::PROMISES;
-use scratchbook::{Result, connect};
+use scratchbook::{
+    ArtifactService, Error, ErrorKind, InMemorySessionService, Limits, Result, SecretKeys, SessionService, Store,
+    WithDeadline, WithMetrics, WithSecretKeys, connect,
+};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
     let uri = arguments.next().unwrap_or_else(|| "memory:".to_owned());
     let text = arguments.next().unwrap_or_default();
+    let adapters: Vec<_> = arguments.collect();
     let (mut kept, mut broken) = (0, Vec::new());
     for promise in PROMISES.iter().filter(|p| p.name.contains(&text) || p.theme.contains(&text)) {
-        let store = connect(&uri).await?;
+        let store = open(&uri, adapters.iter().any(|a| a == "encryption")).await?;
+        let store = adapters.iter().try_fold(store, |store, adapter| behind(adapter, store))?;
         // A promise that is not kept panics, and says why on the way.
         match tokio::spawn((promise.run)(store)).await {
             Ok(()) => kept += 1,
@@ -25,4 +34,40 @@ async fn main() -> Result<ExitCode> {
     println!("{kept} promises are kept, {} are broken", broken.len());
     broken.iter().for_each(|name| println!("  {name}"));
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Sealed values need room, in memory as in a URI.
+async fn open(uri: &str, is_sealed: bool) -> Result<Store> {
+    if uri == "memory:" && is_sealed {
+        let limits = Limits::default().with_value_bytes(u64::MAX).with_delta_bytes(u64::MAX).with_event_bytes(u64::MAX);
+        return Ok(Store::new(Arc::new(InMemorySessionService::new().with_limits(limits))));
+    }
+    connect(uri).await
+}
+
+/// The store behind an adapter.
+fn behind(adapter: &str, Store { sessions, artifacts, .. }: Store) -> Result<Store> {
+    fn store(sessions: impl SessionService, artifacts: impl ArtifactService) -> Result<Store> {
+        Ok(Store::of(Arc::new(sessions), Arc::new(artifacts)))
+    }
+    match adapter {
+        "deadline" => {
+            let minute = Duration::from_secs(60);
+            store(WithDeadline::new(sessions, minute), WithDeadline::new(artifacts, minute))
+        }
+        "metrics" => store(WithMetrics::new(sessions), WithMetrics::new(artifacts)),
+        "secret" => store(WithSecretKeys::new(sessions, SecretKeys::new(["user:secret:"])), artifacts),
+        #[cfg(feature = "encryption")]
+        "encryption" => {
+            use scratchbook::{Keyring, WithEncryption};
+            let keys = Keyring::new("now", [7; 32])?;
+            store(WithEncryption::new(sessions, keys.clone()), WithEncryption::new(artifacts, keys))
+        }
+        #[cfg(feature = "compression")]
+        "compression" => {
+            use scratchbook::WithCompression;
+            store(WithCompression::above(sessions, 16), WithCompression::above(artifacts, 16))
+        }
+        other => Err(Error::new(ErrorKind::InvalidArgument, format!("no adapter of this build is named '{other}'"))),
+    }
 }

@@ -91,6 +91,22 @@ impl InstructionTemplate {
         })
     }
 
+    /// Refuses a template that asks for a key that is not to be shown.
+    pub(crate) fn refuse_keys(&self, is_secret: impl Fn(&str) -> bool) -> Result<()> {
+        for segment in &self.segments {
+            if let Segment::Placeholder(placeholder) = segment
+                && let Target::Key { key, .. } = &placeholder.target
+                && is_secret(key)
+            {
+                let place = placeholder.place();
+                let way = "leave it out, or allow it by RunConfig::with_secrets_in_templates";
+                let message = format!("{place}: the key '{key}' is marked as secret; {way}");
+                return Err(Error::new(crate::ErrorKind::PermissionDenied, message));
+            }
+        }
+        Ok(())
+    }
+
     /// The text with values from a lookup and texts of artifacts, `None` where there is no artifact service.
     pub(crate) fn render_with(
         &self,

@@ -42,14 +42,19 @@
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
+//! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
+//! - `compression`: large ones compressed, `WithCompression`.
+//! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
 //! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
+// An encoding is a type parameter of its adapter, so its trait is public; it has no name outside.
+#[allow(unnameable_types, private_interfaces)]
+mod adapter;
 #[cfg(feature = "agent")]
 mod agent;
 mod artifact;
 mod content;
-mod deadline;
 mod environment;
 mod error;
 mod event;
@@ -69,6 +74,13 @@ mod store;
 #[cfg(feature = "agent")]
 mod tool;
 
+#[cfg(any(feature = "encryption", feature = "compression"))]
+pub use adapter::Coded;
+#[cfg(feature = "compression")]
+pub use adapter::WithCompression;
+#[cfg(feature = "encryption")]
+pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_limits};
+pub use adapter::{ReadOnly, WithDeadline, WithMetrics, WithSecretKeys};
 #[cfg(feature = "agent")]
 pub use agent::{
     Agent, CallbackContext, ContextState, EventStream, FunctionAgent, Instruction, InstructionProvider,
@@ -77,7 +89,6 @@ pub use agent::{
 };
 pub use artifact::{ArtifactService, ArtifactVersion};
 pub use content::{Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part};
-pub use deadline::WithDeadline;
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 pub use event::{Event, EventActions, EventCompaction, NodeInfo};
@@ -93,8 +104,8 @@ pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     InitialState, KeyDiff, KeyWrite, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome,
-    PutStateOptions, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck, StateDiff,
-    StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
+    PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck,
+    StateDiff, StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

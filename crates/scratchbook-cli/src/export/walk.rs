@@ -1,6 +1,7 @@
 //! Goes through a database: apps, users, sessions, events and artifacts, page by page.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use scratchbook::{
     Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey, StateChange, StateDelta, StateOwner,
@@ -16,8 +17,11 @@ use crate::lines::Line;
 /// How many owners, changes, sessions or events are read at a time.
 const PAGE: usize = 500;
 
-/// How many sessions' lengths are remembered.
-const MOST_LENGTHS: usize = 10_000;
+/// Of how many sessions it is remembered which events they have.
+const MOST_KNOWN: usize = 10_000;
+
+/// Which events a session has.
+type Known = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
 
 /// What of the database is wanted.
 pub(super) enum Selection {
@@ -99,37 +103,35 @@ impl<'a> Walk<'a> {
             Some(user_id) => Line::User { app_name, user_id, state },
             None => Line::App { app_name, state },
         })?;
-        let (mut after, mut lengths) = (0, HashMap::new());
+        let (mut after, mut known) = (0, Known::new());
         loop {
             let page = self.database.sessions.list_state_changes(owner, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
             after = last.position;
             // A page holds commits whole.
             for commit in page.chunk_by(|a, b| a.position == b.position) {
-                if !self.is_of_event(&commit[0], &mut lengths).await? {
+                if !self.is_of_event(&commit[0], &mut known).await? {
                     self.put(commit)?;
                 }
             }
         }
     }
 
-    /// Whether a change stands in an event of a session that is there; `lengths` remembers how many events there are.
-    async fn is_of_event(&self, change: &StateChange, lengths: &mut HashMap<SessionKey, u64>) -> Result<bool, Failure> {
+    /// Whether a change stands in an event that is there; `known` remembers which events a session has.
+    async fn is_of_event(&self, change: &StateChange, known: &mut Known) -> Result<bool, Failure> {
         let Some((session, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else { return Ok(false) };
-        let length = match lengths.get(session) {
-            Some(length) => *length,
-            None => {
-                let config = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
-                let found = self.database.sessions.get_session(session, &config).await?;
-                let length = found.map_or(0, |session| session.seq());
-                if lengths.len() >= MOST_LENGTHS {
-                    lengths.clear();
-                }
-                lengths.insert(session.clone(), length);
-                length
+        if !known.contains_key(session) {
+            if known.len() >= MOST_KNOWN {
+                known.clear();
             }
-        };
-        Ok(*seq <= length)
+            // The first one tells how many were pruned.
+            let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(0, 1);
+            let found = self.database.sessions.get_session(session, &config).await?;
+            let first = found.as_ref().and_then(|session| session.events().get(0)?.seq);
+            let there = first.zip(found.as_ref()).map(|(first, session)| first..=session.seq());
+            known.insert(session.clone(), there);
+        }
+        Ok(known.get(session).is_some_and(|there| there.as_ref().is_some_and(|there| there.contains(seq))))
     }
 
     fn put(&mut self, commit: &[StateChange]) -> Result<(), Failure> {
@@ -174,7 +176,8 @@ impl<'a> Walk<'a> {
         let (pruned, state, last) = (initial.seq, &initial.state, session.seq());
         let create_time = (pruned == last).then(|| session.last_update_time());
         let events = last.saturating_sub(pruned);
-        self.lines.write(&Line::Session { id: key.session_id(), create_time, state, events })?;
+        let (id, expire_time) = (key.session_id(), session.expire_time());
+        self.lines.write(&Line::Session { id, create_time, expire_time, state, events })?;
         let mut seq = pruned;
         while seq < last {
             let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));

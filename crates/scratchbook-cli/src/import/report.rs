@@ -4,7 +4,7 @@ use scratchbook::Error;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output::{BAD, Format, Output, styled, visible};
+use crate::output::{BAD, Format, Output, plural, styled, visible};
 use crate::progress::Progress;
 
 /// How many characters of a row's name are shown.
@@ -48,6 +48,8 @@ pub(super) struct Report {
     created: u64,
     completed: u64,
     unchanged: u64,
+    /// Left out: they are over.
+    pub(super) expired: u64,
     events: u64,
     pub(super) artifacts: u64,
     pub(super) keys: u64,
@@ -56,8 +58,9 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn new(progress: Progress) -> Self {
-        let (created, completed, unchanged, events, artifacts, keys) = (0, 0, 0, 0, 0, 0);
-        Self { progress, created, completed, unchanged, events, artifacts, keys, refused: Vec::new() }
+        let (created, completed, unchanged, expired) = (0, 0, 0, 0);
+        let (events, artifacts, keys) = (0, 0, 0);
+        Self { progress, created, completed, unchanged, expired, events, artifacts, keys, refused: Vec::new() }
     }
 
     /// Counts a session, and how many events of it were written.
@@ -93,7 +96,8 @@ impl Report {
             .iter()
             .map(|Refusal { row, why }| json!({"row": row, "kind": why.kind().as_str(), "message": why.to_string()}));
         json!({
-            "sessions": {"created": self.created, "completed": self.completed, "unchanged": self.unchanged},
+            "sessions": {"created": self.created, "completed": self.completed, "unchanged": self.unchanged,
+                "expired": self.expired},
             "events": self.events,
             "keys": self.keys,
             "artifacts": self.artifacts,
@@ -114,6 +118,9 @@ impl Report {
         if self.unchanged > 0 {
             out.line(format_args!("{} were there already", plural(self.unchanged, "session")))?;
         }
+        if self.expired > 0 {
+            out.line(format_args!("left out {} since the export", plural(self.expired, "session") + " that expired"))?;
+        }
         Ok(())
     }
 
@@ -124,8 +131,4 @@ impl Report {
     fn artifacts_text(&self) -> String {
         plural(self.artifacts, "version") + " of artifacts"
     }
-}
-
-fn plural(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use scratchbook::plan::prepare_event;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Scope, Session, SessionKey,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Limits, Scope, Session, SessionKey,
     StateDelta, SystemEnvironment,
 };
 use serde_json::{Map, Value, json};
@@ -214,7 +214,7 @@ fn is_correction(event: &Event) -> bool {
 
 /// Whether a stored event is the one that would be stored.
 fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
-    let mut prepared = prepare_event(event.clone(), &SystemEnvironment)?.event;
+    let mut prepared = prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?.event;
     prepared.seq = stored.seq;
     let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()));
     Ok(same_value(&text(stored)?, &text(&prepared)?))

@@ -100,7 +100,7 @@ fn help_tells_of_exit_codes_and_the_version() {
     let mut help = scratchbook();
     help.arg("--help");
     let help = text(help);
-    for word in ["demo", "sessions", "state", "users", "backup", "SCRATCHBOOK_DATABASE", "Exit codes:"] {
+    for word in ["demo", "sessions", "watch", "verify", "prune", "users", "SCRATCHBOOK_DATABASE", "Exit codes:"] {
         assert!(help.contains(word), "{word} in\n{help}");
     }
     let mut version = scratchbook();

@@ -70,7 +70,7 @@ fn filled() -> Fixture {
     fixture
 }
 
-fn export(fixture: &Fixture, name: &str) -> String {
+pub(crate) fn export(fixture: &Fixture, name: &str) -> String {
     let file = fixture.path(name);
     let said = fixture.json(&["export", file.to_str().unwrap()]);
     assert!(said["exported"]["events"].as_u64().unwrap() > 0, "{said}");
@@ -78,13 +78,13 @@ fn export(fixture: &Fixture, name: &str) -> String {
 }
 
 /// A command on another database beside the fixture's.
-fn other(fixture: &Fixture, args: &[&str]) -> Command {
+pub(crate) fn other(fixture: &Fixture, args: &[&str]) -> Command {
     let mut command = scratchbook();
     command.env("SCRATCHBOOK_DATABASE", uri(&fixture.path("other.db"))).args(args);
     command
 }
 
-fn import(fixture: &Fixture, name: &str) -> Value {
+pub(crate) fn import(fixture: &Fixture, name: &str) -> Value {
     let path = fixture.path(name);
     let said = text(other(fixture, &["--json", "import", "--from", "jsonl", path.to_str().unwrap()]));
     serde_json::from_str(&said).unwrap()

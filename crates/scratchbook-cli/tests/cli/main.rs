@@ -9,14 +9,23 @@ mod input;
 mod jsonl;
 mod migrate;
 mod operations;
+mod past;
+mod prune;
+mod schema;
+mod servers;
 mod sessions;
 mod state;
+mod verify;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// The address of a session.
+const S1: [&str; 6] = ["-a", "shop", "-u", "alice", "-s", "s1"];
 
 /// A folder with a database in it.
 struct Fixture {
@@ -28,6 +37,22 @@ impl Fixture {
     fn new() -> Self {
         let fixture = Self { folder: tempfile::tempdir().unwrap() };
         fixture.text(&["demo", "shopping-cart", "support-chat"]);
+        fixture
+    }
+
+    /// A database that has not been made yet.
+    fn empty() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The session shop/alice/s1, made with `step` and `user:theme`, both changed by as many events.
+    fn with_session(events: u32) -> Self {
+        let fixture = Self::empty();
+        fixture.text(&[&["sessions", "create"], &S1[..], &["step=0", "user:theme=t0"]].concat());
+        for n in 1..=events {
+            let (step, theme) = (format!("step={n}"), format!("user:theme=t{n}"));
+            fixture.text(&[&["state", "set"], &S1[..], &[&step, &theme]].concat());
+        }
         fixture
     }
 

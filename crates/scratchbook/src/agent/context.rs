@@ -12,6 +12,7 @@ use crate::content::{Content, Part};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
+use crate::instruction::InstructionTemplate;
 use crate::runner::RunConfig;
 use crate::session::{Session, SessionKey};
 use crate::state::StateMap;
@@ -212,6 +213,15 @@ impl ReadonlyContext {
     #[must_use]
     pub fn session(&self) -> Session {
         self.invocation.session()
+    }
+
+    /// Refuses a template that would show what is marked as secret.
+    pub(super) fn check_template(&self, template: &InstructionTemplate) -> Result<()> {
+        if self.invocation.run_config().secrets_in_templates {
+            return Ok(());
+        }
+        let session = self.session();
+        template.refuse_keys(|key| session.secret_keys().contains(key))
     }
 
     /// Texts of artifacts by name; `None` where there is no artifact service.

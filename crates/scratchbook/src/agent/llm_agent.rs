@@ -96,15 +96,17 @@ impl fmt::Debug for Instruction {
 /// # Errors
 ///
 /// `NotFound` names a key or artifact that is missing; `FailedPrecondition` where an artifact is asked for and
-/// the runner has no artifact service.
+/// the runner has no artifact service; `PermissionDenied` names a key that is [marked as secret](crate::SecretKeys),
+/// unless the run [allows it](crate::RunConfig::with_secrets_in_templates).
 pub async fn inject_session_state(template: &str, context: &ReadonlyContext) -> Result<String> {
     render(&InstructionTemplate::parse(template), context).await
 }
 
 async fn render(template: &InstructionTemplate, context: &ReadonlyContext) -> Result<String> {
+    let allowed = context.check_template(template);
     let artifacts = context.artifact_texts(template.artifact_names()).await?;
     let state = context.state();
-    let text = template.render_with(|key| state.get(key).cloned(), artifacts.as_ref());
+    let text = allowed.and_then(|()| template.render_with(|key| state.get(key).cloned(), artifacts.as_ref()));
     text.map_err(|e| e.context(format!("the instruction of agent '{}'", context.agent_name())))
 }
 

@@ -203,7 +203,13 @@ impl Error {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    /// The same error with what each conflict becomes.
+    #[cfg(any(feature = "encryption", feature = "compression"))]
+    pub(crate) fn map_conflicts(mut self, change: impl Fn(&mut KeyConflict) -> Result<()>) -> Result<Self> {
+        self.inner.conflicts.iter_mut().try_for_each(change)?;
+        Ok(self)
+    }
+
     pub(crate) fn corrupted(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::DataCorrupted, message)
     }

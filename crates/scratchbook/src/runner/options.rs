@@ -71,6 +71,8 @@ pub struct RunConfig {
     pub when_busy: WhenBusy,
     /// How much of the session is read for the run; everything by default.
     pub get_session_config: GetSessionConfig,
+    /// Whether instruction templates may insert values of keys that are marked as secret; not by default.
+    pub secrets_in_templates: bool,
 }
 
 impl Default for RunConfig {
@@ -80,6 +82,7 @@ impl Default for RunConfig {
             max_llm_calls: 500,
             when_busy: WhenBusy::default(),
             get_session_config: GetSessionConfig::default(),
+            secrets_in_templates: false,
         }
     }
 }
@@ -104,6 +107,13 @@ impl RunConfig {
     #[must_use]
     pub fn with_get_session_config(mut self, config: GetSessionConfig) -> Self {
         self.get_session_config = config;
+        self
+    }
+
+    /// Instruction templates may insert values of keys that are marked as secret: the model gets to know them.
+    #[must_use]
+    pub fn with_secrets_in_templates(mut self) -> Self {
+        self.secrets_in_templates = true;
         self
     }
 

@@ -7,6 +7,7 @@ mod history;
 mod key;
 mod options;
 mod retry;
+mod secret;
 mod seen;
 mod service;
 mod verify;
@@ -32,6 +33,7 @@ pub use options::{
     InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, StateChange,
     StatePage, StateSelection,
 };
+pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
 pub use service::SessionService;
 pub use verify::Verified;
@@ -42,12 +44,13 @@ pub(crate) use ext::no_session;
 pub(crate) use ext::temp_changes;
 pub(crate) use key::{check_id, check_owner};
 pub(crate) use retry::pauses as retry_pauses;
+pub(crate) use verify::{Folded as Fold, apply as fold_event};
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///
 /// It cannot be changed by its holder: only [`append_event`](SessionServiceExt::append_event) moves it on.
 /// Copies are cheap, whatever its length. In JSON it is ADK's `Session`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Session {
     key: SessionKey,
     state: StateMap,
@@ -55,19 +58,28 @@ pub struct Session {
     last_update_time: f64,
     expire_time: Option<f64>,
     seen: Seen,
+    secret: SecretKeys,
 }
 
 impl Session {
     /// A session without events; for stores, yours among them, as are the `with_` methods.
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
-        Self { key, state, events: Events::default(), last_update_time: 0.0, expire_time: None, seen: Seen::default() }
+        let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
+        Self { key, state, events, last_update_time: 0.0, expire_time: None, seen, secret }
     }
 
     /// With events, in the store's order, each with its number.
     #[must_use]
     pub fn with_events(mut self, events: Events) -> Self {
         self.events = events;
+        self
+    }
+
+    /// The same session with its state as an adapter shows it.
+    #[cfg(any(feature = "encryption", feature = "compression"))]
+    pub(crate) fn with_state(mut self, state: StateMap) -> Self {
+        self.state = state;
         self
     }
 
@@ -96,6 +108,13 @@ impl Session {
     #[must_use]
     pub fn with_log_positions(mut self, logs: LogPositions) -> Self {
         self.seen.set_logs(logs);
+        self
+    }
+
+    /// With these keys marked as secret, besides those that are.
+    #[must_use]
+    pub fn with_secret_keys(mut self, secret: &SecretKeys) -> Self {
+        self.secret = self.secret.and(secret);
         self
     }
 
@@ -161,6 +180,12 @@ impl Session {
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// Which keys are marked as secret.
+    #[must_use]
+    pub fn secret_keys(&self) -> &SecretKeys {
+        &self.secret
     }
 
     /// The last event here up to which this copy has seen everything.
@@ -232,6 +257,22 @@ impl Session {
     fn has_written(&mut self, event: &Event, logs: LogPositions) {
         let seq = event.seq.unwrap_or_default();
         event.actions.state_delta.iter().for_each(|(key, _)| self.seen.add_own(key, seq, logs));
+    }
+}
+
+/// Where keys are marked as secret, what could hold their values is only counted.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Session");
+        out.field("key", &self.key);
+        if self.secret.is_empty() {
+            out.field("state", &self.state).field("events", &self.events);
+        } else {
+            let keys: Vec<_> = self.state.iter().map(|(key, _)| key).collect();
+            out.field("state", &keys).field("events", &self.events.len());
+        }
+        out.field("last_update_time", &self.last_update_time).field("expire_time", &self.expire_time);
+        out.field("seen", &self.seen).finish()
     }
 }
 

@@ -194,6 +194,6 @@ fn closed() -> Error {
 }
 
 /// The error for a session id in use.
-fn taken(key: &SessionKey) -> Error {
+pub(crate) fn taken(key: &SessionKey) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("session already exists: {key}; use another id"))
 }

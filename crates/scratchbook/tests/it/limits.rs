@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Limits, Outcome,
-    Session, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Store, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, ForkConfig, GetSessionConfig, InMemorySessionService, Limits,
+    Outcome, Session, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Store,
+    connect,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -35,6 +36,7 @@ on_every_store! {
     a_session_has_no_more_events_than_it_may
     small_limits_are_exact
     racing_appends_stop_at_the_last_event
+    a_session_made_again_is_counted_anew
 }
 
 const LIMITS: &str = "events_per_session=3&keys_per_scope=4&value_bytes=20&delta_bytes=61&event_bytes=1000";
@@ -138,6 +140,27 @@ async fn small_limits_are_exact(store: Store) {
         put(json!({"d": round})).await.unwrap();
     }
     assert_eq!(Value::from(sessions.get_state(&app).await.unwrap()), json!({"a": 1, "b": 2, "c": 3, "d": 2}));
+}
+
+/// What is known of a session that was deleted says nothing about one that is made at its address, or forked to it.
+async fn a_session_made_again_is_counted_anew(store: Store) {
+    let sessions = store.sessions.as_ref();
+    let config = |state: Value| CreateSessionConfig::default().with_session_id("s").with_state(state);
+    let key = sessions.create_session("app", "alice", config(json!({}))).await.unwrap().key().clone();
+    append(sessions, &key, event(json!({"a": 1}))).await;
+    sessions.delete_session(&key).await.unwrap();
+    let four = json!({"a": 1, "b": 2, "c": 3, "d": 4});
+    sessions.create_session("app", "alice", config(four.clone())).await.unwrap();
+    refused(sessions, &key, event(json!({"e": 5})), "'e'").await;
+
+    let other = CreateSessionConfig::default().with_session_id("other").with_state(four);
+    let other = sessions.create_session("app", "alice", other).await.unwrap().key().clone();
+    sessions.delete_session(&key).await.unwrap();
+    sessions.create_session("app", "alice", config(json!({}))).await.unwrap();
+    append(sessions, &key, event(json!({"a": 1}))).await;
+    sessions.delete_session(&key).await.unwrap();
+    sessions.fork_session(&other, ForkConfig::default().with_session_id("s")).await.unwrap();
+    refused(sessions, &key, event(json!({"e": 5})), "'e'").await;
 }
 
 /// However many append at once, the session ends with as many events as it may have, without a gap.

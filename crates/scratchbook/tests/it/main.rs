@@ -4,6 +4,7 @@
 #[macro_use]
 mod stores;
 
+mod adapters;
 mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;

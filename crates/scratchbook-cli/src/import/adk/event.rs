@@ -1,7 +1,7 @@
 //! Events as google-adk has stored them.
 
 use scratchbook::plan::prepare_event;
-use scratchbook::{Error, ErrorKind, Event, SessionKey, SystemEnvironment};
+use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment};
 
 use super::super::PAGE;
 use super::super::report::Refusal;
@@ -66,7 +66,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
         return Err(invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
     }
     // All that a store would check, so that one bad event is told by itself.
-    prepare_event(event.clone(), &SystemEnvironment)?;
+    prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?;
     Ok(event)
 }
 

@@ -10,7 +10,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, Event, Part, SessionKey, StateChange, StateOwner};
+use scratchbook::{
+    CreateSessionConfig, Environment, Error, ErrorKind, Event, Expiry, Part, SessionKey, StateChange, StateOwner,
+    SystemEnvironment,
+};
 use serde_json::{Map, Value};
 
 use super::PAGE;
@@ -98,8 +101,16 @@ impl<'a> Lines<'a> {
 pub(super) async fn import(source: Checked, database: &Database, report: &mut Report) -> Result<(), Failure> {
     let Checked { file, contents } = source;
     report.progress.of(contents.counts.events);
-    let mut import =
-        Import { database, report, contents: &contents, app: None, user: None, session: None, artifacts: None };
+    let mut import = Import {
+        database,
+        report,
+        contents: &contents,
+        app: None,
+        user: None,
+        session: None,
+        artifacts: None,
+        has_expired: false,
+    };
     let mut lines = Lines::new(&file);
     while let Some(record) = lines.next()? {
         import.record(record).await?;
@@ -117,6 +128,8 @@ struct Import<'a> {
     session: Option<Incoming<'a>>,
     /// The artifact whose versions are being written, and how many of them were there.
     artifacts: Option<(String, u64)>,
+    /// Whether the session has expired since it was exported: it is left out with its artifacts.
+    has_expired: bool,
 }
 
 /// An owner whose sessions are being written.
@@ -165,8 +178,15 @@ impl<'a> Import<'a> {
             Record::Session { id, config, events } => {
                 let Some(user) = &self.user else { return Ok(()) };
                 let key = SessionKey::new(user.owner.app_name(), user.owner.user_id().unwrap_or_default(), &id)?;
-                let writer = Some(SessionWriter::new(self.database, &key, *config).await?);
+                let writer = match has_expired(&config) {
+                    true => {
+                        self.report.expired += 1;
+                        None
+                    }
+                    false => Some(SessionWriter::new(self.database, &key, *config).await?),
+                };
                 self.artifacts = None;
+                self.has_expired = writer.is_none();
                 self.session = Some(Incoming { key, writer, page: Vec::new(), missing: events });
                 if events == 0 {
                     self.end_session().await?;
@@ -204,7 +224,7 @@ impl<'a> Import<'a> {
     }
 
     async fn end_user(&mut self) -> Result<(), Failure> {
-        (self.session, self.artifacts) = (None, None);
+        (self.session, self.artifacts, self.has_expired) = (None, None, false);
         match self.user.take() {
             Some(user) => user.shared.settle(self.database, self.report).await,
             None => Ok(()),
@@ -251,6 +271,9 @@ impl<'a> Import<'a> {
 
     async fn artifact(&mut self, artifact: Artifact) -> Result<(), Failure> {
         let Artifact { filename, version, custom_metadata, part } = artifact;
+        if self.has_expired && !filename.starts_with("user:") {
+            return Ok(());
+        }
         let Some(user) = &self.user else { return Ok(()) };
         let key = match &self.session {
             Some(session) if !filename.starts_with("user:") => session.key.clone(),
@@ -279,6 +302,11 @@ impl<'a> Import<'a> {
         }
         Ok(())
     }
+}
+
+/// A session that is over would not be seen, and could not be written on.
+fn has_expired(config: &CreateSessionConfig) -> bool {
+    matches!(config.expiry, Some(Expiry::At(seconds)) if seconds <= SystemEnvironment.now())
 }
 
 fn same_part(a: &Part, b: &Part) -> bool {

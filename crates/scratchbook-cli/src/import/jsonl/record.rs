@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use scratchbook::plan::{check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state};
 use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, Event, Part, PutStateOptions, SessionKey, StateDelta, StateOwner,
-    SystemEnvironment, json,
+    CreateSessionConfig, Error, ErrorKind, Event, Expiry, Limits, Part, PutStateOptions, SessionKey, StateDelta,
+    StateOwner, SystemEnvironment, json,
 };
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::not_an_object;
+use super::super::{IMPORTER, not_an_object};
 use crate::lines::{Counts, FORMAT, VERSION};
 
 /// What a line says.
@@ -66,6 +66,7 @@ impl Record {
                 let state: Map<String, Value> = fields.take("state")?;
                 let mut config = CreateSessionConfig::default().with_state(state);
                 config.create_time = fields.optional("createTime")?;
+                config.expiry = fields.optional("expireTime")?.map(Expiry::At);
                 Self::Session { id: fields.take("id")?, config: Box::new(config), events: fields.take("events")? }
             }
             "event" => {
@@ -113,21 +114,27 @@ impl Record {
     /// Checks all that a store would, for the owner and in the session it stands under.
     pub(super) fn check(&self, owner: &StateOwner) -> Result<(), Error> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+        // How much the store takes it says itself.
+        let limits = Limits::unlimited();
         match self {
-            Self::Owner(owner, state) => drop(prepare_state(owner, StateDelta::try_from(state.clone())?)?),
-            Self::Put(delta, _) => drop(prepare_state(owner, delta.clone())?),
+            Self::Owner(owner, state) => {
+                let delta = StateDelta::try_from(state.clone())?;
+                drop(prepare_state(owner, delta, &IMPORTER.into(), &limits)?);
+            }
+            Self::Put(delta, options) => drop(prepare_state(owner, delta.clone(), options, &limits)?),
             Self::Session { id, config, .. } => {
                 let key = SessionKey::new(app, user, id)?;
                 if key.session_id() != id {
                     return Err(invalid(format!("the session id '{id}' has spaces around it")));
                 }
-                drop(prepare_session(app, user, config.as_ref().clone().with_session_id(id), &SystemEnvironment)?);
+                let config = config.as_ref().clone().with_session_id(id);
+                drop(prepare_session(app, user, config, &SystemEnvironment, &limits)?);
             }
             Self::Event(_, event) => {
                 if event.id.is_empty() || event.timestamp.is_none() || event.is_partial() {
                     return Err(invalid("a stored event has an id and a timestamp, and is whole".to_owned()));
                 }
-                drop(prepare_event(event.as_ref().clone(), &SystemEnvironment)?);
+                drop(prepare_event(event.as_ref().clone(), &SystemEnvironment, &limits)?);
             }
             Self::Artifact(artifact) => {
                 check_filename(&artifact.filename)?;

@@ -120,6 +120,7 @@ impl MySql {
         }
         let (mut token, mut events) = (None, Vec::new());
         let (mut users, mut apps) = (ScopeMap::new(), ScopeMap::new());
+        let (mut later_of_user, mut later_of_app) = (Vec::new(), Vec::new());
         let place = || format!("the past of {key}");
         for row in lease.rows(&self.sql(&sql), values).await? {
             let mut cells = Cells::from(row);
@@ -129,9 +130,15 @@ impl MySql {
                 1 => events.push((at, cells.text(2, || format!("the event {at} of {key}"))?)),
                 USERS => insert(&mut users, Scope::User, &[app, user], cells)?,
                 APPS => insert(&mut apps, Scope::App, &[app], cells)?,
-                PRUNED_USER if at > head.user_position.saturating_add(1) => return Err(log_pruned(key, seq).into()),
-                PRUNED_APP if at > head.app_position.saturating_add(1) => return Err(log_pruned(key, seq).into()),
-                _ => {}
+                LATER_OF_USER => later_of_user.push(cells.text(1, place)?),
+                _ => later_of_app.push(cells.text(1, place)?),
+            }
+        }
+        let of_user = (&[app, user][..], head.user_position, later_of_user.as_slice());
+        let of_app = (&[app][..], head.app_position, later_of_app.as_slice());
+        for ((owner, position, names), state) in [(of_user, &mut users), (of_app, &mut apps)] {
+            if !self.read_earlier(lease, owner, position, names, state).await? {
+                return Err(log_pruned(key, seq).into());
             }
         }
         if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
@@ -139,6 +146,56 @@ impl MySql {
             return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
         }
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
+    }
+
+    /// Reads keys as they stood at a position, which have been written since; `false` where the log does not reach back
+    /// so far. Each has a part of a statement to itself: only so one row is read for it, and not all that came later.
+    async fn read_earlier(
+        &self,
+        lease: &mut Lease<'_>,
+        owner: &[&str],
+        position: i64,
+        names: &[String],
+        state: &mut ScopeMap,
+    ) -> Attempt<bool> {
+        let (scope, owners, of_owner) = match owner {
+            [_, _] => (Scope::User, "users", "app_name = ? AND user_id = ?"),
+            _ => (Scope::App, "apps", "app_name = ?"),
+        };
+        let of_log = [owner[0], scope.as_str(), owner.get(1).copied().unwrap_or_default()].map(Value::from);
+        let mut rest = names;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
+            // Few statements are prepared: what is left over is filled up with the last name again.
+            let count = if now.len() == 1 { 1 } else { AT_ONCE };
+            let mut sql = format!(
+                "SELECT 0 AS part, NULL AS name, NULL AS text, pruned_position FROM `{{prefix}}{owners}` WHERE {of_owner}"
+            );
+            let mut values: Vec<_> = owner.iter().map(|id| Value::from(*id)).collect();
+            for name in now.iter().chain(std::iter::repeat_n(&now[now.len() - 1], count - now.len())) {
+                sql += " UNION ALL (SELECT 1, `key`, value, 0 FROM `{prefix}state_log` FORCE INDEX (state_log_by_key)
+                    WHERE app_name = ? AND scope = ? AND user_id = ? AND `key` = ? AND position <= ?
+                    ORDER BY position DESC LIMIT 1)";
+                values.extend([&of_log[..], &[name.into(), position.into()]].concat());
+            }
+            lease.renew();
+            let place = || format!("the log of {}", owner.join("/"));
+            for row in lease.rows(&self.sql(&sql), values).await? {
+                let mut cells = Cells::from(row);
+                if cells.integer(0, place)? == 0 {
+                    if cells.integer(3, place)? > position.saturating_add(1) {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                let name = cells.text(1, place)?;
+                if let Some(text) = cells.optional_text(2, place)? {
+                    rows::insert(state, scope, owner, &name, &text)?;
+                }
+            }
+            rest = later;
+        }
+        Ok(true)
     }
 
     /// Keeps a fold, unless the session is another by now.
@@ -243,33 +300,24 @@ fn writer(cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<KeyWri
 
 const USERS: i64 = 2;
 const APPS: i64 = 3;
-const PRUNED_USER: i64 = 4;
-const PRUNED_APP: i64 = 5;
+const LATER_OF_USER: i64 = 4;
+const LATER_OF_APP: i64 = 5;
 
-/// Adds the keys of a user or an app as they stood at a position of its log, and how far that was pruned. What was not
-/// written since is taken as it is; of any other key the log has what it was.
+/// How many keys are looked up in a log by one statement.
+const AT_ONCE: usize = 32;
+
+/// Adds the keys of a user or an app that have not been written since a position, and the names of all others.
 fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], position: i64) {
-    let (part, pruned, scope, states, owners, of_key, of_log) = match owner {
-        [_, _] => (USERS, PRUNED_USER, "user", "user_states", "users", "k.app_name = ? AND k.user_id = ?", "?"),
-        _ => (APPS, PRUNED_APP, "app", "app_states", "apps", "k.app_name = ?", "''"),
+    let (part, later, states, of_key) = match owner {
+        [_, _] => (USERS, LATER_OF_USER, "user_states", "app_name = ? AND user_id = ?"),
+        _ => (APPS, LATER_OF_APP, "app_states", "app_name = ?"),
     };
-    let of_log =
-        |alias: &str| format!("{alias}.app_name = ? AND {alias}.scope = '{scope}' AND {alias}.user_id = {of_log}");
     *sql += &format!(
-        " UNION ALL SELECT {part}, k.`key`, k.value, 0 FROM `{{prefix}}{states}` AS k
-         WHERE {of_key} AND k.position <= ? AND k.value IS NOT NULL
-         UNION ALL SELECT {part}, l.`key`, l.value, 0 FROM `{{prefix}}{states}` AS k
-         STRAIGHT_JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
-             ON {} AND l.`key` = k.`key` AND l.position = (
-                 SELECT MAX(p.position) FROM `{{prefix}}state_log` AS p FORCE INDEX (state_log_by_key)
-                 WHERE {} AND p.`key` = k.`key` AND p.position <= ?
-             )
-         WHERE {of_key} AND k.position > ? AND l.value IS NOT NULL
-         UNION ALL SELECT {pruned}, NULL, NULL, k.pruned_position FROM `{{prefix}}{owners}` AS k WHERE {of_key}",
-        of_log("l"),
-        of_log("p"),
+        " UNION ALL SELECT {part}, `key`, value, 0 FROM `{{prefix}}{states}`
+         WHERE {of_key} AND position <= ? AND value IS NOT NULL
+         UNION ALL SELECT {later}, `key`, NULL, 0 FROM `{{prefix}}{states}` WHERE {of_key} AND position > ?"
     );
     let owner: Vec<_> = owner.iter().map(|id| Value::from(*id)).collect();
     let position = [Value::from(position)];
-    values.extend([&owner[..], &position, &owner, &owner, &position, &owner, &position, &owner].concat());
+    values.extend([&owner[..], &position, &owner, &position].concat());
 }

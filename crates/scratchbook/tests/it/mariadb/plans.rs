@@ -2,7 +2,10 @@
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use scratchbook::{GetSessionConfig, ListSessionsConfig, MySqlSessionService, SessionKey, SessionService, StateOwner};
+use scratchbook::{
+    FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService, SessionKey, SessionService,
+    StateOwner,
+};
 use scratchbook_servers::{MariaDb, MariaDbOptions};
 
 use super::server::connection;
@@ -47,7 +50,10 @@ async fn fill(connection: &mut Conn, events: u64) {
              INSERT INTO state_log (app_name, scope, user_id, position, `key`, version, value, event_id, author, time)
              SELECT 'app', 'user', 'u', seq, 'k', seq, '1', '', 'a', 1 FROM seq_1_to_{events};
              INSERT INTO user_states (app_name, user_id, `key`, value, version, position)
-             VALUES ('app', 'u', 'k', '1', {events}, {events})"
+             VALUES ('app', 'u', 'k', '1', {events}, {events});
+             INSERT INTO app_states (app_name, `key`, value, version, position)
+             SELECT 'listed', CONCAT('k', seq), '1', 1, 0 FROM seq_1_to_1000;
+             INSERT INTO checkpoints (app_name, user_id, session_id, seq, state) VALUES ('app', 'u', 'long', {events}, '{{}}')"
         ))
         .await
         .unwrap();
@@ -88,7 +94,48 @@ async fn a_read_costs_what_it_returns() {
         println!("{what}: {rows} rows");
         assert!(rows <= most, "{what}: {rows} rows");
     }
+    for (seq, most) in [(0, 60), (10, 60), (EVENTS, 60)] {
+        counter.rows().await;
+        let state = service.get_state_at(&key, seq).await.unwrap();
+        let rows = counter.rows().await;
+        println!("state at event {seq}: {rows} rows for {} keys", state.iter().count());
+        assert!(rows <= most, "the state at event {seq}: {rows} rows");
+    }
     let owner = StateOwner::user("app", "u").unwrap();
+    for before in [10, EVENTS / 2, u64::MAX] {
+        counter.rows().await;
+        let changes = service.list_key_changes(&owner, "k", before, 5).await.unwrap();
+        let rows = counter.rows().await;
+        println!("changes of a key before {before}: {rows} rows");
+        assert_eq!(changes.len(), 5);
+        assert!(rows <= 30, "changes of a key before {before}: {rows} rows");
+    }
+    let app = StateOwner::app("app").unwrap();
+    for feed in [&app, &owner] {
+        service.list_feed(feed, &FeedStart::Beginning, 10).await.unwrap();
+        let mut start = FeedStart::Beginning;
+        for _ in 0..3 {
+            counter.rows().await;
+            let page = service.list_feed(feed, &start, 10).await.unwrap();
+            let rows = counter.rows().await;
+            println!("a page of a feed: {rows} rows");
+            assert_eq!(page.entries.len(), 10);
+            assert!(rows <= 200, "a page of a feed: {rows} rows");
+            start = FeedStart::After(page.cursor);
+        }
+    }
+    counter.rows().await;
+    let of_app = StateOwner::app("listed").unwrap();
+    let page =
+        service.list_state(&of_app, &ListStateConfig::default().with_after("k500").with_page_size(10)).await.unwrap();
+    let rows = counter.rows().await;
+    println!("a page of state: {rows} rows");
+    assert_eq!(page.values.len(), 10);
+    assert!(rows <= 40, "a page of state: {rows} rows");
+    counter.rows().await;
+    assert_eq!(service.delete_expired(10).await.unwrap(), 0);
+    let rows = counter.rows().await;
+    assert!(rows <= 30, "looking for expired sessions: {rows} rows");
     for after in [0, EVENTS / 2, EVENTS - 5] {
         counter.rows().await;
         let changes = service.list_state_changes(&owner, after, 10).await.unwrap();

@@ -5,12 +5,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, MySqlSessionService, Session, SessionKey,
-    SessionService, SessionServiceExt, StateDelta, StateOwner, connect,
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, MySqlSessionService, SessionKey, SessionService,
+    StateDelta, StateOwner, connect,
 };
 use serde_json::json;
 
 use super::server::Database;
+use crate::counting;
 use crate::database::number_from_env;
 
 const PROCESSES: u64 = 8;
@@ -99,31 +100,13 @@ async fn a_child_appends() {
     }
 }
 
-const COUNTING_PROCESSES: u64 = 4;
-/// What each of two writers in each of them does of what all do.
-const INCREMENTS: u64 = 1000 / (2 * COUNTING_PROCESSES);
-const RETRIES: u64 = 10;
-
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_writers_in_four_processes_count_to_exactly_a_thousand() {
     let database = Database::emptied().await;
     let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
-    create(&service, "shared").await;
-    run(&database.uri(), "mariadb::processes::a_child_counts", COUNTING_PROCESSES);
-    let session = service.get_session(&key("shared"), &GetSessionConfig::default()).await.unwrap().unwrap();
-    let mut state = session.state().to_map();
-    let list = state.remove("list").unwrap();
-    let list: BTreeSet<_> = list.as_array().unwrap().iter().map(ToString::to_string).collect();
-    assert_eq!(list.len(), 1000);
-    let read_by_key = 2 * COUNTING_PROCESSES * RETRIES;
-    assert_eq!(json!(state), json!({"n": 1000, "user:n": 1000, "app:n": 1000, "app:read": read_by_key, "first": 1}));
-    assert_whole(&session, 1000 + read_by_key);
-    for (owner, most) in [(StateOwner::user("app", "alice"), 1000), (StateOwner::app("app"), 1000 + read_by_key)] {
-        let log = service.list_state_changes(&owner.unwrap(), 0, usize::MAX).await.unwrap();
-        let counted: Vec<_> = log.iter().filter(|change| change.name == "n").map(|c| c.value.clone()).collect();
-        assert!(counted.into_iter().eq((1..=1000).map(|n| Some(json!(n)))), "the log counts");
-        assert!(log.iter().map(|change| change.position).eq(1..=most));
-    }
+    counting::begin(&service).await;
+    run(&database.uri(), "mariadb::processes::a_child_counts", counting::PROCESSES as u64);
+    counting::check(&service).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,33 +115,7 @@ async fn a_child_counts() {
         return;
     };
     let service = Arc::new(MySqlSessionService::connect(&uri).await.unwrap());
-    let tasks = [0, 1].map(|writer| {
-        let (service, process) = (Arc::clone(&service), process.clone());
-        tokio::spawn(async move {
-            for n in 0..INCREMENTS {
-                let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
-                let delta = delta.with_append("list", json!([process, writer, n])).unwrap();
-                let delta = delta.with_increment("app:n", 1).unwrap().with_set_if_absent("first", 1).unwrap();
-                let event = Event::new("agent").with_state_delta(delta);
-                service.append(&key("shared"), event, AppendOptions::default()).await.unwrap();
-            }
-            let config = GetSessionConfig::default();
-            let mut session = service.get_session(&key("shared"), &config).await.unwrap().unwrap();
-            for _ in 0..RETRIES {
-                let more = |session: &Session| {
-                    let read: u64 = session.state().get_as("app:read")?.unwrap_or(0);
-                    let delta = StateDelta::new().with("app:read", read + 1)?;
-                    Ok(Event::new("agent").with_state_delta(delta))
-                };
-                while let Err(error) = service.append_retrying(&mut session, more).await {
-                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                }
-            }
-        })
-    });
-    for task in tasks {
-        task.await.unwrap();
-    }
+    counting::count(&service, process.parse().unwrap()).await;
 }
 
 #[tokio::test]

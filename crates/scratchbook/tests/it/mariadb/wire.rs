@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, GetSessionConfig, MySqlSessionService,
-    Outcome, PutStateOptions, Result, SessionKey, SessionService, StateDelta, StateOwner,
+    AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, Expiry, FeedStart, ForkConfig,
+    GetSessionConfig, MySqlSessionService, Outcome, PutStateOptions, Result, SessionKey, SessionService, StateDelta,
+    StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
@@ -78,6 +79,36 @@ async fn an_append_and_a_read_are_one_round_trip_each() {
     assert_eq!((appends, reads, proxy.connections()), (100, 100, connections));
 }
 
+/// One locks and reads, the other writes and commits; who is refused learns who was faster, and keeps the connection.
+#[tokio::test]
+async fn an_append_with_operations_is_two_round_trips() {
+    let database = Database::emptied().await;
+    let proxy = Proxy::before(&database.uri()).unwrap();
+    let service = MySqlSessionService::connect(&proxy.uri(&database.uri()).unwrap()).await.unwrap();
+    create(&service, "s").await;
+    let session = service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().unwrap();
+    let counting = || {
+        let delta = StateDelta::new().with_increment("n", 1).unwrap().with_increment("user:n", 1).unwrap();
+        Event::new("agent").with_state_delta(delta.with_increment("app:n", 1).unwrap())
+    };
+    let late = || AppendOptions::by_key(session.seen().clone());
+    let append = async |options| service.append(&key("s"), counting(), options).await;
+    append(AppendOptions::default()).await.unwrap();
+    assert_eq!(append(late()).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let (turns, connections) = (proxy.turns(), proxy.connections());
+    for _ in 0..50 {
+        append(AppendOptions::default()).await.unwrap();
+    }
+    let counted = proxy.turns() - turns;
+    for _ in 0..50 {
+        append(late()).await.unwrap_err();
+    }
+    let refused = proxy.turns() - turns - counted;
+    println!("{counted} round trips for 50 appends with operations, {refused} for 50 that are refused");
+    assert_eq!((counted, proxy.connections()), (100, connections));
+    assert!(refused <= 150, "what is read, who wrote it, the end: {refused}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cut_connections_and_swallowed_answers_cost_retries_alone() {
     let database = Database::emptied().await;
@@ -143,6 +174,33 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
         error = error.or(put.err());
     }
     assert_eq!(error.unwrap().kind(), ErrorKind::Unavailable);
+    let log = service.list_state_changes(&owner, 0, 1000).await.unwrap();
+    let puts = log.iter().filter(|change| change.origin.is_none()).count();
+    // A fork, an expiry and a pruning are several statements: any of their answers may be lost.
+    for n in 1..=12 {
+        proxy.swallow(n);
+        let fork = ForkConfig::default().with_session_id(format!("fork{n}"));
+        assert_eq!(service.fork_session(&key("s"), fork).await.unwrap().seq(), 1);
+        proxy.swallow(n);
+        service.set_expiry(&key("s"), Some(Expiry::At(4e9))).await.unwrap();
+        append(&service, &key("other"), &format!("o{n}")).await.unwrap();
+        proxy.swallow(n);
+        service.prune_events(&key("other"), n as u64 + 1, 100).await.unwrap();
+        let initial = service.get_initial_state(&key("other")).await.unwrap().unwrap();
+        assert_eq!((initial.seq, initial.state.len()), (n as u64, n), "pruned once");
+        proxy.swallow(n);
+        let (mut fed, mut start) = (0, FeedStart::Beginning);
+        loop {
+            let page = service.list_feed(&owner, &start, 1000).await.unwrap();
+            if page.entries.is_empty() {
+                break;
+            }
+            fed += page.entries.len();
+            start = FeedStart::After(page.cursor);
+        }
+        // What was put, the event of the first session, and the forks; the other session's events are pruned.
+        assert_eq!(fed, puts + 1 + n);
+    }
     proxy.swallow(1);
     service.delete_session(&key("s")).await.unwrap();
     assert!(service.get_session(&key("s"), &GetSessionConfig::default()).await.unwrap().is_none());

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, Event, GetSessionConfig, ListSessionsConfig, LogPositions,
-    Part, PostgresSessionService, Seen, SessionService, StateDelta, StateOwner,
+    AppendOptions, ArtifactService, CreateSessionConfig, Event, Expiry, FeedStart, ForkConfig, GetSessionConfig,
+    ListSessionsConfig, ListStateConfig, LogPositions, Part, PostgresSessionService, Seen, SessionService, StateDelta,
+    StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
@@ -12,7 +13,8 @@ use serde_json::json;
 use super::server::Schema;
 use crate::database::{append, create, key, setting};
 
-const EVENTS: usize = 3000;
+/// With those that the calls append, none of a number at which a checkpoint is made.
+const EVENTS: usize = 3100;
 
 /// Rows of tables and entries of indexes that were read so far.
 async fn touched(schema: &Schema, service: &PostgresSessionService) -> i64 {
@@ -52,7 +54,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         append(service, long, crate::database::event(delta).with_timestamp(100.0)).await.unwrap()
     })
     .await;
-    costs(schema, service, 60, "append with operations", |_| async move {
+    costs(schema, service, 30, "append with operations", |_| async move {
         append(service, long, counting().with_timestamp(100.0)).await.unwrap();
     })
     .await;

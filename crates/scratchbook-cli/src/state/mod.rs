@@ -1,4 +1,7 @@
-//! `scratchbook state`: get, set, unset, increment, append, merge.
+//! `scratchbook state`: get, set, unset, increment, append, merge; `list.rs` has list, and `past.rs` what was.
+
+mod list;
+mod past;
 
 use comfy_table::Row;
 use scratchbook::{
@@ -13,6 +16,9 @@ use crate::failure::Failure;
 use crate::output::{Format, Output, compact, visible};
 use crate::sessions::no_session;
 use crate::show;
+
+pub(crate) use list::list;
+pub(crate) use past::{at, blame, diff, history};
 
 pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) -> Result<(), Failure> {
     let target = Target::new(&args.owner)?;

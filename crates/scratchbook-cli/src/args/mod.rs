@@ -1,5 +1,10 @@
 //! What can be written on the command line.
 
+mod kept;
+mod sessions;
+mod state;
+mod values;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,6 +12,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
+use crate::schema::Schema;
+
+pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use sessions::{
+    CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs,
+};
+pub(crate) use state::{
+    AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
+    MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
+};
+pub(crate) use values::Moment;
 
 /// How to write what would be taken for an option.
 pub(crate) const DASHES: &str =
@@ -41,6 +57,12 @@ pub(crate) struct Global {
     /// Give up on any single call to the database after so many seconds
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
+    /// Refuse writes to the state of the command's app that break this schema: a JSON document, see schema check
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    /// The schema, once it was read.
+    #[arg(skip)]
+    pub(crate) checked: Option<Schema>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -51,12 +73,12 @@ pub(crate) enum Command {
     /// Sessions are new in each run; users and apps get their starting values where they have none, so that on
     /// a file the next run finds what the last one left. Exits with 1 where a value is different.
     Demo(DemoArgs),
-    /// Create, list, show and delete sessions
+    /// Create, list, show, fork, rewind and delete sessions, and have them expire
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
     },
-    /// Read and change the state of a session, a user or an app
+    /// Read and change the state of a session, a user or an app; see what it was, and who wrote it
     State {
         #[command(subcommand)]
         command: StateCommand,
@@ -65,6 +87,29 @@ pub(crate) enum Command {
     Users {
         #[command(subcommand)]
         command: UsersCommand,
+    },
+    /// Follow what is committed: to a session, or to all sessions and keys of a user or an app
+    ///
+    /// Prints a line for each event, each session made with state, and each change made outside of events. With --json
+    /// each line is an object with its `cursor`, and a last line of the type `end` has where to go on; Ctrl-C is a good
+    /// end.
+    #[command(after_help = kept::WATCH_EXAMPLES)]
+    Watch(WatchArgs),
+    /// Compute all state anew from events and logs, and compare it with what is stored
+    ///
+    /// Names each difference and goes on. It may run while others write. Exits with 12 where anything differs.
+    #[command(after_help = kept::VERIFY_EXAMPLES)]
+    Verify(VerifyArgs),
+    /// Delete what is not needed any more: expired sessions, old events, old entries of the logs of state
+    ///
+    /// Goes in small steps, so that others can write meanwhile. State stays as it is, and so do the numbers of the
+    /// events that are kept. What is pruned is gone: state at earlier events, and the history of keys, end there.
+    #[command(after_help = kept::PRUNE_EXAMPLES)]
+    Prune(PruneArgs),
+    /// Look at schemas for state
+    Schema {
+        #[command(subcommand)]
+        command: SchemaCommand,
     },
     /// Make the tables, or bring them up to date; every other command does so too, unless the URI says migrate=check
     ///
@@ -131,204 +176,6 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
-    /// Create a session; the database file too, where there is none
-    ///
-    /// KEY=VALUE gives it its first state; user: and app: keys are the user's and the app's.
-    #[command(after_help = DASHES)]
-    Create(CreateArgs),
-    /// List the sessions of an app or of one of its users, the one updated longest ago first
-    List(ListArgs),
-    /// Show a session: its state by scope and its last events
-    Show(ShowArgs),
-    /// Delete sessions with their events and their own state; the state of user and app stays
-    Delete(DeleteArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CreateArgs {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// The user
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: String,
-    /// The session's id; one is made if none is given
-    #[arg(long, short, value_parser = named)]
-    pub(crate) session: Option<String>,
-    #[command(flatten)]
-    pub(crate) values: Assignments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ListArgs {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// Only this user's sessions
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: Option<String>,
-    /// How many sessions at most, 1 to 1000
-    #[arg(long, short, value_name = "N", default_value_t = 100)]
-    pub(crate) limit: usize,
-    /// Go on after the page that ended with this token
-    #[arg(long, value_name = "TOKEN")]
-    pub(crate) page_token: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShowArgs {
-    #[command(flatten)]
-    pub(crate) session: SessionAddress,
-    /// How many of the last events
-    #[arg(long, short, value_name = "N", default_value_t = 10)]
-    pub(crate) events: usize,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DeleteArgs {
-    /// The app
-    #[arg(long, short, value_parser = named)]
-    pub(crate) app: String,
-    /// The user
-    #[arg(long, short, value_parser = named)]
-    pub(crate) user: String,
-    /// The session; may be given several times
-    #[arg(long = "session", short, value_name = "SESSION", required = true)]
-    pub(crate) sessions: Vec<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum StateCommand {
-    /// Print values: of a session (with its user's and app's keys), of a user, or of an app
-    #[command(after_help = DASHES)]
-    Get(GetArgs),
-    /// Set keys: of a session through an event, of a user or an app outside of any session
-    ///
-    /// A VALUE is JSON, or else a plain string: 3, true, null, '["a"]', hello. What starts like JSON's lists,
-    /// objects or strings has to be JSON; --string takes any VALUE as a string.
-    #[command(after_help = DASHES)]
-    Set(SetArgs),
-    /// Add to numbers, in one commit that counts whoever else adds; a key that is absent counts as 0
-    ///
-    /// Of whole numbers comes a whole number, or an error where it does not fit 64 bits.
-    #[command(after_help = DASHES)]
-    Increment(IncrementArgs),
-    /// Put values at the end of lists; a key that is absent counts as an empty one
-    ///
-    /// A VALUE is read as by set. A key may be given several times.
-    #[command(after_help = DASHES)]
-    Append(AppendArgs),
-    /// Merge JSON objects into maps, as JSON Merge Patch (RFC 7386) says: null takes a member out
-    ///
-    /// What is no map, or absent, counts as an empty one; a patch that is no object replaces the value.
-    #[command(after_help = DASHES)]
-    Merge(MergeArgs),
-    /// Remove keys, the same way; one that is not there is told
-    #[command(after_help = DASHES)]
-    Unset(UnsetArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct GetArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    /// Only these keys, which must be there; with --session their prefix counts (user:theme)
-    #[arg(value_name = "KEY")]
-    pub(crate) keys: Vec<String>,
-    /// Print the value of the one KEY alone, a string without quotes: for scripts
-    #[arg(long, conflicts_with = "json", requires = "keys")]
-    pub(crate) raw: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SetArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    #[command(flatten)]
-    pub(crate) values: Assignments,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct IncrementArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    /// What to add to; by 1, or by N, which may be negative or a decimal (count, count=5, user:credit=-0.5)
-    #[arg(value_name = "KEY[=N]", required = true)]
-    pub(crate) keys: Vec<String>,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AppendArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    /// What to append, one value each
-    #[arg(value_name = "KEY=VALUE", required = true)]
-    pub(crate) items: Vec<String>,
-    /// Take every VALUE as a string
-    #[arg(long)]
-    pub(crate) string: bool,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MergeArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    /// What to merge (profile={"city": "Rome", "zip": null})
-    #[arg(value_name = "KEY=PATCH", required = true)]
-    pub(crate) patches: Vec<String>,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-}
-
-/// Who writes, and on what condition.
-#[derive(Debug, Args)]
-pub(crate) struct Writing {
-    /// Write only if the key has this value at that moment, or else nothing at all; may be given several times
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) expect: Vec<String>,
-    /// Write only if the key is absent at that moment; may be given several times
-    #[arg(long, value_name = "KEY")]
-    pub(crate) expect_absent: Vec<String>,
-    /// Who is said to have written it
-    #[arg(long, default_value = "user")]
-    pub(crate) author: String,
-}
-
-/// Keys and their values.
-#[derive(Debug, Args)]
-pub(crate) struct Assignments {
-    /// What to set; up to the first '=' it is the key, of a session with its prefix (user:theme=dark)
-    #[arg(value_name = "KEY=VALUE")]
-    pub(crate) assignments: Vec<String>,
-    /// Take every VALUE as a string
-    #[arg(long)]
-    pub(crate) string: bool,
-    /// A JSON object of keys and values to set as well, for keys with '=' and for programs; - reads it from
-    /// standard input
-    #[arg(long, value_name = "JSON")]
-    pub(crate) delta: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UnsetArgs {
-    #[command(flatten)]
-    pub(crate) owner: StateAddress,
-    /// The keys to remove; with --session their prefix counts (user:theme)
-    #[arg(value_name = "KEY", required = true)]
-    pub(crate) keys: Vec<String>,
-    /// Who is said to have removed it
-    #[arg(long, default_value = "user")]
-    pub(crate) author: String,
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum UsersCommand {
     /// Erase a user wholly: sessions, events, state, log and artifacts. This cannot be undone
     Erase(EraseArgs),
@@ -387,6 +234,17 @@ pub(crate) struct StateAddress {
     /// The session
     #[arg(long, short, requires = "user")]
     pub(crate) session: Option<String>,
+}
+
+impl Command {
+    /// The app that the command is about; none where it may be about several.
+    pub(crate) fn app(&self) -> Option<&str> {
+        match self {
+            Self::Sessions { command } => Some(command.app()),
+            Self::State { command } => Some(command.app()),
+            _ => None,
+        }
+    }
 }
 
 /// A name that is not empty: an empty one comes of a variable of the shell that is not set.

@@ -1,9 +1,10 @@
-//! `scratchbook sessions`: create, list, show, delete.
+//! `scratchbook sessions`: create, list, show, delete; `change.rs` has rewind, fork and expire.
+
+mod change;
 
 use std::io;
 
 use comfy_table::Row;
-use jiff::Timestamp;
 use scratchbook::{
     CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Scope, Session, SessionKey, StateOwner,
 };
@@ -15,6 +16,9 @@ use crate::delta;
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
+use crate::times::time;
+
+pub(crate) use change::{expire, fork, rewind};
 
 /// What `sessions create` is to make, all of it checked.
 pub(crate) struct Creation {
@@ -37,6 +41,9 @@ impl Creation {
             SessionKey::new(&args.app, &args.user, &id)?;
             config = config.with_session_id(id);
         }
+        if let Some(span) = args.time_to_live {
+            config = config.with_time_to_live(span.0);
+        }
         Ok(Self { app: args.app, user: args.user, config })
     }
 }
@@ -47,7 +54,7 @@ pub(crate) async fn create(database: &Database, creation: Creation, out: &mut Ou
     if out.format() == Format::Json {
         return Ok(out.json(&whole(&session)?)?);
     }
-    out.line(format_args!("created {}", visible(&session.key().to_string())))?;
+    out.line(format_args!("created {}{}", visible(&session.key().to_string()), expiry(&session)))?;
     Ok(show::state(out, &session.state().to_map())?)
 }
 
@@ -122,7 +129,8 @@ fn nothing_of_it() -> GetSessionConfig {
 
 fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let address = session.key().to_string();
-    out.line(format_args!("{}  updated {}", styled(BOLD, visible(&address)), time(session.last_update_time())))?;
+    let updated = time(session.last_update_time());
+    out.line(format_args!("{}  updated {updated}{}", styled(BOLD, visible(&address)), expiry(session)))?;
     show::state(out, &session.state().to_map())?;
     for event in session.events().iter() {
         show::event(out, event)?;
@@ -135,12 +143,18 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A session as JSON, with what its own JSON leaves out: how many events it has in all, each event's number, and
-/// whether only the last ones are here.
+/// When it expires, as the end of a line.
+fn expiry(session: &Session) -> String {
+    session.expire_time().map(|at| format!("  expires {}", time(at))).unwrap_or_default()
+}
+
+/// A session as JSON, with what its own JSON leaves out: how many events it has in all, each event's number,
+/// whether only the last ones are here, and when it expires.
 fn whole(session: &Session) -> Result<Value, Failure> {
     let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
     let total = session.seq();
     shown["eventCount"] = total.into();
+    shown["expireTime"] = session.expire_time().into();
     shown["onlyLastEvents"] = ((session.events().len() as u64) < total).into();
     if let Some(events) = shown["events"].as_array_mut() {
         for (shown, event) in events.iter_mut().zip(session.events().iter()) {
@@ -148,9 +162,4 @@ fn whole(session: &Session) -> Result<Value, Failure> {
         }
     }
     Ok(shown)
-}
-
-/// To the second: no list needs more.
-fn time(seconds: f64) -> String {
-    Timestamp::from_second(seconds.floor() as i64).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }

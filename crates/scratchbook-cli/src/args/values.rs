@@ -1,0 +1,101 @@
+//! Times, spans of time and places, as they are written on the command line.
+
+use std::time::Duration;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{SpanRelativeTo, Timestamp};
+use scratchbook::{FeedCursor, FeedStart};
+
+/// How long something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl Span {
+    /// So long before now.
+    pub(crate) fn ago(self) -> Moment {
+        Moment(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
+    }
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(pub(crate) Timestamp);
+
+impl Moment {
+    /// In seconds since 1970, to the microsecond.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0.as_microsecond() as f64 / 1e6
+    }
+}
+
+/// From where a feed is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Start(pub(crate) FeedStart);
+
+/// Reads a span: `30d`, `1h 30m`, `2 weeks`, and ISO 8601's `P30D`.
+pub(super) fn span(text: &str) -> Result<Span, String> {
+    const RIGHT: &str = "write a span such as 30d, 12h, 90s or \"1 week\"";
+    let span: jiff::Span = text.parse().map_err(|_| RIGHT.to_owned())?;
+    if span.get_years() != 0 || span.get_months() != 0 {
+        return Err("months and years are of any length; write it in days, such as 30d".to_owned());
+    }
+    let span = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| RIGHT.to_owned())?;
+    match Duration::try_from(span) {
+        Ok(span) if !span.is_zero() => Ok(Span(span)),
+        _ => Err(format!("it is more than nothing; {RIGHT}")),
+    }
+}
+
+/// Reads a time: RFC 3339's, or a date with or without a time of day, in UTC.
+pub(super) fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(Moment(time));
+    }
+    let in_utc = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
+    in_utc.map(|time| Moment(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
+}
+
+/// Reads a place in a feed.
+pub(super) fn from(text: &str) -> Result<Start, String> {
+    match text {
+        "beginning" => Ok(Start(FeedStart::Beginning)),
+        "now" => Ok(Start(FeedStart::Now)),
+        "" => Err("it is empty; write beginning, now, or a cursor as watch has given it".to_owned()),
+        cursor => Ok(Start(FeedStart::After(FeedCursor::new(cursor)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_as_people_write_them() {
+        for (text, seconds) in [
+            ("30d", 30 * 86_400),
+            ("1 week", 7 * 86_400),
+            ("1h 30m", 5_400),
+            ("90s", 90),
+            ("2 hours, 1 minute", 7_260),
+            ("P30D", 30 * 86_400),
+        ] {
+            assert_eq!(span(text), Ok(Span(Duration::from_secs(seconds))), "{text}");
+        }
+        assert_eq!(span("200ms"), Ok(Span(Duration::from_millis(200))));
+        for text in ["", "30", "0s", "-1d", "1d ago", "soon", "1 month", "2y", "9999999999999999d"] {
+            assert!(span(text).is_err(), "{text}: {:?}", span(text));
+        }
+    }
+
+    #[test]
+    fn times_without_an_offset_are_utc() {
+        let expected: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
+        for text in ["2027-01-01", "2027-01-01T00:00", "2027-01-01 00:00:00", "2027-01-01T01:00:00+01:00"] {
+            assert_eq!(moment(text), Ok(Moment(expected)), "{text}");
+        }
+        for text in ["", "tomorrow", "1798761600", "2027-13-01", "12:00"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Goes through a database: apps, users and sessions, page by page.
+
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use scratchbook::{Error, ErrorKind, ListSessionsConfig, Session, SessionKey, StateOwner};
+
+use crate::database::Database;
+use crate::failure::Failure;
+
+/// How many owners or sessions are read at a time. A page of sessions has all their state.
+const PAGE: usize = 100;
+
+/// What of a database is wanted.
+#[derive(Clone, Debug)]
+pub(crate) enum Selection {
+    Everything,
+    /// An app with its users.
+    App(StateOwner),
+    User(StateOwner),
+    Session(SessionKey),
+}
+
+impl Selection {
+    /// By how much of an address is given.
+    pub(crate) fn new(app: Option<&str>, user: Option<&str>, session: Option<&str>) -> Result<Self, Error> {
+        Ok(match (app, user, session) {
+            (Some(app), Some(user), Some(session)) => Self::Session(SessionKey::new(app, user, session)?),
+            (Some(app), Some(user), None) => Self::User(StateOwner::user(app, user)?),
+            (Some(app), None, _) => Self::App(StateOwner::app(app)?),
+            (None, ..) => Self::Everything,
+        })
+    }
+
+    /// The error where nothing of it is there.
+    pub(crate) fn not_found(&self) -> Error {
+        let message = match self {
+            Self::Everything => "there is nothing in this database".to_owned(),
+            Self::App(app) => format!("there is no app '{}'", app.app_name()),
+            Self::User(user) => {
+                format!("the app '{}' has no user '{}'", user.app_name(), user.user_id().unwrap_or_default())
+            }
+            Self::Session(key) => return crate::sessions::no_session(key),
+        };
+        Error::new(ErrorKind::NotFound, message)
+    }
+}
+
+/// How far down a walk goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    Owners,
+    Sessions,
+}
+
+/// What is found on the way.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// A user or an app; the first of all that is theirs.
+    Owner(StateOwner),
+    /// A session as a list shows it, without events.
+    Session(Box<Session>),
+    /// A session that was asked for by name, and may not be there.
+    Named(SessionKey),
+    /// The sessions of this user cannot be listed, or not all of them.
+    Unlisted(StateOwner, Error),
+}
+
+/// Everything that is wanted: each owner, and each user's sessions behind the user where it goes so deep.
+pub(crate) fn places<'a>(
+    database: &'a Database,
+    selection: &Selection,
+    depth: Depth,
+) -> impl Stream<Item = Result<Place, Failure>> + 'a {
+    let next = match selection {
+        Selection::Everything => Next::Owners { after: None, app: None },
+        Selection::App(app) => Next::App(app.clone()),
+        Selection::User(user) => Next::User(user.clone()),
+        Selection::Session(key) => Next::Named(key.clone()),
+    };
+    let walk = Walk { database, depth, todo: vec![next] };
+    let pages =
+        stream::try_unfold(walk, |mut walk| async { Ok::<_, Failure>(walk.page().await?.map(|page| (page, walk))) });
+    pages.map_ok(|page| stream::iter(page).map(Ok)).try_flatten()
+}
+
+/// The rest of a walk; the end of the list comes next.
+struct Walk<'a> {
+    database: &'a Database,
+    depth: Depth,
+    todo: Vec<Next>,
+}
+
+enum Next {
+    /// Owners in order, of one app or of all.
+    Owners {
+        after: Option<StateOwner>,
+        app: Option<StateOwner>,
+    },
+    App(StateOwner),
+    User(StateOwner),
+    Sessions(StateOwner, ListSessionsConfig),
+    Named(SessionKey),
+}
+
+impl Walk<'_> {
+    async fn page(&mut self) -> Result<Option<Vec<Place>>, Failure> {
+        let Some(next) = self.todo.pop() else { return Ok(None) };
+        Ok(Some(match next {
+            Next::App(app) => {
+                self.todo.push(Next::Owners { after: Some(app.clone()), app: Some(app.clone()) });
+                vec![Place::Owner(app)]
+            }
+            Next::User(user) => {
+                let config = ListSessionsConfig::default().with_user_id(user.user_id().unwrap_or_default());
+                if self.depth == Depth::Sessions {
+                    self.todo.push(Next::Sessions(user.clone(), config.with_page_size(PAGE)));
+                }
+                vec![Place::Owner(user)]
+            }
+            Next::Owners { after, app } => self.owners(after, app).await?,
+            Next::Sessions(user, config) => self.sessions(user, config).await?,
+            Next::Named(key) => vec![Place::Named(key)],
+        }))
+    }
+
+    async fn owners(&mut self, after: Option<StateOwner>, app: Option<StateOwner>) -> Result<Vec<Place>, Failure> {
+        let page = self.database.sessions.list_owners(after.as_ref(), PAGE).await?;
+        let wanted = |owner: &StateOwner| app.as_ref().is_none_or(|app| app.app_name() == owner.app_name());
+        let is_end = page.len() < PAGE || !page.last().is_some_and(wanted);
+        if !is_end {
+            self.todo.push(Next::Owners { after: page.last().cloned(), app: app.clone() });
+        }
+        // A user's sessions are read when it is their turn.
+        let mut found: Vec<_> = page.into_iter().filter(wanted).collect();
+        let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Place::Owner).collect();
+        found.retain(|owner| owner.user_id().is_some());
+        self.todo.extend(found.into_iter().rev().map(Next::User));
+        Ok(apps)
+    }
+
+    /// A page of a user's sessions. Where a row of one cannot be read, those before it are read one by one.
+    async fn sessions(&mut self, user: StateOwner, mut config: ListSessionsConfig) -> Result<Vec<Place>, Failure> {
+        match self.database.sessions.list_sessions(user.app_name(), &config).await {
+            Ok(page) => {
+                config.page_token = page.next_page_token;
+                if config.page_token.is_some() {
+                    self.todo.push(Next::Sessions(user, config));
+                }
+                Ok(page.sessions.into_iter().map(Box::new).map(Place::Session).collect())
+            }
+            Err(error) if error.kind() == ErrorKind::DataCorrupted && config.page_size > 1 => {
+                self.todo.push(Next::Sessions(user, config.with_page_size(1)));
+                Ok(Vec::new())
+            }
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(vec![Place::Unlisted(user, error)]),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How a place is called in messages.
+pub(crate) fn name_of(owner: &StateOwner) -> String {
+    match owner.user_id() {
+        Some(user_id) => format!("the user {}/{user_id}", owner.app_name()),
+        None => format!("the app {}", owner.app_name()),
+    }
+}

@@ -1,0 +1,187 @@
+//! `scratchbook prune`: what is not needed any more goes, in small steps.
+
+use futures_util::{TryStreamExt, future};
+use scratchbook::{Error, ErrorKind};
+use serde_json::json;
+
+mod events;
+mod log;
+
+use crate::args::{Moment, PruneArgs};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{Format, Output, plural, visible};
+use crate::places::{Depth, Place, Selection, name_of, places};
+use crate::progress::Progress;
+
+/// How many events, changes or sessions go in one commit: others want to write as well.
+const STEP: usize = 500;
+
+/// How many sessions and logs are looked at at once. A store writes one after the other.
+const AT_ONCE: usize = 4;
+
+/// What is to go.
+#[derive(Clone, Debug)]
+struct Wanted {
+    selection: Selection,
+    expired: bool,
+    events: Option<events::Rule>,
+    /// The changes of logs up to the first one that is not before this.
+    log_before: Option<Moment>,
+    run: Run,
+}
+
+/// Whether anything is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    Real,
+    Dry,
+}
+
+/// What is gone, or would be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pruned {
+    expired: u64,
+    events: u64,
+    sessions: u64,
+    changes: u64,
+    logs: u64,
+}
+
+pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output) -> Result<(), Failure> {
+    let wanted = Wanted::new(&args)?;
+    if out.format() == Format::Text {
+        wanted.announce(out)?;
+    }
+    let progress = Progress::counting("pruning", out.format());
+    let mut pruned = Pruned::default();
+    if wanted.expired && wanted.run == Run::Real {
+        loop {
+            let deleted = database.sessions.delete_expired(STEP).await?;
+            pruned.expired += deleted;
+            progress.tell(pruned.counts(&wanted));
+            if deleted < STEP as u64 {
+                break;
+            }
+        }
+    }
+    if wanted.events.is_some() || wanted.log_before.is_some() {
+        let depth = if wanted.events.is_some() { Depth::Sessions } else { Depth::Owners };
+        let steps = places(database, &wanted.selection, depth).map_ok(|place| one(database, &wanted, place));
+        let count = |found: Pruned| {
+            pruned.add(found);
+            progress.tell(pruned.counts(&wanted));
+            future::ready(Ok(()))
+        };
+        steps.try_buffer_unordered(AT_ONCE).try_for_each(count).await?;
+    }
+    progress.finish();
+    wanted.print(&pruned, out)
+}
+
+/// What there is to do for one owner or session.
+async fn one(database: &Database, wanted: &Wanted, place: Place) -> Result<Pruned, Failure> {
+    let mut pruned = Pruned::default();
+    match (place, wanted.events, wanted.log_before) {
+        (Place::Session(session), Some(rule), _) => {
+            pruned.events = events::prune(database, &session, rule, wanted.run).await?;
+            pruned.sessions = u64::from(pruned.events > 0);
+        }
+        (Place::Owner(owner), _, Some(before)) => {
+            pruned.changes = log::prune(database, &owner, before, wanted.run).await?;
+            pruned.logs = u64::from(pruned.changes > 0);
+        }
+        (Place::Unlisted(_, error), ..) => return Err(error.into()),
+        _ => {}
+    }
+    Ok(pruned)
+}
+
+impl Wanted {
+    fn new(args: &PruneArgs) -> Result<Self, Error> {
+        let older_than = args.older_than.map(|span| span.ago());
+        let events = match (older_than, args.keep_last) {
+            (None, None) => None,
+            (before, keep) => Some(events::Rule { before, keep: keep.unwrap_or(0) }),
+        };
+        if !args.expired && events.is_none() && args.log_older_than.is_none() {
+            let message = "say what is to go: --expired for expired sessions, --older-than SPAN or --keep-last N for \
+                           events, --log-older-than SPAN for the logs of users' and apps' state; --dry-run counts only";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        Ok(Self {
+            selection: Selection::new(args.app.as_deref(), args.user.as_deref(), None)?,
+            expired: args.expired,
+            events,
+            log_before: args.log_older_than.map(|span| span.ago()),
+            run: if args.dry_run { Run::Dry } else { Run::Real },
+        })
+    }
+
+    /// Says what is going to be done.
+    fn announce(&self, out: &mut Output) -> Result<(), Failure> {
+        let of = match &self.selection {
+            Selection::Everything => "all sessions".to_owned(),
+            Selection::App(app) => format!("the sessions of the app '{}'", app.app_name()),
+            Selection::User(owner) => format!("the sessions of {}", name_of(owner)),
+            Selection::Session(key) => format!("the session {key}"),
+        };
+        let verb = if self.run == Run::Dry { "would prune" } else { "prunes" };
+        if self.expired {
+            let what = "every session that has expired";
+            out.line(format_args!("{} {what}", if self.run == Run::Dry { "would delete" } else { "deletes" }))?;
+        }
+        if let Some(rule) = &self.events {
+            out.line(format_args!("{verb} of {}: {}", visible(&of), rule.in_words()))?;
+        }
+        if let Some(before) = &self.log_before {
+            let what = "of the logs of state: what was overwritten";
+            out.line(format_args!("{verb} {what}, up to the first change since {:.0}", before.0))?;
+        }
+        Ok(())
+    }
+
+    fn print(&self, pruned: &Pruned, out: &mut Output) -> Result<(), Failure> {
+        let is_dry = self.run == Run::Dry;
+        if out.format() == Format::Json {
+            // An expired session is as if it were not there: nothing counts those that are.
+            let expired = if is_dry && self.expired { None } else { Some(pruned.expired) };
+            return Ok(out.json(&json!({
+                "dryRun": is_dry,
+                "expiredSessions": expired,
+                "events": pruned.events,
+                "sessions": pruned.sessions,
+                "changes": pruned.changes,
+                "logs": pruned.logs,
+            }))?);
+        }
+        if is_dry && self.expired {
+            out.line("expired sessions are not seen any more, so that they are not counted")?;
+        }
+        let counts = pruned.counts(self);
+        let done = if is_dry { "would go:" } else { "gone:" };
+        if counts.is_empty() {
+            return Ok(());
+        }
+        Ok(out.line(format_args!("{done} {counts}"))?)
+    }
+}
+
+impl Pruned {
+    fn add(&mut self, other: Self) {
+        self.events += other.events;
+        self.sessions += other.sessions;
+        self.changes += other.changes;
+        self.logs += other.logs;
+    }
+
+    /// What came of all that was wanted.
+    fn counts(&self, wanted: &Wanted) -> String {
+        let Self { expired, events, sessions, changes, logs } = *self;
+        let expired = (wanted.expired && wanted.run == Run::Real).then(|| plural(expired, "expired session"));
+        let of = |what: &str, count, whose: &str, of| format!("{} of {}", plural(count, what), plural(of, whose));
+        let events = wanted.events.map(|_| of("event", events, "session", sessions));
+        let changes = wanted.log_before.map(|_| of("change", changes, "log", logs));
+        expired.into_iter().chain(events).chain(changes).collect::<Vec<_>>().join(", ")
+    }
+}

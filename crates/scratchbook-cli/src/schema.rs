@@ -1,0 +1,175 @@
+//! `scratchbook schema check`, and the schema that writes are held to.
+
+use std::fs;
+use std::path::Path;
+
+use futures_util::{StreamExt, pin_mut};
+use scratchbook::{
+    CreateSessionConfig, Error, ErrorKind, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta,
+    StateOwner, StateSchema, WithStateSchema,
+};
+use serde_json::{Map, Value, json};
+
+use crate::args::{Cli, Global, SchemaCheckArgs};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{BAD, Format, GOOD, Output, plural, styled, visible};
+use crate::places::{Depth, Place, Selection, name_of, places};
+use crate::progress::Progress;
+
+/// What the state of one app is held to.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    pub(crate) app: String,
+    pub(crate) schema: StateSchema,
+}
+
+impl Schema {
+    /// The schema that is asked for; it has to be one before anything is done.
+    pub(crate) fn of(cli: &Cli) -> Result<Option<Self>, Error> {
+        let Some(file) = &cli.global.schema else { return Ok(None) };
+        let app = cli.command.app().ok_or_else(|| {
+            let message = "--schema is for commands on the state of one app: sessions and state; leave it out here";
+            Error::new(ErrorKind::InvalidArgument, message)
+        })?;
+        Ok(Some(Self { app: app.to_owned(), schema: read(file)? }))
+    }
+}
+
+fn read(file: &Path) -> Result<StateSchema, Error> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|e| {
+        let (kind, what) = match e.kind() {
+            std::io::ErrorKind::NotFound => (ErrorKind::NotFound, "is not there; name a file with a schema"),
+            std::io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, "may not be read"),
+            std::io::ErrorKind::InvalidData => (ErrorKind::InvalidArgument, "is not UTF-8; a schema is JSON"),
+            std::io::ErrorKind::IsADirectory => (ErrorKind::InvalidArgument, "is a folder; name a file"),
+            _ => (ErrorKind::Unavailable, "cannot be read"),
+        };
+        Error::new(kind, format!("{name} {what}")).with_source(e)
+    })?;
+    StateSchema::from_json(&text).map_err(|e| e.context(name.to_string()))
+}
+
+pub(crate) async fn check(global: &Global, args: SchemaCheckArgs, out: &mut Output) -> Result<(), Failure> {
+    let schema = read(&args.file)?;
+    let Some(app) = &args.app else {
+        if out.format() == Format::Json {
+            return Ok(out.json(&json!({"version": schema.version()}))?);
+        }
+        let file = args.file.display().to_string();
+        let text = format!("{} is version {} of a schema for state", visible(&file), schema.version());
+        return Ok(out.line(styled(GOOD, text))?);
+    };
+    let selection = Selection::new(Some(app), args.user.as_deref(), None)?;
+    let database = Database::open(global).await?;
+    let mut check = Check::new(app, schema);
+    let progress = Progress::counting("checking", out.format());
+    {
+        let places = places(&database, &selection, Depth::Sessions);
+        pin_mut!(places);
+        while let Some(place) = places.next().await {
+            let broken = check.place(&database, place?).await?;
+            progress.tell(plural(check.keys, "key"));
+            if out.format() == Format::Text {
+                let lines = broken.iter().map(|Broken { of, message }| (visible(of), visible(message)));
+                let mut print =
+                    lines.map(|(of, what)| out.line(format_args!("{}  {of}: {what}", styled(BAD, "breaks"))));
+                progress.aside(|| print.try_for_each(|printed| printed))?;
+            }
+            check.broken.extend(broken);
+        }
+    }
+    progress.finish();
+    if check.keys + check.sessions == 0 {
+        return Err(selection.not_found().into());
+    }
+    database.close().await?;
+    check.print(out)
+}
+
+/// What breaks the schema, and where.
+#[derive(Debug)]
+struct Broken {
+    /// An app, a user, or a session.
+    of: String,
+    message: String,
+}
+
+struct Check {
+    app: String,
+    schema: StateSchema,
+    keys: u64,
+    sessions: u64,
+    broken: Vec<Broken>,
+}
+
+impl Check {
+    fn new(app: &str, schema: StateSchema) -> Self {
+        Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
+    }
+
+    async fn place(&mut self, database: &Database, place: Place) -> Result<Vec<Broken>, Failure> {
+        Ok(match place {
+            Place::Owner(owner) => {
+                let state = database.sessions.get_state(&owner).await?;
+                let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+                self.state(&name_of(&owner), scope, &owner, state).await
+            }
+            Place::Session(session) => {
+                self.sessions += 1;
+                let key: &SessionKey = session.key();
+                let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
+                let state = session.state().to_map().into_iter().filter(|(key, _)| is_own(key)).collect();
+                self.state(&key.to_string(), Scope::Session, &key.user(), state).await
+            }
+            Place::Named(_) => Vec::new(),
+            Place::Unlisted(_, error) => return Err(error.into()),
+        })
+    }
+
+    /// One scope: each key by itself, and then all of them as one object.
+    async fn state(&mut self, of: &str, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Vec<Broken> {
+        self.keys += state.len() as u64;
+        let mut found = Vec::new();
+        for (name, value) in &state {
+            let delta = StateDelta::new().with(scope.key(name).into_owned(), value.clone());
+            found.extend(delta.and_then(|delta| self.schema.check_delta(&delta)).err().map(|e| e.to_string()));
+        }
+        if let Err(error) = self.as_a_whole(scope, owner, state).await {
+            let message = error.to_string();
+            if !found.contains(&message) {
+                found.push(message);
+            }
+        }
+        found.into_iter().map(|message| Broken { of: of.to_owned(), message }).collect()
+    }
+
+    /// As a store that checks would take it, if all of it were written at once.
+    async fn as_a_whole(&self, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Result<(), Error> {
+        if state.is_empty() {
+            return Ok(());
+        }
+        let store = WithStateSchema::new(InMemorySessionService::new()).with_app(&self.app, self.schema.clone());
+        if scope == Scope::Session {
+            let config = CreateSessionConfig::default().with_state(state);
+            return store.create_session(&self.app, owner.user_id().unwrap_or_default(), config).await.map(drop);
+        }
+        store.put_state(owner, StateDelta::try_from(state)?, "check".into()).await.map(drop)
+    }
+
+    fn print(self, out: &mut Output) -> Result<(), Failure> {
+        let version = self.schema.version();
+        if out.format() == Format::Json {
+            let broken = self.broken.iter().map(|Broken { of, message }| json!({"of": of, "message": message}));
+            let broken: Vec<_> = broken.collect();
+            out.json(&json!({"version": version, "keys": self.keys, "broken": broken}))?;
+        } else {
+            out.line(format_args!("checked {} by version {version}", plural(self.keys, "key")))?;
+        }
+        match self.broken.len() {
+            0 => Ok(()),
+            count => Err(Failure::Broken(count)),
+        }
+    }
+}

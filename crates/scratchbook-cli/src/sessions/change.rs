@@ -1,0 +1,71 @@
+//! Back to before an invocation, another way from an event on, and an end.
+
+use jiff::Timestamp;
+use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey};
+use serde_json::json;
+
+use super::whole;
+use crate::args::{ExpireArgs, ForkArgs, RewindArgs, SessionAddress};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{Format, Output, visible};
+use crate::show;
+use crate::times::time;
+
+pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let event = database.store().rewind(&key, &args.invocation).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"seq": event.seq, "event": *event}))?);
+    }
+    out.line(format_args!("rewound {} to before {}", visible(&key.to_string()), visible(&args.invocation)))?;
+    show::event(out, &event)?;
+    Ok(show::delta(out, &event.actions.state_delta)?)
+}
+
+pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let mut config = ForkConfig::default();
+    config.at = args.at;
+    if let Some(id) = args.id {
+        SessionKey::new(key.app_name(), key.user_id(), &id)?;
+        config = config.with_session_id(id);
+    }
+    let session = database.sessions.fork_session(&key, config).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&whole(&session)?)?);
+    }
+    let (new, at) = (session.key().to_string(), session.seq());
+    out.line(format_args!("created {} from {} at event {at}", visible(&new), visible(&key.to_string())))?;
+    Ok(show::state(out, &session.state().to_map())?)
+}
+
+pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let expiry = match (args.when.span, args.when.at) {
+        (Some(span), _) => Some(Expiry::After(span.0)),
+        (None, Some(at)) if at.0 <= Timestamp::now() => {
+            let message = format!("{} is past; to be rid of the session now: scratchbook sessions delete", at.0);
+            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        }
+        (None, Some(at)) => Some(Expiry::At(at.seconds())),
+        (None, None) => None,
+    };
+    database.sessions.set_expiry(&key, expiry).await?;
+    let nothing = scratchbook::GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+    let session = database.sessions.get_session(&key, &nothing).await?;
+    let expires = session.and_then(|session| session.expire_time());
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"id": key.session_id(), "expireTime": expires}))?);
+    }
+    let name = visible(&key.to_string()).into_owned();
+    match expires {
+        Some(at) => out.line(format_args!("{name} expires {}", time(at)))?,
+        None => out.line(format_args!("{name} does not expire"))?,
+    }
+    Ok(())
+}
+
+fn key_of(address: &SessionAddress) -> Result<SessionKey, Error> {
+    SessionKey::new(&address.app, &address.user, &address.session)
+}

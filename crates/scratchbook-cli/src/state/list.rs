@@ -1,0 +1,58 @@
+//! Keys with their values, page by page.
+
+use comfy_table::Row;
+use scratchbook::{GetSessionConfig, ListStateConfig, SessionKey, StatePage};
+use serde_json::json;
+
+use super::Target;
+use crate::args::ListStateArgs;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{DIM, Format, Output, styled, visible};
+use crate::sessions::no_session;
+use crate::show;
+
+pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
+    let target = Target::new(&args.owner)?;
+    target.check(&args.prefix)?;
+    let mut config = ListStateConfig::default().with_prefix(args.prefix).with_page_size(args.limit);
+    config.after = args.page_token;
+    config.check()?;
+    let page = match &target {
+        Target::Owner(owner) => database.sessions.list_state(owner, &config).await?,
+        Target::Session(key) => of_session(database, key, &config).await?,
+    };
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"state": page.values, "nextPageToken": page.next}))?);
+    }
+    if page.values.is_empty() {
+        return Ok(out.line(format_args!("no such keys of {}", visible(&target.to_string())))?);
+    }
+    let rows = page.values.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
+    out.table(&["KEY", "VALUE"], rows)?;
+    if let Some(token) = &page.next {
+        out.line(styled(DIM, format_args!("more with --page-token {}", visible(&quoted(token)))))?;
+    }
+    Ok(())
+}
+
+/// A session's merged state is read whole: it is what every reader of the session gets.
+async fn of_session(database: &Database, key: &SessionKey, config: &ListStateConfig) -> Result<StatePage, Failure> {
+    let session = database.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
+    let mut keys: Vec<_> = session.ok_or_else(|| no_session(key))?.state().to_map().into_iter().collect();
+    keys.retain(|(key, _)| key.starts_with(&config.prefix) && config.after.as_ref().is_none_or(|after| key > after));
+    keys.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let is_end = keys.len() <= config.page_size;
+    keys.truncate(config.page_size);
+    let next = keys.last().filter(|_| !is_end).map(|(key, _)| key.clone());
+    Ok(StatePage::new(keys.into_iter().collect(), next))
+}
+
+/// As a shell takes it.
+fn quoted(token: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
+    if !token.is_empty() && token.chars().all(is_plain) {
+        return token.to_owned();
+    }
+    format!("'{}'", token.replace('\'', r"'\''"))
+}

@@ -1,0 +1,118 @@
+//! What state was, what changed, and who wrote it.
+
+use comfy_table::Row;
+use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionKey, SessionServiceExt};
+use serde_json::{Map, Value, json};
+
+use super::Target;
+use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs, SessionAddress};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{Format, Output, visible};
+use crate::sessions::no_session;
+use crate::show;
+use crate::times::time;
+
+pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let state = database.sessions.get_state_at(&key, args.seq).await?.to_map();
+    if out.format() == Format::Json {
+        return Ok(out.json(&state)?);
+    }
+    let rows = state.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
+    Ok(out.table(&["KEY", "VALUE"], rows)?)
+}
+
+pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let diff = database.sessions.diff(&key, args.before, args.after).await?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&diff)?);
+    }
+    if diff.is_empty() {
+        return Ok(out.line(format_args!("nothing differs between {} and {}", args.before, args.after))?);
+    }
+    let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "(absent)".to_owned(), show::short);
+    let rows =
+        diff.iter().map(|(key, diff)| Row::from([visible(key).into_owned(), shown(&diff.before), shown(&diff.after)]));
+    Ok(out.table(&["KEY", "BEFORE", "AFTER"], rows)?)
+}
+
+pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Output) -> Result<(), Failure> {
+    let target = Target::new(&args.owner)?;
+    target.check(&args.key)?;
+    let writes: Vec<KeyWrite> = match &target {
+        Target::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
+        Target::Owner(owner) => {
+            let changes = database.sessions.list_key_changes(owner, &args.key, u64::MAX, args.limit).await?;
+            changes.into_iter().map(KeyWrite::from).collect()
+        }
+    };
+    if out.format() == Format::Json {
+        let writes: Vec<_> = writes.iter().map(|write| entry(write.value.as_ref(), &write.writer)).collect();
+        return Ok(out.json(&json!({"key": args.key, "writes": writes}))?);
+    }
+    if writes.is_empty() {
+        let message = format!("nothing is known of '{}' in {target}", args.key);
+        return Ok(out.line(visible(&message))?);
+    }
+    let rows = writes.iter().map(|KeyWrite { value, writer, .. }| {
+        let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), show::short);
+        Row::from(place(writer).into_iter().chain([value]).collect::<Vec<_>>())
+    });
+    Ok(out.table(&["WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
+}
+
+pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let config = GetSessionConfig::state_only();
+    let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
+    let blame = database.sessions.blame(&key).await?;
+    if out.format() == Format::Json {
+        let writers: Map<String, Value> =
+            blame.iter().map(|(key, writer)| (key.clone(), entry(session.state().get(key), writer))).collect();
+        return Ok(out.json(&writers)?);
+    }
+    let rows = blame.iter().map(|(key, writer)| {
+        let value = session.state().get(key).map(show::brief).unwrap_or_default();
+        Row::from([visible(key).into_owned()].into_iter().chain(place(writer)).chain([value]).collect::<Vec<_>>())
+    });
+    Ok(out.table(&["KEY", "WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
+}
+
+/// When, by whom, in which session, by which event.
+fn place(writer: &KeyWriter) -> [String; 4] {
+    let at = if writer.time > 0.0 { time(writer.time) } else { "-".to_owned() };
+    let author = if writer.author.is_empty() { "-".to_owned() } else { visible(&writer.author).into_owned() };
+    let (session, event) = match &writer.session {
+        None => ("-".to_owned(), "-".to_owned()),
+        Some((_, session)) if writer.seq == 0 => (visible(session).into_owned(), "creation".to_owned()),
+        Some((_, session)) => (visible(session).into_owned(), writer.seq.to_string()),
+    };
+    [at, author, session, event]
+}
+
+/// A write as JSON; what is not known, or was not there, is left out.
+fn entry(value: Option<&Value>, writer: &KeyWriter) -> Value {
+    let mut shown = Map::new();
+    shown.extend(value.map(|value| ("value".to_owned(), value.clone())));
+    shown.insert("author".to_owned(), writer.author.clone().into());
+    if let Some((user, session)) = &writer.session {
+        shown.insert("userId".to_owned(), user.clone().into());
+        shown.insert("sessionId".to_owned(), session.clone().into());
+        shown.insert("seq".to_owned(), writer.seq.into());
+    }
+    for (name, text) in [("eventId", &writer.event_id), ("invocationId", &writer.invocation_id)] {
+        if !text.is_empty() {
+            shown.insert(name.to_owned(), text.clone().into());
+        }
+    }
+    if writer.time > 0.0 {
+        shown.insert("time".to_owned(), writer.time.into());
+    }
+    shown.into()
+}
+
+fn key_of(address: &SessionAddress) -> Result<SessionKey, scratchbook::Error> {
+    SessionKey::new(&address.app, &address.user, &address.session)
+}

@@ -1,0 +1,171 @@
+//! `scratchbook verify`: whether what is stored is what events and logs come to.
+
+use std::collections::HashSet;
+
+use futures_util::{TryStreamExt, future};
+use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt, StateOwner, Verified};
+use serde_json::{Value, json};
+
+use crate::args::VerifyArgs;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
+use crate::places::{Depth, Place, Selection, places};
+use crate::progress::Progress;
+
+/// How many sessions and owners are verified at once: a store has several readers, and a server is some way off.
+const AT_ONCE: usize = 8;
+
+pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
+    let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
+    let progress = Progress::counting("verifying", out.format());
+    let mut report = Report::default();
+    let answers = places(database, &selection, Depth::Sessions)
+        .map_ok(|place| check(database, place))
+        .try_buffer_unordered(AT_ONCE);
+    answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
+    progress.finish();
+    if report.is_of_nothing(&selection) {
+        return Err(selection.not_found().into());
+    }
+    report.print(out)
+}
+
+/// What was verified, and what came of it.
+struct Answer {
+    of: Of,
+    outcome: Result<Option<Verified>, Error>,
+}
+
+enum Of {
+    Owner(StateOwner),
+    Session(SessionKey),
+    /// The sessions of a user that cannot be listed.
+    Rest(StateOwner),
+}
+
+/// Only what is said of one place is an answer; what concerns all, as a server that is gone, ends it.
+async fn check(database: &Database, place: Place) -> Result<Answer, Failure> {
+    let (of, outcome) = match place {
+        Place::Owner(owner) => {
+            let outcome = database.sessions.verify_state(&owner).await;
+            (Of::Owner(owner), outcome.map(Some))
+        }
+        Place::Session(session) => of_session(database, session.key().clone()).await,
+        Place::Named(key) => of_session(database, key).await,
+        Place::Unlisted(user, error) => (Of::Rest(user), Err(error)),
+    };
+    match outcome {
+        Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),
+        outcome => Ok(Answer { of, outcome }),
+    }
+}
+
+async fn of_session(database: &Database, key: SessionKey) -> (Of, Result<Option<Verified>, Error>) {
+    let outcome = database.sessions.verify_session(&key).await;
+    (Of::Session(key), outcome)
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    apps: u64,
+    users: u64,
+    sessions: u64,
+    events: u64,
+    /// In the logs of users' and apps' state.
+    changes: u64,
+    differences: Vec<Value>,
+    undecided: Vec<Value>,
+    /// A row of an app's state that cannot be read is met again with each session.
+    told: HashSet<String>,
+}
+
+impl Report {
+    fn take(&mut self, answer: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let Answer { of, outcome } = answer;
+        let events = match outcome {
+            // Deleted since it was listed.
+            Ok(None) => return Ok(()),
+            Ok(Some(verified)) => verified.events,
+            Err(error) => {
+                self.tell(&of, &error, progress, out)?;
+                0
+            }
+        };
+        match of {
+            Of::Session(_) => (self.sessions, self.events) = (self.sessions + 1, self.events + events),
+            Of::Owner(owner) if owner.user_id().is_some() => {
+                (self.users, self.changes) = (self.users + 1, self.changes + events);
+            }
+            Of::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
+            Of::Rest(_) => {}
+        }
+        progress.tell(self.counts());
+        Ok(())
+    }
+
+    fn tell(&mut self, of: &Of, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let message = error.to_string();
+        if !self.told.insert(message.clone()) {
+            return Ok(());
+        }
+        let differs = error.kind() == ErrorKind::DataCorrupted;
+        if out.format() == Format::Text {
+            let label = if differs { styled(BAD, "differs") } else { styled(BOLD, "undecided") };
+            progress.aside(|| out.line(format_args!("{label}  {}", visible(&message))))?;
+        }
+        let (app, user, session) = match of {
+            Of::Session(key) => (key.app_name(), Some(key.user_id()), Some(key.session_id())),
+            Of::Owner(owner) | Of::Rest(owner) => (owner.app_name(), owner.user_id(), None),
+        };
+        let list = if differs { &mut self.differences } else { &mut self.undecided };
+        list.push(json!({"appName": app, "userId": user, "sessionId": session, "message": message}));
+        Ok(())
+    }
+
+    /// Whether nothing was there of what was asked for by name.
+    fn is_of_nothing(&self, selection: &Selection) -> bool {
+        let nothing = self.sessions + self.changes == 0 && self.told.is_empty();
+        nothing
+            && match selection {
+                Selection::Everything => false,
+                Selection::App(_) => self.users == 0,
+                Selection::User(_) | Selection::Session(_) => true,
+            }
+    }
+
+    fn counts(&self) -> String {
+        let Self { apps, users, sessions, events, changes, .. } = self;
+        let (apps, users) = (plural(*apps, "app"), plural(*users, "user"));
+        let (sessions, events) = (plural(*sessions, "session"), plural(*events, "event"));
+        format!("{apps}, {users}, {sessions}, {events}, {} in logs", plural(*changes, "change"))
+    }
+
+    fn print(self, out: &mut Output) -> Result<(), Failure> {
+        let Self { apps, users, sessions, events, changes, differences, undecided, .. } = &self;
+        let (wrong, open) = (differences.len(), undecided.len());
+        if out.format() == Format::Json {
+            out.json(&json!({
+                "verified": {"apps": apps, "users": users, "sessions": sessions, "events": events, "changes": changes},
+                "differences": differences,
+                "undecided": undecided,
+            }))?;
+        } else {
+            out.line(format_args!("verified {}", self.counts()))?;
+            if wrong + open == 0 {
+                out.line(styled(GOOD, "all state is what events and logs come to"))?;
+            }
+        }
+        match (wrong, open) {
+            (0, 0) => Ok(()),
+            (0, _) => {
+                let message = format!(
+                    "{} changed all the time; verify again when it is quieter",
+                    plural(open as u64, "session, user or app")
+                );
+                Err(Error::new(ErrorKind::Conflict, message).into())
+            }
+            _ => Err(Failure::Damaged(wrong)),
+        }
+    }
+}

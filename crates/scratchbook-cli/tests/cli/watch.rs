@@ -1,0 +1,69 @@
+//! A watch tells what is committed, by whomever, and ends as it is asked to.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::{Fixture, S1};
+
+fn lines(fixture: &Fixture, args: &[&str]) -> Vec<Value> {
+    let told = fixture.text(&[&["--json", "watch", "--until-idle=200ms"], args].concat());
+    told.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn kinds(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["type"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_was_committed_is_told_and_gone_on_with() {
+    let fixture = Fixture::with_session(2);
+    let all = lines(&fixture, &["-a", "shop", "--from", "beginning"]);
+    assert_eq!(kinds(&all), ["state", "created", "event", "event", "end"]);
+    assert_eq!(all[0]["changes"][0]["key"], "theme");
+    assert_eq!((&all[3]["seq"], &all[3]["event"]["actions"]["stateDelta"]["step"]), (&json!(2), &json!(2)));
+    let first = lines(&fixture, &["-a", "shop", "--from", "beginning", "--limit", "3"]);
+    assert_eq!(first[..3], all[..3]);
+    let rest = lines(&fixture, &["-a", "shop", "--from", first[3]["cursor"].as_str().unwrap()]);
+    assert_eq!(rest, all[3..]);
+    let session = lines(&fixture, &[&S1[..], &["--from", "beginning"]].concat());
+    assert_eq!(kinds(&session), ["event", "event", "end"]);
+    let none = lines(&fixture, &["-a", "shop", "--prefix", "app:", "--from", "beginning"]);
+    assert_eq!(kinds(&none), ["end"]);
+    fixture.text(&["state", "unset", "-a", "shop", "-u", "alice", "theme"]);
+    let rest = lines(&fixture, &["-a", "shop", "-u", "alice", "--from", "beginning", "--prefix", "user:"]);
+    assert_eq!(rest[3]["changes"][0]["removed"], true);
+    let text = fixture.text(&["watch", "-a", "shop", "--from", "beginning", "--until-idle=200ms"]);
+    assert!(text.contains("step = 2") && text.contains("removed") && text.contains("go on with --from"), "{text}");
+    for (code, bad) in [
+        (2, &["-a", "shop", "--from", "a cursor"][..]),
+        (2, &["-a", "shop", "--from", ""]),
+        (2, &["-a", "shop", "--limit", "0"]),
+        (2, &["-a", "shop", "--until-idle=soon"]),
+        (2, &["--from", "now"]),
+        (3, &["-a", "shop", "-u", "alice", "-s", "none"]),
+    ] {
+        fixture.fails(code, &[&["watch"], bad].concat());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_watch_follows_other_processes_until_it_is_interrupted() {
+    let fixture = Fixture::with_session(0);
+    let mut watch = fixture.command(&["--json", "watch", "-a", "shop", "--from", "beginning"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines().map(|line| {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        line
+    });
+    assert_eq!(told.next().unwrap()["type"], "state");
+    assert_eq!(told.next().unwrap()["type"], "created");
+    fixture.text(&[&["state", "set"], &S1[..], &["step=1"]].concat());
+    assert_eq!(told.next().unwrap()["event"]["actions"]["stateDelta"], json!({"step": 1}));
+    Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
+    let last = told.next().unwrap();
+    assert!(last["type"] == "end" && last["cursor"].is_string(), "{last}");
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,111 @@
+//! What adapters have in common that keep values, events and artifacts in another form than they are given in.
+//!
+//! An encoding turns bytes into other bytes and back ([`Codec`]); everything else is here: what is encoded, how the
+//! form is told from a value of a caller's, how retries stay known, and how operations are carried out on values that the
+//! store cannot read.
+
+mod append;
+mod artifact;
+mod check;
+mod create;
+mod event;
+mod open;
+mod place;
+mod put;
+mod replay;
+mod service;
+mod text;
+mod turns;
+
+use std::fmt;
+use std::sync::Arc;
+
+use self::turns::Turns;
+use crate::environment::{Environment, SystemEnvironment};
+use crate::error::Result;
+use crate::store::limits::Limits;
+
+pub(in crate::adapter) use self::place::Place;
+pub(in crate::adapter) use self::text::Encoded;
+#[cfg(feature = "encryption")]
+pub(in crate::adapter) use self::text::marked;
+
+/// A form for bytes.
+pub trait Codec: fmt::Debug + Send + Sync + 'static {
+    /// How every text in this form begins. A caller's text that begins so is encoded whatever else is true of it.
+    const MARK: &'static str;
+    /// The field of an event that holds what is encoded of it.
+    const FIELD: &'static str;
+    /// The type of artifacts in this form.
+    const MIME_TYPE: &'static str;
+
+    /// Whether so many bytes are to be encoded.
+    fn wants(&self, bytes: usize) -> bool;
+
+    /// Whether the form is used, where it is so long and what was given so long.
+    fn keeps(&self, given: usize, encoded: usize) -> bool;
+
+    /// The form, bound to its place. The same bytes with the same salt at the same place have the same form.
+    ///
+    /// # Errors
+    ///
+    /// `Internal`.
+    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded>;
+
+    /// What was encoded.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` where this was not made for this place; `FailedPrecondition` where something is lacking that is
+    /// needed to read it.
+    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>>;
+
+    /// Accepts or refuses what is stored as it is at a place.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` where it is not to be read.
+    fn check_plain(&self, place: &Place<'_>) -> Result<()>;
+}
+
+/// A service behind which values, events and artifacts have another form; `WithEncryption` and `WithCompression` are
+/// made of it.
+#[derive(Clone, Debug)]
+pub struct Coded<S, C> {
+    pub(super) service: S,
+    pub(super) coder: Arc<Coder<C>>,
+    limits: Limits,
+    environment: Arc<dyn Environment>,
+    turns: Turns,
+}
+
+impl<S, C: Codec> Coded<S, C> {
+    pub(super) fn around(service: S, codec: C) -> Self {
+        Self {
+            service,
+            coder: Arc::new(Coder(codec)),
+            limits: Limits::default(),
+            environment: Arc::new(SystemEnvironment),
+            turns: Turns::new(),
+        }
+    }
+
+    /// With other limits on what is given, in bytes of JSON before it is encoded. The limits of the store inside hold for
+    /// the encoded form, and for the number of keys and events.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = Limits { keys_per_scope: u64::MAX, events_per_session: None, ..limits };
+        self
+    }
+
+    /// With a clock and ids of your own.
+    #[must_use]
+    pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+}
+
+/// Encodes and decodes everything that has a place.
+#[derive(Debug)]
+pub(in crate::adapter) struct Coder<C>(pub(in crate::adapter) C);

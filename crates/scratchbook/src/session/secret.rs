@@ -1,0 +1,113 @@
+//! Keys whose values are not to be shown.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{FeedCommit, FeedEntry};
+use crate::event::Event;
+use crate::state::{Change, Scope};
+
+/// What stands in the place of a value that is not to be shown.
+const HIDDEN: &str = "[secret]";
+
+/// Keys that are marked as secret, by how they begin.
+///
+/// ```
+/// use scratchbook::SecretKeys;
+///
+/// let secret = SecretKeys::new(["user:secret:", "app:token"]);
+/// assert!(secret.contains("user:secret:pin") && secret.contains("app:token"));
+/// assert!(!secret.contains("secret:pin"));
+/// assert!(!SecretKeys::default().contains("user:secret:pin"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecretKeys {
+    beginnings: Arc<[String]>,
+    feeds: Feeds,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Feeds {
+    #[default]
+    Hide,
+    Show,
+}
+
+impl SecretKeys {
+    /// All keys that begin so, with their prefix: `user:secret:`, `app:token`.
+    #[must_use]
+    pub fn new<P: Into<String>>(beginnings: impl IntoIterator<Item = P>) -> Self {
+        Self { beginnings: beginnings.into_iter().map(Into::into).collect(), feeds: Feeds::Hide }
+    }
+
+    /// Feeds, and watchers of sessions, are given their values all the same.
+    #[must_use]
+    pub fn shown_in_feeds(mut self) -> Self {
+        self.feeds = Feeds::Show;
+        self
+    }
+
+    /// Whether a key, with its prefix, is marked.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        self.beginnings.iter().any(|beginning| key.starts_with(beginning.as_str()))
+    }
+
+    /// Whether no key is marked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.beginnings.is_empty()
+    }
+
+    /// These and others.
+    pub(super) fn and(&self, others: &Self) -> Self {
+        match self.is_empty() {
+            true => others.clone(),
+            false => Self {
+                beginnings: self.beginnings.iter().chain(others.beginnings.iter()).cloned().collect(),
+                ..*others
+            },
+        }
+    }
+
+    /// An entry as feeds give it.
+    pub(crate) fn hide(&self, entry: FeedEntry) -> FeedEntry {
+        if self.is_empty() || self.feeds == Feeds::Show {
+            return entry;
+        }
+        let commit = match entry.commit {
+            FeedCommit::Event { session, event } => FeedCommit::Event { session, event: self.hide_in_event(event) },
+            FeedCommit::Created { session, mut state, forked_at } => {
+                state.iter_mut().filter(|(key, _)| self.contains(key)).for_each(|(_, value)| hide(value));
+                FeedCommit::Created { session, state, forked_at }
+            }
+            FeedCommit::State { owner, mut changes } => {
+                let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+                let secret = changes.iter_mut().filter(|change| self.contains(&scope.key(&change.name)));
+                secret.filter_map(|change| change.value.as_mut()).for_each(hide);
+                FeedCommit::State { owner, changes }
+            }
+        };
+        FeedEntry { commit, ..entry }
+    }
+
+    fn hide_in_event(&self, event: Arc<Event>) -> Arc<Event> {
+        let keys = event.actions.state_delta.iter();
+        let secret = keys.filter(|(key, change)| change.value().is_some() && self.contains(key));
+        let secret: Vec<_> = secret.map(|(key, _)| key.to_owned()).collect();
+        if secret.is_empty() {
+            return event;
+        }
+        let mut shown = Event::clone(&event);
+        for key in secret {
+            // The key was accepted before, and this value always is.
+            let _ = shown.actions.state_delta.insert(key, Change::Set(HIDDEN.into()));
+        }
+        shown.into()
+    }
+}
+
+fn hide(value: &mut Value) {
+    *value = HIDDEN.into();
+}

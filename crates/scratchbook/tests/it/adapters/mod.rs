@@ -1,0 +1,41 @@
+//! Adapters: what is in the raw database behind them, and what they keep from whom.
+//!
+//! That they keep every promise of the store they are around is in `conformance.rs`: they are stores there.
+
+#[cfg(feature = "encryption")]
+mod canary;
+#[cfg(feature = "compression")]
+mod compression;
+#[cfg(feature = "encryption")]
+mod encryption;
+mod metrics;
+mod read_only;
+#[cfg(feature = "encryption")]
+mod rotation;
+mod secret_keys;
+#[cfg(feature = "encryption")]
+mod tampering;
+
+use std::sync::Arc;
+
+use scratchbook::{
+    AppendOptions, Event, GetSessionConfig, InMemorySessionService, Session, SessionKey, SessionService, StateDelta,
+};
+use serde_json::Value;
+
+/// A store that can be looked into past an adapter.
+fn memory() -> Arc<InMemorySessionService> {
+    Arc::new(InMemorySessionService::new())
+}
+
+fn delta(state: Value) -> StateDelta {
+    StateDelta::try_from(state).unwrap()
+}
+
+async fn read(service: &impl SessionService, key: &SessionKey) -> Session {
+    service.get_session(key, &GetSessionConfig::default()).await.unwrap().unwrap()
+}
+
+async fn append(service: &impl SessionService, key: &SessionKey, event: Event) -> scratchbook::Committed {
+    service.append(key, event, AppendOptions::default()).await.unwrap()
+}
