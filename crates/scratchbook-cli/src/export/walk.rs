@@ -20,7 +20,8 @@ const PAGE: usize = 500;
 /// Of how many sessions it is remembered which events they have.
 const MOST_KNOWN: usize = 10_000;
 
-type Known = HashMap<SessionKey, RangeInclusive<u64>>;
+/// Which events a session has.
+type Known = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
 
 /// What of the database is wanted.
 pub(super) enum Selection {
@@ -127,10 +128,10 @@ impl<'a> Walk<'a> {
             let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(0, 1);
             let found = self.database.sessions.get_session(session, &config).await?;
             let first = found.as_ref().and_then(|session| session.events().get(0)?.seq);
-            let there = first.zip(found.as_ref()).map_or(1..=0, |(first, session)| first..=session.seq());
+            let there = first.zip(found.as_ref()).map(|(first, session)| first..=session.seq());
             known.insert(session.clone(), there);
         }
-        Ok(known.get(session).is_some_and(|there| there.contains(seq)))
+        Ok(known.get(session).is_some_and(|there| there.as_ref().is_some_and(|there| there.contains(seq))))
     }
 
     fn put(&mut self, commit: &[StateChange]) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! Back to before an invocation, another way from an event on, and an end.
 
 use jiff::Timestamp;
-use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionServiceExt};
+use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey};
 use serde_json::json;
 
 use super::whole;
@@ -14,7 +14,7 @@ use crate::times::time;
 
 pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
     let key = key_of(&args.session)?;
-    let event = database.sessions.rewind(&**database.artifacts, &key, &args.invocation).await?;
+    let event = database.store().rewind(&key, &args.invocation).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"seq": event.seq, "event": *event}))?);
     }

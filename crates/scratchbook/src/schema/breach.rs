@@ -25,7 +25,7 @@ pub(super) enum Count {
     TooFew,
 }
 
-/// A member that is missing, or that may not be, is told as one at its own place.
+/// A member that is missing, that may not be, or whose name is wrong is told as one at its own place.
 pub(super) fn breaches(error: &ValidationError<'_>) -> Vec<Breach> {
     let path: Vec<String> = segments(error.instance_path().as_str());
     let place = error.schema_path().as_str().to_owned();
@@ -38,6 +38,7 @@ pub(super) fn breaches(error: &ValidationError<'_>) -> Vec<Breach> {
             unexpected.iter().map(|name| breach(Some(name), "there may be none of this name".to_owned())).collect()
         }
         Kind::Required { property } => vec![breach(property.as_str(), "it is required".to_owned())],
+        Kind::PropertyNames { error: of } => vec![breach(of.instance().as_str(), what(error))],
         Kind::MaxProperties { .. } => vec![Breach { counts: Some(Count::TooMany), ..breach(None, what(error)) }],
         Kind::MinProperties { .. } => vec![Breach { counts: Some(Count::TooFew), ..breach(None, what(error)) }],
         Kind::FalseSchema => vec![breach(None, "there may be nothing here".to_owned())],

@@ -64,9 +64,9 @@ impl StateSchema {
         let is_set =
             |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
         let is_worse = |breach: &Breach| match breach.counts {
-            Some(Count::TooMany) => breach.path.is_empty() && has > had,
-            Some(Count::TooFew) => breach.path.is_empty() && has < had,
-            None => breach.path.first().is_some_and(is_set),
+            Some(Count::TooMany) if breach.path.is_empty() => has > had,
+            Some(Count::TooFew) if breach.path.is_empty() => has < had,
+            _ => breach.path.first().is_some_and(is_set),
         };
         let refused = wrong.into_iter().filter(|breach| is_worse(breach) || !known.contains(breach));
         // A key says more than a whole scope.
@@ -120,4 +120,44 @@ fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Breach> {
 
 fn without_framework(state: Map<String, Value>) -> Map<String, Value> {
     state.into_iter().filter(|(name, _)| !is_of_framework(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::{
+        CreateSessionConfig, Event, InMemorySessionService, Scope, SessionService, StateDelta, StateSchema,
+        WithStateSchema,
+    };
+
+    #[tokio::test]
+    async fn what_was_wrong_before_excuses_no_key_that_is_set() {
+        let old = json!({"id": 1, "OLD": 1, "cart": {"a": 1, "b": 1, "c": 1}, "few": {}});
+        let sessions = InMemorySessionService::new();
+        let config = CreateSessionConfig::default().with_state(old);
+        let session = sessions.create_session("shop", "alice", config).await.unwrap();
+        let scope = json!({
+            "required": ["id"],
+            "propertyNames": {"pattern": "^[a-z]+$"},
+            "properties": {"cart": {"maxProperties": 2}, "few": {"minProperties": 1}},
+        });
+        let schema = StateSchema::new(2).with_scope(Scope::Session, scope).unwrap();
+        let held = WithStateSchema::new(sessions).with_app("shop", schema);
+        let set = async |state: Value| {
+            let event = Event::new("agent").with_state_delta(StateDelta::try_from(state).unwrap());
+            held.append(session.key(), event, Default::default()).await.map(drop)
+        };
+        set(json!({"fine": 1})).await.unwrap();
+        for (wrong, key) in [
+            (json!({"BAD": 1}), "'BAD'"),
+            (json!({"OLD": 2}), "'OLD'"),
+            (json!({"cart": {"a": 1, "b": 1, "c": 1, "d": 1}}), "'cart'"),
+            (json!({"few": {}}), "'few'"),
+        ] {
+            let error = set(wrong).await.unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("version 2"), "{error}");
+        }
+        set(json!({"cart": {"a": 1}, "few": {"a": 1}})).await.unwrap();
+    }
 }

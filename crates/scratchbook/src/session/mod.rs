@@ -44,6 +44,7 @@ pub(crate) use ext::no_session;
 pub(crate) use ext::temp_changes;
 pub(crate) use key::{check_id, check_owner};
 pub(crate) use retry::pauses as retry_pauses;
+pub(crate) use verify::{Folded as Fold, apply as fold_event};
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

@@ -1,6 +1,7 @@
 //! Whether the state that is shown is the fold of what was committed.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -27,12 +28,15 @@ pub struct Verified {
 }
 
 /// A session's own keys, each with the number of the event that wrote it.
-type Folded = BTreeMap<String, (u64, Value)>;
+pub(crate) type Folded = BTreeMap<String, (u64, Value)>;
 
 pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
+    let mut found_wrong = false;
     for _ in 1..TRIES {
         match try_session(service, key).await {
             Err(error) if error.kind() == ErrorKind::Conflict => {}
+            // One that was made anew meanwhile may look so. What is wrong is wrong again.
+            Err(error) if error.kind() == ErrorKind::DataCorrupted && !found_wrong => found_wrong = true,
             done => return done,
         }
     }
@@ -68,7 +72,11 @@ async fn with_writers<S: SessionService + ?Sized>(
         let Some(session) = service.get_session(key, &GetSessionConfig::state_only()).await? else {
             return Ok(None);
         };
-        let blame = service.blame(key).await?;
+        let blame = match service.blame(key).await {
+            // Deleted since: the next look will find nothing, or another session.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
         let nothing = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
         let after = service.get_session(key, &nothing).await?;
         if after.is_some_and(|after| after.seq() == session.seq()) {
@@ -92,8 +100,9 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
             }
             seq += 1;
             apply(&mut folded, event, seq);
-            if seq.is_multiple_of(EVERY) {
-                let shown = service.get_state_at(key, seq).await?;
+            if seq.is_multiple_of(EVERY)
+                && let Some(shown) = shown_at(service, key, seq).await?
+            {
                 compare(key, &own_keys(&shown), &folded, &format!("the events up to {seq} give"))?;
             }
         }
@@ -104,7 +113,25 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     Ok(folded)
 }
 
-fn apply(folded: &mut Folded, event: &Event, seq: u64) {
+/// The state that the store shows at an event. `None` where it shows none because the logs of that time were pruned: of
+/// the session's own keys nothing is missing then.
+async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Option<StateMap>> {
+    let error = match service.get_state_at(key, seq).await {
+        Ok(shown) => return Ok(Some(shown)),
+        Err(error) => error,
+    };
+    let was_pruned = match error.kind() {
+        ErrorKind::FailedPrecondition => true,
+        ErrorKind::NotFound => false,
+        _ => return Err(error),
+    };
+    match service.get_initial_state(key).await? {
+        Some(initial) if was_pruned && initial.seq <= seq => Ok(None),
+        _ => Err(moved(key)),
+    }
+}
+
+pub(crate) fn apply(folded: &mut Folded, event: &Event, seq: u64) {
     for (key, change) in event.actions.state_delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session) {
         match change.value() {
             Some(value) => drop(folded.insert(key.to_owned(), (seq, value.clone()))),
@@ -149,16 +176,26 @@ fn moved(key: &SessionKey) -> Error {
 }
 
 pub(super) async fn state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
+    match try_state(service, owner).await {
+        // A log that was pruned while it was read may look so. What is wrong is wrong again.
+        Err(error) if error.kind() == ErrorKind::DataCorrupted => try_state(service, owner).await,
+        done => done,
+    }
+}
+
+async fn try_state<S: SessionService + ?Sized>(service: &S, owner: &StateOwner) -> Result<Verified> {
     let mut log = Log::default();
+    log.read(service, owner).await?;
     for _ in 0..TRIES {
+        let shown = service.get_state(owner).await?;
+        let Err(error) = log.compare(owner, &shown) else {
+            return Ok(Verified { events: log.events, keys: log.values.len() as u64 });
+        };
         let before = log.events;
         log.read(service, owner).await?;
-        let shown = service.get_state(owner).await?;
-        match log.compare(owner, &shown) {
-            Ok(()) => return Ok(Verified { events: log.events, keys: log.values.len() as u64 }),
-            // What was written between the two reads is in one of them alone; without that, nothing explains it.
-            Err(error) if log.events == before => return Err(error),
-            Err(_) => {}
+        // What was written after the log was read may be in the state alone; without that, nothing explains it.
+        if log.events == before {
+            return Err(error);
         }
     }
     let message = format!("the state of {} was changed all the time; verify it when it is quieter", named(owner));
@@ -229,7 +266,9 @@ async fn check_event<S: SessionService + ?Sized>(service: &S, owner: &StateOwner
     let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq - 1, 1);
     let session = service.get_session(key, &config).await?;
     let event = session.and_then(|session| session.events().get(0).cloned());
-    let Some(event) = event.filter(|event| event.seq == Some(*seq) && event.id == change.event_id) else {
+    // A session made anew may have an event of the same number and id.
+    let is_its = |event: &Arc<Event>| event.seq == Some(*seq) && event.id == change.event_id;
+    let Some(event) = event.filter(|event| is_its(event) && event.timestamp == Some(change.time)) else {
         return Ok(());
     };
     let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };

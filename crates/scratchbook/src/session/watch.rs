@@ -84,6 +84,9 @@ pub struct Watch<S> {
     cursor: FeedCursor,
 }
 
+/// The cursor of a watch that began at the beginning and has given nothing yet: there is no place in the feed to name.
+const BEGINNING: &str = "beginning";
+
 impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     /// Begins to follow a feed.
     ///
@@ -92,10 +95,15 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
     pub async fn start(service: S, what: Watched, start: FeedStart) -> Result<Self> {
         let notices = service.commits()?;
+        let start = match start {
+            FeedStart::After(cursor) if cursor.as_str() == BEGINNING => FeedStart::Beginning,
+            start => start,
+        };
         let page = page(&*service, &what.what, &start, PAGE).await?;
         let cursor = match start {
             FeedStart::After(cursor) => cursor,
-            _ => page.cursor.clone(),
+            FeedStart::Beginning => FeedCursor::new(BEGINNING),
+            FeedStart::Now => page.cursor.clone(),
         };
         let start = FeedStart::After(page.cursor.clone());
         let mut watch =
@@ -128,7 +136,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         }
     }
 
-    /// Where another watch goes on from: after the entry that was given last, and all that did not match.
+    /// Where another watch goes on from: after the entry that was given last, and all that did not match; from the
+    /// beginning where this one began there and has given nothing yet.
     #[must_use]
     pub fn cursor(&self) -> &FeedCursor {
         &self.cursor

@@ -12,12 +12,12 @@ pub struct Feed {
     name: String,
 }
 
-/// How far a feed was read: everything before a position, and so many entries at it.
+/// How far a feed was read: everything before a position, and what of the commit at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedPlace {
     /// The position of the commit read last.
     pub position: u64,
-    /// How many of its entries were read.
+    /// Its entries up to this [`rank`] were read. Not how many: some may be pruned before the rest is read.
     pub taken: usize,
 }
 
@@ -61,12 +61,9 @@ impl Feed {
         commits: impl IntoIterator<Item = (u64, FeedCommit)>,
         limit: usize,
     ) -> FeedPage {
-        let (mut place, mut entries) = (FeedPlace { position: after.position, taken: 0 }, Vec::new());
+        let mut entries = Vec::new();
         for (position, commit) in commits {
-            if position != place.position {
-                place = FeedPlace { position, taken: 0 };
-            }
-            place.taken += 1;
+            let place = FeedPlace { position, taken: rank(&commit) };
             if position == after.position && place.taken <= after.taken {
                 continue;
             }
@@ -77,6 +74,17 @@ impl Feed {
         }
         let cursor = entries.last().map_or_else(|| self.cursor(&after.to_string()), |entry| entry.cursor.clone());
         FeedPage::new(entries, cursor)
+    }
+}
+
+/// Where an entry stands among those of one commit, in their order.
+fn rank(commit: &FeedCommit) -> usize {
+    match commit {
+        FeedCommit::State { owner: StateOwner::User { .. }, .. } => 1,
+        FeedCommit::State { owner: StateOwner::App { .. }, .. } => 2,
+        FeedCommit::Created { .. } => 3,
+        // The app's keys of an event that was erased with its user stand there still, and were read with it.
+        FeedCommit::Event { .. } => 4,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Back to before an invocation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -10,7 +10,10 @@ use crate::artifact::ArtifactService;
 use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{AppendOptions, GetSessionConfig, Session, SessionKey, SessionService, no_session, retry_pauses};
+use crate::session::{
+    AppendOptions, Fold, GetSessionConfig, InitialState, Session, SessionKey, SessionService, fold_event, no_session,
+    retry_pauses,
+};
 use crate::state::{Scope, StateDelta, StateMap};
 
 /// How many events are looked through at a time.
@@ -22,11 +25,13 @@ type Versions = BTreeMap<String, u64>;
 /// What is found in the events.
 #[derive(Debug)]
 struct Found {
-    /// The number of the invocation's first event.
-    first: u64,
+    /// The session's own keys before the invocation's first event.
+    state: Fold,
     /// The artifacts before it, and now.
     then: Versions,
     now: Versions,
+    /// Artifacts of which earlier versions went with events that were pruned.
+    unknown: BTreeSet<String>,
 }
 
 impl Store {
@@ -54,9 +59,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where the events before it were
-    /// pruned; `Conflict` where others were faster every time it was tried.
+    /// `NotFound` where there is no such session or invocation; `FailedPrecondition` where all events before it were
+    /// pruned, so that it may have begun earlier, or those that tell which version an artifact had;
+    /// `InvalidArgument` for an empty id; `Conflict` where others were faster every time it was tried.
     pub async fn rewind(&self, key: &SessionKey, before_invocation_id: &str) -> Result<Arc<Event>> {
+        if before_invocation_id.is_empty() {
+            return Err(Error::invalid("the invocation id is empty; name the invocation before which to go back"));
+        }
         let (sessions, artifacts) = (self.sessions.as_ref(), self.artifacts.as_ref());
         // The same in each try: what was saved once need not be saved again.
         let mut restored = BTreeMap::new();
@@ -81,10 +90,10 @@ async fn try_once(
 ) -> Result<Arc<Event>> {
     let now = service.get_session(key, &GetSessionConfig::state_only()).await?.ok_or_else(|| no_session(key))?;
     let found = find(service, &now, invocation_id).await?;
-    let then = service.get_state_at(key, found.first - 1).await?;
-    let mut event = Event::new("user").with_invocation_id(invocation).with_state_delta(back(now.state(), &then)?);
+    let delta = back(now.state(), &found.state)?;
+    let mut event = Event::new("user").with_invocation_id(invocation).with_state_delta(delta);
     event.actions.rewind_before_invocation_id = Some(invocation_id.to_owned());
-    for (name, version) in to_restore(&found) {
+    for (name, version) in to_restore(&found, key)? {
         let saved = match restored.get(&(name.clone(), version)) {
             Some(saved) => *saved,
             None => restore(artifacts, key, &name, version).await?,
@@ -96,48 +105,79 @@ async fn try_once(
     Ok(service.append(key, event, options).await?.event)
 }
 
-/// Goes through the events from the first one on: the first of the invocation may be anywhere.
+/// Goes through the events from the first one on: the first of the invocation may be anywhere. What they come to is folded
+/// on the way, so that the logs of the user and the app are not asked for what they were then.
 async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<Found> {
     let key = session.key();
-    let (mut seq, mut first, mut now) = (0, None, Versions::new());
+    let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
+    let mut state: Fold = state.into_iter().map(|(name, value)| (name, (base, value))).collect();
+    let (mut seq, mut then, mut now, mut unknown) = (base, None, Versions::new(), BTreeSet::new());
     while seq < session.seq() {
         let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, PAGE);
         let page = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in page.events().iter() {
-            seq = event.seq.unwrap_or_default();
-            if first.is_none() && event.invocation_id == invocation_id {
-                first = Some((seq, now.clone()));
+            if event.seq != Some(seq + 1) {
+                return Err(pruned_meanwhile(key));
+            }
+            seq += 1;
+            if then.is_none() && event.invocation_id == invocation_id {
+                // Whether it is the first of its invocation is not known where it is the first of all that are left.
+                if seq == base + 1 && base > 0 {
+                    return Err(pruned(key, &format!("before the invocation '{invocation_id}'")));
+                }
+                then = Some(now.clone());
+            }
+            if then.is_none() {
+                fold_event(&mut state, event, seq);
             }
             let own = event.actions.artifact_delta.iter().filter(|(name, _)| Scope::split(name).0 != Scope::User);
-            now.extend(own.map(|(name, version)| (name.clone(), *version)));
+            for (name, version) in own {
+                if now.insert(name.clone(), *version).is_none() && base > 0 && *version > 0 {
+                    unknown.insert(name.clone());
+                }
+            }
         }
         if page.events().is_empty() {
-            break;
+            return Err(pruned_meanwhile(key));
         }
     }
-    let (first, then) = first.ok_or_else(|| {
+    let then = then.ok_or_else(|| {
         Error::not_found(format!("the session {key} has no invocation '{invocation_id}'; its events name those it has"))
     })?;
-    Ok(Found { first, then, now })
+    Ok(Found { state, then, now, unknown })
+}
+
+fn pruned(key: &SessionKey, what: &str) -> Error {
+    let message = format!("the events of {key} {what} were pruned; go back to before a later invocation");
+    Error::new(ErrorKind::FailedPrecondition, message)
+}
+
+/// Then it is tried again.
+fn pruned_meanwhile(key: &SessionKey) -> Error {
+    Error::new(ErrorKind::Conflict, format!("events of {key} were pruned while they were read; try again"))
 }
 
 /// What makes the session's own keys what they were.
-fn back(now: &StateMap, then: &StateMap) -> Result<StateDelta> {
+fn back(now: &StateMap, then: &Fold) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
-    for (key, _) in now.iter().filter(|(key, _)| is_own(key) && !then.contains(key)) {
+    for (key, _) in now.iter().filter(|(key, _)| is_own(key) && !then.contains_key(key)) {
         delta.remove(key)?;
     }
-    for (key, value) in then.iter().filter(|(key, value)| is_own(key) && now.get(key) != Some(*value)) {
-        delta.set(key, value.clone())?;
+    for (key, (_, value)) in then.iter().filter(|(key, (_, value))| now.get(key) != Some(value)) {
+        delta.set(key, value)?;
     }
     Ok(delta)
 }
 
 /// The artifacts that have another version now, with the version to be restored; `None` for one that was not there.
-fn to_restore(found: &Found) -> Vec<(String, Option<u64>)> {
+fn to_restore(found: &Found, key: &SessionKey) -> Result<Vec<(String, Option<u64>)>> {
     let changed = found.now.iter().filter(|(name, version)| found.then.get(*name) != Some(*version));
-    changed.map(|(name, _)| (name.clone(), found.then.get(name).copied())).collect()
+    let version = |(name, _): (&String, _)| match found.then.get(name) {
+        None if found.unknown.contains(name) => Err(pruned(key, &format!("that saved the artifact '{name}'"))),
+        then => Ok((name.clone(), then.copied())),
+    };
+    changed.map(version).collect()
 }
 
 /// Saves what a version holds as a new one. One that was not there becomes empty, as ADK does it: versions are kept.

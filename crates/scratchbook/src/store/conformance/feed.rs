@@ -223,3 +223,24 @@ pub async fn commits_are_heard_of(store: &Store) {
         writer.await.unwrap().unwrap();
     }
 }
+
+/// A page may end within a commit: what is left of it comes next, whatever of it was pruned meanwhile.
+pub async fn a_page_that_ends_within_a_commit_goes_on_there(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({"user:k": 1, "app:k": 1, "own": 1})).await.key().clone();
+    ground.set(&key, json!({"user:k": 2})).await;
+    let list = async |start| ground.sessions().list_feed(&ground.app(), &start, 1).await.unwrap();
+    let first = list(FeedStart::Beginning).await;
+    assert_eq!(first.entries[0].keys(), ["user:k"]);
+    assert_eq!(ground.sessions().prune_state_log(&ground.user("alice"), u64::MAX, 10).await.unwrap(), 1);
+    let (mut cursor, mut keys) = (first.cursor, Vec::new());
+    loop {
+        let page = list(FeedStart::After(cursor)).await;
+        let Some(entry) = page.entries.first() else {
+            break;
+        };
+        keys.extend(entry.keys());
+        cursor = page.cursor;
+    }
+    assert_eq!(keys, ["app:k", "own", "user:k"]);
+}

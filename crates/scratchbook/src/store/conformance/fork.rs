@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::support::{Ground, assert_refused, changing, removal, seqs};
-use crate::{CreateSessionConfig, ErrorKind, Event, ForkConfig, GetSessionConfig, Outcome, Part, SessionKey, Store};
+use crate::{
+    CreateSessionConfig, ErrorKind, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, Outcome, Part,
+    SessionKey, Store,
+};
 
 async fn trunk(ground: &Ground) -> SessionKey {
     let config = CreateSessionConfig::default().with_session_id("trunk").with_state(json!({"a": 0, "user:u": 0}));
@@ -120,4 +123,25 @@ pub async fn a_fork_that_cannot_be_is_refused(store: &Store) {
     let bobs = SessionKey::new(&ground.app, "bob", "trunk").unwrap();
     assert_refused(fork(&bobs, ForkConfig::default()).await.map(drop), ErrorKind::NotFound, "another user's session");
     assert_eq!(ground.read(&key, GetSessionConfig::state_only()).await.seq(), 3);
+}
+
+/// What becomes of a fork does not touch the session it was made of, nor that one's events in the feed.
+pub async fn a_fork_that_goes_takes_nothing_with_it(store: &Store) {
+    let ground = Ground::new(store);
+    let key = trunk(&ground).await;
+    let whole = ground.get(&key).await;
+    let fork = ground.sessions().fork_session(&key, ForkConfig::default()).await.unwrap();
+    for step in ["pruned", "deleted"] {
+        match step {
+            "pruned" => assert_eq!(ground.sessions().prune_events(fork.key(), 3, 10).await.unwrap(), 2),
+            _ => ground.sessions().delete_session(fork.key()).await.unwrap(),
+        }
+        let feed = ground.sessions().list_feed(&ground.app(), &FeedStart::Beginning, 100).await.unwrap();
+        let numbers = feed.entries.iter().filter_map(|entry| match &entry.commit {
+            FeedCommit::Event { session, event } if *session == key => event.seq,
+            _ => None,
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3], "in the feed when the fork was {step}");
+    }
+    assert_eq!(json!(ground.get(&key).await), json!(whole));
 }

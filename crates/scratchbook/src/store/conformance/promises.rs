@@ -207,8 +207,10 @@ macro_rules! for_each_promise {
                 a_fork_has_a_past
                 artifacts_come_along_with_a_fork
                 a_fork_that_cannot_be_is_refused
+                a_fork_that_goes_takes_nothing_with_it
             }
             feed {
+                a_page_that_ends_within_a_commit_goes_on_there
                 a_feed_has_every_commit_once
                 a_feed_goes_on_after_any_entry
                 a_feed_can_begin_now
@@ -222,12 +224,14 @@ macro_rules! for_each_promise {
                 what_moves_verifies
                 a_diff_has_what_changed
                 a_history_has_each_write
+                what_was_let_go_verifies
             }
             rewind {
                 a_rewind_brings_the_sessions_keys_back
                 a_rewind_brings_artifacts_back
                 a_rewind_that_cannot_be_is_refused
                 a_rewind_beside_writers_is_whole
+                a_rewind_goes_by_the_events_that_are_left
             }
             watch {
                 a_session_is_followed
@@ -235,6 +239,7 @@ macro_rules! for_each_promise {
                 a_watcher_that_comes_back_misses_nothing
                 a_watcher_of_a_session_that_comes_back_misses_nothing
                 a_cursor_that_leads_nowhere_is_refused
+                a_watch_that_gave_nothing_has_lost_nothing
             }
             retention {
                 a_session_knows_when_it_expires
@@ -245,6 +250,8 @@ macro_rules! for_each_promise {
                 a_session_without_its_events_goes_on
                 pruning_a_log_keeps_its_fold
                 a_feed_goes_on_over_what_was_pruned
+                what_comes_after_a_pruned_log_is_known
+                artifacts_expire_with_their_session
             }
             limits {
                 a_value_may_have_4_mib

@@ -123,3 +123,20 @@ pub async fn a_history_has_each_write(store: &Store) {
         "what the pruned ones left"
     );
 }
+
+/// What is left of a session verifies when the log of its user's state was pruned, and so does a user one of whose
+/// sessions was made anew with the same ids.
+pub async fn what_was_let_go_verifies(store: &Store) {
+    let ground = Ground::new(store);
+    let sessions = ground.sessions();
+    let event = |n: u64| changing(json!({"n": n, "user:n": n})).with_id(format!("e{n}"));
+    let config = |events| CreateSessionConfig::default().with_session_id("s").with_events(events);
+    let key = ground.create_as("alice", config((1..=520).map(event).collect())).await.key().clone();
+    assert!(sessions.prune_state_log(&ground.user("alice"), u64::MAX, 1000).await.unwrap() > 500);
+    assert_eq!(sessions.verify_session(&key).await.unwrap().unwrap().events, 520);
+    sessions.delete_session(&key).await.unwrap();
+    let other = Event::new("agent").with_id("e520").with_state_delta(delta(json!({"user:n": "other"})));
+    let events = (1..=519).map(event).chain([other.with_timestamp(1_700_000_000.25)]).collect();
+    ground.create_as("alice", config(events)).await;
+    sessions.verify_state(&ground.user("alice")).await.unwrap();
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::support::{Ground, assert_refused, changing, delta, seqs};
-use crate::{CreateSessionConfig, ErrorKind, Expiry, FeedStart, ForkConfig, GetSessionConfig, SessionKey, Store};
+use crate::{CreateSessionConfig, ErrorKind, Expiry, FeedStart, ForkConfig, GetSessionConfig, Part, SessionKey, Store};
 
 /// An hour ago or in an hour: no clock of a machine under test is that wrong.
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
@@ -196,4 +196,40 @@ pub async fn a_feed_goes_on_over_what_was_pruned(store: &Store) {
         _ => None,
     });
     assert_eq!(numbers.collect::<Vec<_>>(), [9, 10]);
+}
+
+/// A log may be pruned up to now, whatever number says so; what is committed after that is known.
+pub async fn what_comes_after_a_pruned_log_is_known(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    ground.set(&key, json!({"user:u": 1})).await;
+    ground.set(&key, json!({"user:u": 2})).await;
+    assert_eq!(ground.sessions().prune_state_log(&ground.user("alice"), u64::MAX, 10).await.unwrap(), 1);
+    for n in 3..=5 {
+        ground.set(&key, json!({"user:u": n})).await;
+    }
+    for (seq, n) in [(2, 2), (3, 3), (4, 4), (5, 5)] {
+        let state = ground.sessions().get_state_at(&key, seq).await.unwrap();
+        assert_eq!(json!(state), json!({"user:u": n}), "at {seq}");
+    }
+    let refused = ground.sessions().get_state_at(&key, 1).await;
+    assert_refused(refused, ErrorKind::FailedPrecondition, "state of a time whose log is gone");
+}
+
+/// The artifacts of a session go with it when it expires; the user's stay.
+pub async fn artifacts_expire_with_their_session(store: &Store) {
+    let ground = Ground::new(store);
+    let config = CreateSessionConfig::default().with_session_id("s");
+    let key = ground.create_as("alice", config).await.key().clone();
+    let save = async |name: &str| {
+        store.artifacts.save_artifact(&key, name, Part::text("x"), Default::default()).await.unwrap()
+    };
+    save("a.txt").await;
+    save("user:mine.txt").await;
+    ground.sessions().set_expiry(&key, Some(PAST)).await.unwrap();
+    assert_eq!(store.artifacts.load_artifact(&key, "a.txt", None).await.unwrap(), None);
+    assert_eq!(store.artifacts.list_artifact_versions(&key, "a.txt").await.unwrap().len(), 0);
+    assert_eq!(store.artifacts.list_artifacts(&key).await.unwrap(), ["user:mine.txt"]);
+    assert!(store.artifacts.load_artifact(&key, "user:mine.txt", None).await.unwrap().is_some());
+    assert_eq!(save("a.txt").await, 0, "the first of whatever comes under that id");
 }

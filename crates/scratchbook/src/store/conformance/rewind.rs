@@ -100,3 +100,45 @@ pub async fn a_rewind_beside_writers_is_whole(store: &Store) {
     assert_eq!(own, ["changed", "given", "one"], "at the rewind itself");
     ground.sessions().verify_session(&key).await.unwrap();
 }
+
+/// A rewind needs no log of what the user's and the app's keys were, and is refused where events are gone that it needs.
+pub async fn a_rewind_goes_by_the_events_that_are_left(store: &Store) {
+    let ground = Ground::new(store);
+    let key = with_invocations(&ground).await;
+    let artifacts = store.artifacts.as_ref();
+    let rewind = async |to: &str| store.rewind(&key, to).await;
+    assert_refused(rewind("").await, ErrorKind::InvalidArgument, "no invocation at all");
+    let save = async |invocation: &str| {
+        let version = artifacts.save_artifact(&key, "a.txt", Part::text(invocation), Default::default()).await.unwrap();
+        let mut event = changing(json!({"saved": invocation})).with_invocation_id(invocation);
+        event.actions.artifact_delta.insert("a.txt".to_owned(), version);
+        ground.append(&key, event).await
+    };
+    let shown = save("third").await.event.seq.unwrap();
+    ground.append(&key, changing(json!({"user:u": 3})).with_invocation_id("fourth")).await;
+    save("fourth").await;
+    for owner in [ground.user("alice"), ground.app()] {
+        ground.sessions().prune_state_log(&owner, u64::MAX, 100).await.unwrap();
+    }
+    ground.sessions().prune_events(&key, 3, 10).await.unwrap();
+    assert_refused(rewind("second").await, ErrorKind::FailedPrecondition, "an invocation whose beginning may be gone");
+    let own = ground.state(&key).await;
+    ground.sessions().prune_events(&key, shown + 1, 10).await.unwrap();
+    ground.append(&key, changing(json!({"last": 1})).with_invocation_id("fifth")).await;
+    assert_eq!(rewind("fifth").await.unwrap().seq, Some(9));
+    assert_eq!(ground.state(&key).await, own);
+    save("sixth").await;
+    save("seventh").await;
+    ground.sessions().prune_events(&key, 10, 10).await.unwrap();
+    ground.append(&key, changing(json!({"last": 2})).with_invocation_id("seventh")).await;
+    rewind("seventh").await.unwrap();
+    let load = async || artifacts.load_artifact(&key, "a.txt", None).await.unwrap().unwrap();
+    assert_eq!(load().await, Part::text("sixth"));
+    let seq = ground.get(&key).await.seq();
+    ground.append(&key, changing(json!({"last": 3})).with_invocation_id("eighth")).await;
+    save("ninth").await;
+    ground.sessions().prune_events(&key, seq + 1, 100).await.unwrap();
+    let refused = rewind("ninth").await;
+    assert_refused(refused, ErrorKind::FailedPrecondition, "an artifact of which it is not known what it was");
+    assert_eq!(load().await, Part::text("ninth"), "nothing was saved over it");
+}

@@ -158,3 +158,18 @@ pub async fn a_cursor_that_leads_nowhere_is_refused(store: &Store) {
     }
     assert_refused(watch(&key, &second).await, ErrorKind::InvalidArgument, "a session made anew, and as long");
 }
+
+/// A watch from the beginning that ended before it gave anything is taken up at the beginning.
+pub async fn a_watch_that_gave_nothing_has_lost_nothing(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    ground.set(&key, json!({"n": 1})).await;
+    ground.set(&key, json!({"n": 2})).await;
+    for what in [Watched::app(&ground.app).unwrap(), Watched::session(key.clone())] {
+        let watch = ground.sessions().watch(what.clone(), FeedStart::Beginning).await.unwrap();
+        let start = FeedStart::After(watch.cursor().clone());
+        drop(watch);
+        let mut watch = ground.sessions().watch(what, start).await.unwrap();
+        assert_eq!((number(&next(&mut watch).await), number(&next(&mut watch).await)), (1, 2));
+    }
+}

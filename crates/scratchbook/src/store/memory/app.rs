@@ -34,8 +34,11 @@ pub(super) struct User {
     pub(super) state: OwnedState,
     pub(super) sessions: HashMap<Arc<str>, Stored>,
     pub(super) by_update: BTreeSet<ListPosition>,
-    pub(super) artifacts: BTreeMap<ArtifactName, Vec<(PreparedArtifact, f64)>>,
+    pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
 }
+
+/// The versions of an artifact, each with the time it was saved.
+pub(super) type Versions = Vec<(PreparedArtifact, f64)>;
 
 /// The session an artifact belongs to, `None` for the user's, and its name.
 pub(super) type ArtifactName = (Option<Arc<str>>, String);
@@ -261,11 +264,16 @@ impl App {
         let Some(stored) = user.sessions.remove(key.session_id()) else {
             return;
         };
-        stored.positions.iter().for_each(|position| drop(self.feed.remove(position)));
         let position = stored.list_position();
         user.by_update.remove(&position);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
         self.by_update.remove(&position);
+        self.leave_feed(key, &stored.positions);
+        // The keys of the user and the app that it was made with stay.
+        if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
+        {
+            self.feed.remove(&stored.created);
+        }
     }
 }
 

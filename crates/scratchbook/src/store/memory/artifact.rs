@@ -1,12 +1,13 @@
 //! Artifacts in memory: beside the sessions of their user.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::app::ArtifactName;
+use super::app::{App, ArtifactName, Versions};
 use super::{InMemorySessionService, read, write};
 use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
 use crate::content::Part;
@@ -16,6 +17,14 @@ use crate::session::SessionKey;
 fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
     let session = if check_filename(filename)? { None } else { Some(session.session_id().into()) };
     Ok((session, filename.to_owned()))
+}
+
+impl InMemorySessionService {
+    /// The versions of an artifact; those of an expired session are not there.
+    fn versions<'a>(&self, app: &'a App, session: &SessionKey, name: &ArtifactName) -> Option<&'a Versions> {
+        let is_gone = name.0.is_some() && self.has_expired(app, session);
+        app.users.get(session.user_id()).filter(|_| !is_gone)?.artifacts.get(name)
+    }
 }
 
 #[async_trait]
@@ -31,6 +40,8 @@ impl ArtifactService for InMemorySessionService {
         let prepared = prepare_artifact(artifact, custom_metadata)?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
+        // What an expired session had must not come back with it.
+        self.drop_expired(&mut app, session);
         let versions = app.user(session.user_id()).artifacts.entry(name).or_default();
         versions.push((prepared, self.environment.now()));
         Ok(versions.len() as u64 - 1)
@@ -42,7 +53,7 @@ impl ArtifactService for InMemorySessionService {
             return Ok(None);
         };
         let app = read(&app);
-        let versions = app.users.get(session.user_id()).and_then(|user| user.artifacts.get(&name));
+        let versions = self.versions(&app, session, &name);
         let found = versions.and_then(|versions| match version {
             None => versions.last(),
             Some(version) => versions.get(usize::try_from(version).ok()?),
@@ -58,8 +69,8 @@ impl ArtifactService for InMemorySessionService {
         let Some(user) = app.users.get(session.user_id()) else {
             return Ok(Vec::new());
         };
-        let owners = [None, Some(Arc::from(session.session_id()))];
-        let names = owners.into_iter().flat_map(|owner| {
+        let own = (!self.has_expired(&app, session)).then(|| Some(Arc::from(session.session_id())));
+        let names = iter::once(None).chain(own).flat_map(|owner| {
             let from = (owner.clone(), String::new());
             user.artifacts.range(from..).map(|(name, _)| name).take_while(move |(of, _)| *of == owner)
         });
@@ -72,7 +83,7 @@ impl ArtifactService for InMemorySessionService {
             return Ok(Vec::new());
         };
         let app = read(&app);
-        let versions = app.users.get(session.user_id()).and_then(|user| user.artifacts.get(&name));
+        let versions = self.versions(&app, session, &name);
         let described = versions.into_iter().flatten().enumerate().map(|(version, (prepared, time))| ArtifactVersion {
             version: version as u64,
             custom_metadata: prepared.custom_metadata.clone(),

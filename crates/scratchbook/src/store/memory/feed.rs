@@ -49,7 +49,12 @@ impl App {
         let commits = items.flat_map(|(position, item)| {
             self.commits_of(*position, item, owner).into_iter().map(|commit| (*position, commit))
         });
-        Ok(feed.page(after, commits, limit.clamp(1, 1000)))
+        let mut page = feed.page(after, commits, limit.clamp(1, 1000));
+        if page.entries.is_empty() {
+            // Whoever goes on from here need not look again at all that others have committed meanwhile.
+            page.cursor = feed.cursor(&FeedPlace::after(last).to_string());
+        }
+        Ok(page)
     }
 
     /// What an owner's feed shows of a commit.
@@ -81,7 +86,16 @@ impl App {
         }
     }
 
-    fn changes_at(&self, position: u64, owner: StateOwner) -> Option<FeedCommit> {
+    /// Takes a session's events out. Those that a fork has taken over stand at their positions for the original.
+    pub(super) fn leave_feed<'p>(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = &'p u64>) {
+        for position in positions {
+            if matches!(self.feed.get(position), Some(Item::Event(of, _)) if of == key) {
+                self.feed.remove(position);
+            }
+        }
+    }
+
+    pub(super) fn changes_at(&self, position: u64, owner: StateOwner) -> Option<FeedCommit> {
         let log = &owned(self, &owner)?.log;
         let from = log.partition_point(|change| change.position < position);
         let changes: Vec<_> = log[from..].iter().take_while(|change| change.position == position).cloned().collect();

@@ -131,10 +131,15 @@ impl InMemorySessionService {
 
     /// Before a session is written to: one that has expired is deleted.
     fn drop_expired(&self, app: &mut App, key: &SessionKey) {
-        let expires = app.session(key).and_then(|(_, stored)| stored.expires);
-        if expires.is_some_and(|expires| expires <= self.now_micros()) {
+        if self.has_expired(app, key) {
             app.remove_session(key);
         }
+    }
+
+    /// Whether there is a session that has expired.
+    fn has_expired(&self, app: &App, key: &SessionKey) -> bool {
+        let expires = app.session(key).and_then(|(_, stored)| stored.expires);
+        expires.is_some_and(|expires| expires <= self.now_micros())
     }
 
     /// A session to be read, unless it has expired.
@@ -409,6 +414,8 @@ impl SessionService for InMemorySessionService {
             return Ok(0);
         };
         let mut app = write(&app);
+        // What is committed from now on is known.
+        let before = before.min(self.position() + 1);
         Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
     }
 

@@ -30,7 +30,7 @@ impl App {
             return 0;
         };
         let pruned = stored.prune(before, limit);
-        pruned.iter().for_each(|position| drop(self.feed.remove(position)));
+        self.leave_feed(key, &pruned);
         pruned.len()
     }
 }
@@ -60,6 +60,9 @@ impl Stored {
 impl OwnedState {
     /// Removes the oldest changes that were overwritten before a position.
     pub(super) fn prune(&mut self, before: u64, limit: usize) -> usize {
+        if limit == 0 {
+            return 0;
+        }
         self.pruned = self.pruned.max(before);
         let until = self.log.partition_point(|change| change.position < before);
         let last: HashMap<String, u64> =

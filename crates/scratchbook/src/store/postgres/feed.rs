@@ -80,8 +80,9 @@ impl Postgres {
         let is_new = window.to.is_none() && window.from != NOTHING;
         let statement = if is_new { &self.statements.feed.begin } else { &self.statements.feed.go_on };
         let lease = self.connections.lease().await?;
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
-            [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX];
+        let now = self.now();
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
+            [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX, &now];
         let rows = lease.query(statement, &params).await?;
         drop(lease);
         Ok(Part::new(app, rows)?)

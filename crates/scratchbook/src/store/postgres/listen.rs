@@ -33,17 +33,20 @@ impl Postgres {
         let answer = Duration::from_secs(30);
         timeout(answer, client.batch_execute(&statements.listen)).await??;
         let (mut seen, mut said) = (String::new(), None);
+        // What was committed before we listened.
+        notifier.notify();
         while notifier.is_heard() {
             if said.is_none_or(|at: Instant| at.elapsed() >= SAY) {
                 // A server that takes no writes tells nobody; then there is nothing but to look.
                 let _ = timeout(answer, client.batch_execute(&statements.say)).await?;
                 said = Some(Instant::now());
             }
+            if timeout(LOOK, notices.notified()).await.is_ok() {
+                notifier.notify();
+                continue;
+            }
             let now = timeout(answer, snapshot(&client, &statements.now)).await??;
             if std::mem::replace(&mut seen, now.clone()) != now {
-                notifier.notify();
-            }
-            if timeout(LOOK, notices.notified()).await.is_ok() {
                 notifier.notify();
             }
         }
@@ -57,7 +60,7 @@ impl Postgres {
     }
 
     /// Keeps what a write was told.
-    pub(super) fn is_heard(&self, row: &tokio_postgres::Row, index: usize) {
+    pub(super) fn learn_heard(&self, row: &tokio_postgres::Row, index: usize) {
         if let Ok(heard) = column::<bool>(row, index, || "whether anybody listens".to_owned()) {
             self.heard.store(heard, Ordering::Relaxed);
         }

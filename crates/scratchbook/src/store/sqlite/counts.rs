@@ -11,7 +11,7 @@ const SCOPES: usize = 1_024;
 
 /// For some scopes a number of keys that they have at most.
 ///
-/// It is a bound and not the number: what is removed, or rolled back, is not taken off. Whoever is stopped by it counts.
+/// It is a bound and not the number: what is removed is not taken off. Whoever is stopped by it counts.
 /// What other processes add is known by the feed's position, which each of their commits moves.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -37,9 +37,14 @@ impl Counts {
         self.bounds.borrow().get(&name(of, scope)).copied()
     }
 
-    /// The keys of a scope are others now.
+    /// A session of this address begins, with keys that nobody has counted.
     pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
         self.bounds.borrow_mut().remove(&name(of, scope));
+    }
+
+    /// Commits are taken back. What one has removed is there again, and others may have counted without it.
+    pub(super) fn roll_back(&self) {
+        self.bounds.borrow_mut().clear();
     }
 
     pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {
@@ -59,4 +64,46 @@ fn name(of: Address<'_>, scope: Scope) -> String {
         _ => ("", ""),
     };
     [scope.as_str(), of.app, user, session].join("\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use crate::{
+        CreateSessionConfig, ErrorKind, Event, ForkConfig, Limits, SessionService, SqliteOptions, SqliteSessionService,
+        StateDelta,
+    };
+
+    fn keys(prefix: &str, count: usize) -> Map<String, Value> {
+        (0..count).map(|n| (format!("{prefix}{n}"), json!(n))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_session_made_anew_is_counted_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits::default().with_keys_per_scope(10);
+        let options = SqliteOptions::default().with_limits(limits);
+        let service = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+        let config = || CreateSessionConfig::default().with_session_id("s");
+        let full = CreateSessionConfig::default().with_state(keys("full", 9));
+        let full = service.create_session("app", "alice", full).await.unwrap();
+        for made in ["created", "forked"] {
+            let session = service.create_session("app", "alice", config()).await.unwrap();
+            let append = async |count| {
+                let delta = StateDelta::try_from(keys(made, count)).unwrap();
+                service.append(session.key(), Event::new("agent").with_state_delta(delta), Default::default()).await
+            };
+            append(1).await.unwrap();
+            service.delete_session(session.key()).await.unwrap();
+            match made {
+                "created" => service.create_session("app", "alice", config().with_state(keys("full", 9))).await,
+                _ => service.fork_session(full.key(), ForkConfig::default().with_session_id("s")).await,
+            }
+            .unwrap();
+            assert_eq!(append(2).await.unwrap_err().kind(), ErrorKind::ResourceExhausted, "{made}");
+            append(1).await.unwrap();
+            service.delete_session(session.key()).await.unwrap();
+        }
+    }
 }

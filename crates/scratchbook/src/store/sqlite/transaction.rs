@@ -45,6 +45,7 @@ impl<'c> Tx<'c> {
 
     /// Ends the transaction without its changes, if there still is one.
     pub(super) fn rollback(&self) {
+        self.counts.roll_back();
         rollback(self.connection);
     }
 

@@ -4,7 +4,7 @@
 --
 -- What a snapshot shows has before it all that its session, user and app have committed earlier, and positions are taken
 -- under their locks: so between two snapshots none of them goes back. Neither the order of transactions nor a bound on
--- positions would say as much.
+-- positions would say as much. Sessions that have expired ($8 is now) are left out.
 WITH window_ AS MATERIALIZED (
     SELECT $3::pg_snapshot AS s1, coalesce($4::pg_snapshot, pg_catalog.pg_current_snapshot()) AS s2
 ),
@@ -57,6 +57,13 @@ FROM (
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
     ORDER BY t.position LIMIT $7
 ) AS e
+WHERE coalesce(
+    (
+        SELECT s.expire_time FROM {schema}.sessions AS s
+        WHERE s.app_name = $1 AND s.user_id = e.user_id AND s.id >= e.session_id AND s.id <= e.session_id
+        ORDER BY s.id LIMIT 1
+    ) > $8, true
+)
 UNION ALL
 SELECT l.scope, l.position, l.user_id, l.session_id, l.seq, l.value, l.key, l.version, l.author, l.time, l.session_user_id
 FROM (
@@ -79,3 +86,10 @@ FROM (
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
     ORDER BY t.position LIMIT $7
 ) AS i
+WHERE coalesce(
+    (
+        SELECT s.expire_time FROM {schema}.sessions AS s
+        WHERE s.app_name = $1 AND s.user_id = i.user_id AND s.id >= i.session_id AND s.id <= i.session_id
+        ORDER BY s.id LIMIT 1
+    ) > $8, true
+)

@@ -126,7 +126,7 @@ pub(in super::super) struct Feeds {
 
 impl Feeds {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
-        const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER];
+        const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
         let feed = |first| fill.statement(&include_str!("../sql/feed.sql").replace("{first}", first), FEED);
         Self {
             database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),

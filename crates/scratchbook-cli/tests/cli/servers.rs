@@ -1,0 +1,51 @@
+//! What looks after a database does so on servers, too.
+
+use serde_json::{Value, json};
+
+use crate::{scratchbook, text};
+
+fn run(uri: &str, args: &[&str]) -> String {
+    let mut command = scratchbook();
+    command.args(["--json", "--database", uri]).args(args);
+    text(command)
+}
+
+fn json(uri: &str, args: &[&str]) -> Value {
+    serde_json::from_str(&run(uri, args)).unwrap()
+}
+
+/// In an app of its own: the server is everybody's.
+fn looked_after(uri: &str, app: &str) {
+    let s1 = ["-a", app, "-u", "alice", "-s", "s1"];
+    let create = json(uri, &[&["sessions", "create"], &s1[..], &["step=0", "--time-to-live", "1h"]].concat());
+    assert!(create["expireTime"].is_f64(), "{create}");
+    for n in ["step=1", "step=2", "step=3"] {
+        run(uri, &[&["state", "set"], &s1[..], &[n, "user:theme=dark"]].concat());
+    }
+    assert_eq!(json(uri, &[&["state", "at"], &s1[..], &["1"]].concat())["step"], 1);
+    assert_eq!(json(uri, &[&["state", "blame"], &s1[..]].concat())["step"]["seq"], 3);
+    assert_eq!(json(uri, &[&["sessions", "fork"], &s1[..], &["--at", "2", "--id", "f"]].concat())["state"]["step"], 2);
+    let told = run(uri, &["watch", "-a", app, "--from", "beginning", "--until-idle"]);
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // Of one session everything is in order; where the fork stands among the events of the other is the store's affair.
+    let of_s1: Vec<_> = told.iter().filter(|line| line["sessionId"] != "f").map(|line| &line["type"]).collect();
+    assert_eq!(json!(of_s1), json!(["created", "event", "event", "event", "end"]), "{told:#?}");
+    assert_eq!(told.iter().filter(|line| line["forkedAt"] == 2).count(), 1, "{told:#?}");
+    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1", "--dry-run"])["events"], 3);
+    assert_eq!(json(uri, &["prune", "-a", app, "--keep-last", "1"])["events"], 3);
+    let verified = json!({"apps": 1, "users": 1, "sessions": 2, "events": 2, "changes": 3});
+    assert_eq!(json(uri, &["verify", "-a", app])["verified"], verified);
+    run(uri, &["users", "erase", "--yes", "-a", app, "-u", "alice"]);
+}
+
+#[test]
+fn postgres_is_looked_after() {
+    let uri = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
+    looked_after(&uri, "scratchbook-cli looks after");
+}
+
+#[test]
+fn mariadb_is_looked_after() {
+    let uri = scratchbook_servers::mysql().unwrap_or_else(|error| panic!("{error}"));
+    looked_after(&uri, "scratchbook-cli looks after");
+}
