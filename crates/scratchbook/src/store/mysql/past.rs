@@ -64,7 +64,8 @@ impl MySql {
              FORCE INDEX (PRIMARY) WHERE {of_session} AND seq = ?"
         ));
         let (now, seq) = (Value::from(self.now()), number(seq));
-        let values = [&here[..], &[now], &here, &here, &[seq.clone()], &here, &[seq]].concat();
+        let seq = [seq];
+        let values = [&here[..], &[now], &here, &here, &seq, &here, &seq].concat();
         let place = || format!("the session {key}");
         let (mut session, mut initial, mut checkpoint, mut event) = (None, None, None, None);
         for row in lease.rows(&sql, values).await? {

@@ -119,7 +119,7 @@ impl MySql {
         let mark = self.sql(&format!(
             "UPDATE `{{prefix}}{table}` SET pruned_position = GREATEST(pruned_position, ?) WHERE {of_owner}"
         ));
-        lease.rows(&mark, [&[before.clone()], &own[..]].concat()).await?;
+        lease.rows(&mark, [std::slice::from_ref(&before), &own[..]].concat()).await?;
         let mut removed = 0;
         while removed < limit {
             let now = self.remove_some(&mut lease, &here, &before, AT_ONCE.min(limit - removed)).await?;
