@@ -61,11 +61,6 @@ impl Database {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
     }
 
-    /// Both together.
-    pub(crate) fn store(&self) -> Store {
-        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
-    }
-
     pub(crate) async fn close(&self) -> Result<(), Failure> {
         Ok(self.sessions.close().await?)
     }

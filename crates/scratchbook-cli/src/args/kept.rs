@@ -37,7 +37,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, short, requires = "user")]
     pub(crate) session: Option<String>,
     /// Only what changes a key that begins so, scope and all: user:cart, app:, step
-    #[arg(long, short, default_value = "")]
+    #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// From where on: beginning, now, or a cursor
     #[arg(long, value_name = "PLACE", default_value = "now", value_parser = values::from)]

@@ -185,7 +185,7 @@ pub(crate) struct ListStateArgs {
     #[command(flatten)]
     pub(crate) owner: StateAddress,
     /// Only keys that begin so; with --session their scope counts (user:cart)
-    #[arg(long, short, default_value = "")]
+    #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// How many keys at most, 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]

@@ -72,7 +72,7 @@ impl Folded {
 
     /// The text of a checkpoint here; `None` where none is due, or where it would take more room than the events
     /// since the last.
-    pub(crate) fn to_checkpoint(&mut self) -> Result<Option<String>> {
+    pub(crate) fn take_checkpoint(&mut self) -> Result<Option<String>> {
         if self.seq == 0 || !self.seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return Ok(None);
         }

@@ -180,7 +180,7 @@ pub async fn shared_state_is_listed_in_pages(store: &Store) {
             let mut config = config().with_page_size(size);
             config.after = after;
             let page = page(config).await;
-            seen.extend(page.values.into_iter());
+            seen.extend(page.values);
             after = page.next;
             if after.is_none() {
                 break;

@@ -74,7 +74,7 @@ impl Past {
         let mut due = Vec::new();
         let incarnation = self.incarnation.clone();
         let folded = self.fold(key, seq, |folded| {
-            let text = if is_long { folded.to_checkpoint()? } else { None };
+            let text = if is_long { folded.take_checkpoint()? } else { None };
             due.extend(text.map(|text| Checkpoint { incarnation: incarnation.clone(), seq: folded.seq, text }));
             Ok(())
         })?;
@@ -96,7 +96,7 @@ impl<D: Dialect> AfterCommit<D> {
             };
             let past = after.dialect.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
-                let text = past.fold(&key, seq, |_| Ok(()))?.to_checkpoint()?;
+                let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
                 Ok(text.map(|text| Checkpoint { incarnation: past.incarnation, seq, text }))
             });
             match checkpoint {

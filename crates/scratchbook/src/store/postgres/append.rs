@@ -56,7 +56,7 @@ impl Postgres {
         let rows = lease.last(&self.statements.append, &arrays.params()).await?;
         let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
         if let Some(row) = rows.first() {
-            self.is_heard(row, 7);
+            self.learn_heard(row, 7);
         }
         for row in rows {
             let place = || "an answer to an append".to_owned();

@@ -60,7 +60,7 @@ impl Postgres {
     }
 
     /// Keeps what a write was told.
-    pub(super) fn is_heard(&self, row: &tokio_postgres::Row, index: usize) {
+    pub(super) fn learn_heard(&self, row: &tokio_postgres::Row, index: usize) {
         if let Ok(heard) = column::<bool>(row, index, || "whether anybody listens".to_owned()) {
             self.heard.store(heard, Ordering::Relaxed);
         }

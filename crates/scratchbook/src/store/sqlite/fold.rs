@@ -112,7 +112,7 @@ impl StoredSession<'_> {
             fold.folded.apply(at, text, key)?;
             if at.is_multiple_of(CHECKPOINT_EVENTS)
                 && bytes < CHECKPOINT_BYTES
-                && let Some(state) = fold.folded.to_checkpoint()?
+                && let Some(state) = fold.folded.take_checkpoint()?
             {
                 bytes += state.len();
                 fold.missing.push(NewCheckpoint { seq: at, position: row.get(2)?, state });

@@ -256,7 +256,8 @@ impl SqliteSessionService {
 
     /// What is to be done behind an append.
     fn after_append(&self, key: &SessionKey, seq: u64) {
-        if seq.is_multiple_of(CHECKPOINT_EVENTS)
+        if seq > 0
+            && seq.is_multiple_of(CHECKPOINT_EVENTS)
             && let Ok(queues) = self.queues()
         {
             checkpoint::make(&queues, key.clone());

@@ -64,8 +64,10 @@ impl SessionService for SqliteSessionService {
     async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
         let (of, now) = (key.clone(), self.now_micros());
         let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
-        if !checkpoints.is_empty() {
-            checkpoint::keep(&self.queues()?, key.clone(), checkpoints);
+        if !checkpoints.is_empty()
+            && let Ok(queues) = self.queues()
+        {
+            checkpoint::keep(&queues, key.clone(), checkpoints);
         }
         Ok(state)
     }
