@@ -69,18 +69,28 @@ impl Postgres {
     }
 
     pub(super) async fn prune_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        if limit == 0 {
+            return Ok(0);
+        }
         let (app, before) = (owner.app_name(), i64::try_from(before).unwrap_or(i64::MAX));
+        let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));
         let statements = &self.statements.retention;
         let lease = self.connections.lease().await?;
         lease.begin().await?;
-        // From the first step on what is half pruned is told as such. The owner is locked with it.
-        let (scope, user, rows) = match owner.user_id() {
-            Some(user) => ("user", user, lease.query(&statements.mark_user, &[&app, &user, &before]).await?),
-            None => ("app", "", lease.query(&statements.mark_app, &[&app, &before]).await?),
+        let mark = async |before: i64| match owner.user_id() {
+            Some(user) => lease.query(&statements.mark_user, &[&app, &user, &before]).await,
+            None => lease.query(&statements.mark_app, &[&app, &before]).await,
         };
-        if rows.is_empty() {
+        // The owner is locked before its log is looked at: no further than to its end is it pruned, whatever is asked.
+        if mark(0).await?.is_empty() {
             return Ok(0);
         }
+        let end = lease.query(&statements.log_end, &[&app, &scope, &user]).await?;
+        let end: i64 =
+            end.first().map(|row| column(row, 0, || "where a log ends".to_owned())).transpose()?.unwrap_or(0);
+        let before = before.min(end.saturating_add(1));
+        // From the first step on what is half pruned is told as such.
+        mark(before).await?;
         let gone = lease.query(&statements.prune_log, &[&app, &scope, &user, &before, &sql_limit(limit)]).await?;
         lease.commit().await?;
         Ok(gone.len() as u64)

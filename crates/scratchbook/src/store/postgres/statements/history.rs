@@ -171,6 +171,8 @@ pub(in super::super) struct Retention {
     pub(in super::super) prune: Vec<Statement>,
     pub(in super::super) mark_user: Statement,
     pub(in super::super) mark_app: Statement,
+    /// Where an owner's log ends.
+    pub(in super::super) log_end: Statement,
     pub(in super::super) prune_log: Statement,
 }
 
@@ -238,6 +240,11 @@ impl Retention {
                 "UPDATE {schema}.apps SET pruned_position = greatest(pruned_position, $2)
                  WHERE app_name = $1 RETURNING 1",
                 &[TEXT, NUMBER],
+            ),
+            log_end: fill.statement(
+                "SELECT position FROM {schema}.state_log WHERE app_name = $1 AND scope = $2 AND user_id = $3
+                 ORDER BY app_name DESC, scope DESC, user_id DESC, position DESC LIMIT 1",
+                &[TEXT, TEXT, TEXT],
             ),
             prune_log: fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
         }
