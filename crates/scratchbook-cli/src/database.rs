@@ -50,6 +50,11 @@ impl Database {
         Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
     }
 
+    /// Sessions and artifacts together.
+    pub(crate) fn store(&self) -> Store {
+        Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
+    }
+
     /// A store that is open already.
     #[cfg(test)]
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {

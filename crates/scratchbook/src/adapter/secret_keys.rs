@@ -20,11 +20,7 @@ use crate::state::{StateDelta, StateMap};
 /// - feeds and watchers name the key; in the place of its value is the string `[secret]`, unless the keys are
 ///   [`shown_in_feeds`](SecretKeys::shown_in_feeds);
 /// - instruction templates refuse to insert them, unless the run allows it by
-#[cfg_attr(
-    feature = "agent",
-    doc = "  [`RunConfig::with_secrets_in_templates`](crate::RunConfig::with_secrets_in_templates);"
-)]
-#[cfg_attr(not(feature = "agent"), doc = "  its configuration (feature `agent`);")]
+///   `RunConfig::with_secrets_in_templates` (feature `agent`);
 /// - `Debug` of a session does not show them.
 ///
 /// What an agent says or a tool is called with is not searched for them. In the database they are as any other key; see

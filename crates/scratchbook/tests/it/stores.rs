@@ -13,10 +13,6 @@ macro_rules! for_each_store {
         $callback!(memory_behind_a_deadline, crate::stores::memory_behind_a_deadline);
         #[cfg(feature = "schema")]
         $callback!(memory_behind_a_schema, crate::stores::memory_behind_a_schema);
-        #[cfg(feature = "encryption")]
-        $callback!(memory_behind_encryption, crate::stores::memory_behind_encryption);
-        #[cfg(feature = "compression")]
-        $callback!(memory_behind_compression, crate::stores::memory_behind_compression);
         $callback!(sqlite, crate::stores::sqlite);
         #[cfg(all(feature = "encryption", feature = "compression"))]
         $callback!(sqlite_behind_all_adapters, crate::stores::sqlite_behind_all_adapters);
@@ -49,14 +45,7 @@ pub(crate) async fn memory_behind_a_schema() -> (Store, ()) {
     (store, guard)
 }
 
-/// Behind it, values are sealed; it keeps every promise of what it wraps.
-#[cfg(feature = "encryption")]
-pub(crate) async fn memory_behind_encryption() -> (Store, ()) {
-    let limits = scratchbook::sealed_limits(scratchbook::Limits::default());
-    (encrypted(Store::new(Arc::new(InMemorySessionService::new().with_limits(limits)))), ())
-}
-
-#[cfg(feature = "encryption")]
+#[cfg(all(feature = "encryption", feature = "compression"))]
 fn encrypted(store: Store) -> Store {
     use scratchbook::{Keyring, WithEncryption};
     let keys = Keyring::new("now", [7; 32]).unwrap().with_old("before", [3; 32]).unwrap();
@@ -64,20 +53,14 @@ fn encrypted(store: Store) -> Store {
     Store::of(Arc::new(sessions), Arc::new(WithEncryption::new(store.artifacts, keys)))
 }
 
-/// Behind it, nearly all values are compressed; it keeps every promise of what it wraps.
-#[cfg(feature = "compression")]
-pub(crate) async fn memory_behind_compression() -> (Store, ()) {
-    (compressed(memory().await.0), ())
-}
-
-#[cfg(feature = "compression")]
+#[cfg(all(feature = "encryption", feature = "compression"))]
 fn compressed(store: Store) -> Store {
     use scratchbook::WithCompression;
     let sessions = WithCompression::above(store.sessions, 16);
     Store::of(Arc::new(sessions), Arc::new(WithCompression::above(store.artifacts, 16)))
 }
 
-/// All of them, one around the other.
+/// Sealed, with nearly all values compressed before: behind all adapters, one around the other, every promise is kept.
 #[cfg(all(feature = "encryption", feature = "compression"))]
 pub(crate) async fn sqlite_behind_all_adapters() -> (Store, TempDir) {
     use scratchbook::{Limits, SecretKeys, SqliteOptions, SqliteSessionService, WithMetrics, WithSecretKeys};

@@ -16,6 +16,12 @@ use crate::store::rows;
 /// The versions of one artifact.
 const OF_NAME: &str = "app_name = ? AND user_id = ? AND session_id = ? AND filename = ?";
 
+/// That the session, where the artifact has one, has not expired.
+const ALIVE: &str = "NOT EXISTS (
+    SELECT 1 FROM `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+    WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND s.expire_time <= ?
+)";
+
 /// What a write takes beside its texts.
 const OVERHEAD: usize = 4096;
 
@@ -27,20 +33,30 @@ impl MySql {
             "INSERT INTO `{{prefix}}artifacts` (app_name, user_id, session_id, filename, version, mime_type,
                  custom_metadata, create_time, artifact)
              SELECT ?, ?, ?, ?, LAST_INSERT_ID(COALESCE(MAX(version) + 1, 0)), ?, ?, ?, ?
-             FROM `{{prefix}}artifacts` WHERE {OF_NAME}"
+             FROM `{{prefix}}artifacts` WHERE {OF_NAME} HAVING {ALIVE}"
         ));
         let address = new.address.columns().map(Value::from);
         let row = [Value::from(&new.mime_type), (&new.metadata).into(), new.created.into(), (&new.text).into()];
         let mut lease = self.connections.lease(Care::Once).await?;
-        lease.rows(&sql, [&address[..], &row, &address].concat()).await?;
+        let values = [&address[..], &row, &address, &address[..3], &[self.now().into()]].concat();
+        lease.rows(&sql, values.clone()).await?;
+        if lease.affected_rows() == 0 {
+            // What an expired session had must not come back with it.
+            let [app, user, session, _] = new.address.columns();
+            self.make_room(&mut lease, &rows::stored_key(app, user, session)?).await?;
+            lease.rows(&sql, values).await?;
+            let version = lease.last_insert_id();
+            lease.commit().await?;
+            return Ok(version);
+        }
         Ok(lease.last_insert_id())
     }
 
     /// Reads a version of an artifact, or the newest.
     pub(super) async fn read_artifact(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
         let which = if version.is_some() { "AND version = ?" } else { "ORDER BY version DESC LIMIT 1" };
-        let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} {which}");
-        let mut values = address.columns().map(Value::from).to_vec();
+        let sql = format!("SELECT version, artifact FROM `{{prefix}}artifacts` WHERE {OF_NAME} AND {ALIVE} {which}");
+        let mut values = self.alive(address);
         values.extend(version.map(super::events::number));
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
@@ -57,10 +73,12 @@ impl MySql {
     /// The names that a session sees, in byte order.
     pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let sql = "SELECT DISTINCT filename FROM `{prefix}artifacts`
-            WHERE app_name = ? AND user_id = ? AND session_id IN (?, '') ORDER BY filename";
-        let values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+            WHERE app_name = ? AND user_id = ? AND (session_id = '' OR session_id = ? AND {ALIVE}) ORDER BY filename";
+        let sql = sql.replace("{ALIVE}", ALIVE);
+        let key_values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let values = [&key_values[..], &key_values, &[self.now().into()]].concat();
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(sql), values.to_vec()).await?;
+        let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let names = rows.into_iter().map(|row| Cells::from(row).text(0, || format!("an artifact's name of {key}")));
         Ok(names.collect::<Result<_>>()?)
@@ -70,10 +88,10 @@ impl MySql {
     pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let sql = format!(
             "SELECT version, mime_type, custom_metadata, create_time FROM `{{prefix}}artifacts`
-             WHERE {OF_NAME} ORDER BY version"
+             WHERE {OF_NAME} AND {ALIVE} ORDER BY version"
         );
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(&sql), address.columns().map(Value::from).to_vec()).await?;
+        let rows = lease.rows(&self.sql(&sql), self.alive(address)).await?;
         drop(lease);
         let version = |row| {
             let mut cells = Cells::from(row);
@@ -87,6 +105,12 @@ impl MySql {
             })
         };
         Ok(rows.into_iter().map(version).collect::<Result<_>>()?)
+    }
+
+    /// The address of an artifact, and what tells whether its session is there.
+    fn alive(&self, address: &ArtifactAddress) -> Vec<Value> {
+        let columns = address.columns().map(Value::from);
+        [&columns[..], &columns[..3], &[self.now().into()]].concat()
     }
 
     /// Removes all versions of a name.

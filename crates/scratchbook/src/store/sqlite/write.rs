@@ -119,7 +119,6 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     if inserted == 0 {
         return Err(taken(key).into());
     }
-    tx.counts().forget(key.into(), Scope::Session);
     if let Some(initial) = &new.initial {
         let sql =
             "INSERT INTO initial_states (app_name, user_id, session_id, state, position) VALUES (?1, ?2, ?3, ?4, ?5)";
