@@ -1,10 +1,12 @@
 //! Artifacts in the same database.
 
-use futures_util::future::join3;
 use sha2::{Digest, Sha256};
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
+use super::lease::Step;
 use super::read::column;
+use super::resolve::param;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::session::SessionKey;
@@ -18,21 +20,18 @@ impl Postgres {
         let statements = &self.statements.artifact;
         let lock = lock_number(new.address.columns());
         let lease = self.connections.lease().await?;
+        let (expired, now) = (&self.statements.delete.lock_expired, self.now());
         // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
         // wait for each other in vain, which is rare and harmless.
-        let (begun, locked, saved) = join3(
-            lease.begin(),
-            lease.query(&statements.lock, &[&lock]),
-            lease.query(
-                &statements.save,
-                &[&app, &user, &session, &filename, &new.mime_type, &new.metadata, &new.created, &new.text],
-            ),
-        )
-        .await;
-        begun?;
-        locked?;
-        let rows = saved?;
-        lease.commit().await?;
+        let steps =
+            [Step::new(expired, [param(&app), &user, &session, &now]), Step::new(&statements.lock, [param(&lock)])];
+        let answers = lease.begin_with(&steps).await?;
+        if answers.first().is_some_and(|expired| !expired.is_empty()) {
+            self.remove_locked(&lease, [app, user, session]).await?;
+        }
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&app, &user, &session, &filename, &new.mime_type, &new.metadata, &new.created, &new.text];
+        let rows = lease.last(&statements.save, &params).await?;
         let place = || new.address.place("just saved");
         let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
         Ok(rows::number(column(row, 0, place)?, place)?)
@@ -42,7 +41,9 @@ impl Postgres {
         let [app, user, session, filename] = address.columns();
         let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
         let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version]).await?;
+        let rows = lease
+            .query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version, &self.now()])
+            .await?;
         let Some(row) = rows.first() else {
             return Ok(None);
         };
@@ -54,7 +55,7 @@ impl Postgres {
     pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session]).await?;
+        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
         let mut names = Vec::with_capacity(rows.len());
         for row in &rows {
             names.push(column(row, 0, || format!("a name of an artifact of {key}"))?);
@@ -65,7 +66,8 @@ impl Postgres {
     pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let [app, user, session, filename] = address.columns();
         let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.artifact.versions, &[&app, &user, &session, &filename]).await?;
+        let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
+        let rows = lease.query(&self.statements.artifact.versions, &params).await?;
         let mut versions = Vec::with_capacity(rows.len());
         for row in &rows {
             let version: i64 = column(row, 0, || address.place("?"))?;

@@ -142,7 +142,7 @@ impl Window {
             if *position != place.position {
                 place = FeedPlace { position: *position, taken: 0 };
             }
-            place.taken += 1;
+            place.taken = rank(commit);
             if *position == self.place.position && place.taken <= self.place.taken {
                 continue;
             }
@@ -216,6 +216,16 @@ fn state_change(row: &Row, position: u64, app: &str) -> Result<StateChange> {
         }
         _ => change,
     })
+}
+
+/// Its place among the commits of one position, whatever of the others was removed meanwhile.
+fn rank(commit: &FeedCommit) -> usize {
+    match commit {
+        FeedCommit::State { owner, .. } if owner.user_id().is_some() => 1,
+        FeedCommit::State { .. } => 2,
+        FeedCommit::Created { .. } => 3,
+        _ => 4,
+    }
 }
 
 /// At one position the user's keys come first, then the app's, then the session.

@@ -408,7 +408,7 @@ impl Resolves {
 impl Artifacts {
     fn new(fill: &Fill<'_>) -> Self {
         const SAVE: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
-        const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER];
+        const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
         Self {
             lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
             save: fill.statement(
@@ -427,23 +427,36 @@ impl Artifacts {
                      AND version = coalesce($5, (
                          SELECT pg_catalog.max(version) FROM {schema}.artifacts
                          WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
-                     ))",
+                     ))
+                     AND coalesce((
+                         SELECT s.expire_time FROM {schema}.sessions AS s
+                         WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3 ORDER BY s.id LIMIT 1
+                     ) > $6, true)",
                 LOAD,
             ),
             names: fill.statement(
                 // Two searches by equality: for one with IN, the planner may read all of a user's in a young table.
                 "SELECT filename FROM {schema}.artifacts
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                     AND coalesce((
+                         SELECT s.expire_time FROM {schema}.sessions AS s
+                         WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3 ORDER BY s.id LIMIT 1
+                     ) > $4, true)
                  UNION
                  SELECT filename FROM {schema}.artifacts
                  WHERE app_name = $1 AND user_id = $2 AND session_id = ''
                  ORDER BY filename",
-                &NAMES[..3],
+                &[TEXT, TEXT, TEXT, NUMBER],
             ),
             versions: fill.statement(
                 "SELECT version, mime_type, custom_metadata, create_time FROM {schema}.artifacts
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4 ORDER BY version",
-                &NAMES[..4],
+                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND filename = $4
+                     AND coalesce((
+                         SELECT s.expire_time FROM {schema}.sessions AS s
+                         WHERE s.app_name = $1 AND s.user_id = $2 AND s.id >= $3 AND s.id <= $3 ORDER BY s.id LIMIT 1
+                     ) > $5, true)
+                 ORDER BY version",
+                &[TEXT, TEXT, TEXT, TEXT, NUMBER],
             ),
             delete: fill.statement(
                 "DELETE FROM {schema}.artifacts

@@ -212,13 +212,13 @@ impl Postgres {
             lease.query(&statements.touch_app, &[&app]).await?;
             return lease.commit().await;
         }
-        self.remove_locked(&lease, key).await?;
+        self.remove_locked(&lease, [app, user, session]).await?;
         lease.commit().await
     }
 
     /// Removes a session, whose row is locked.
-    async fn remove_locked(&self, lease: &Lease<'_>, key: &SessionKey) -> Attempt<()> {
-        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    pub(super) async fn remove_locked(&self, lease: &Lease<'_>, address: [&str; 3]) -> Attempt<()> {
+        let [app, user, session] = address;
         for statement in &self.statements.delete.of_session {
             lease.query(statement, &[&app, &user, &session]).await?;
         }
@@ -232,7 +232,7 @@ impl Postgres {
         if lease.query(lock, &[&app, &user, &session, &self.now()]).await?.is_empty() {
             return Ok(false);
         }
-        self.remove_locked(lease, key).await?;
+        self.remove_locked(lease, [app, user, session]).await?;
         Ok(true)
     }
 

@@ -97,8 +97,9 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     })
     .await;
     costs(schema, service, 40, "a key written and what was overwritten pruned", |_| async move {
-        let position = service.put_state(app, StateDelta::new().with("put", 1).unwrap(), "me".into()).await.unwrap();
-        service.prune_state_log(app, position + 1, 10).await.unwrap();
+        let (other, delta) = (&StateOwner::app("other").unwrap(), StateDelta::new().with("put", 1).unwrap());
+        let position = service.put_state(other, delta, "me".into()).await.unwrap();
+        service.prune_state_log(other, position + 1, 10).await.unwrap();
     })
     .await;
     let all = GetSessionConfig::default;

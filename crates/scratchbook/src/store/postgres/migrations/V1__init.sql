@@ -151,8 +151,9 @@ CREATE TABLE state_log (
     PRIMARY KEY (app_name, scope, user_id, position, key)
 );
 
--- One key's past: its value at a position, and its history.
-CREATE INDEX state_log_by_key ON state_log (app_name, scope, user_id, key, position);
+-- One key's past: its value at a position, and its history. The user comes before the scope, so that nobody takes it for
+-- an index of an app's log.
+CREATE INDEX state_log_by_key ON state_log (app_name, user_id, scope, key, position);
 
 -- What was written by no event, for the feed.
 CREATE INDEX state_log_of_feed ON state_log (app_name, position) WHERE event_id = '';
