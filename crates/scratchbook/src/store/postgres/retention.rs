@@ -73,24 +73,27 @@ impl Postgres {
             return Ok(0);
         }
         let (app, before) = (owner.app_name(), i64::try_from(before).unwrap_or(i64::MAX));
-        let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));
         let statements = &self.statements.retention;
         let lease = self.connections.lease().await?;
-        lease.begin().await?;
-        let mark = async |before: i64| match owner.user_id() {
-            Some(user) => lease.query(&statements.mark_user, &[&app, &user, &before]).await,
-            None => lease.query(&statements.mark_app, &[&app, &before]).await,
+        let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));
+        let lock = match owner.user_id() {
+            Some(_) => Step::new(&statements.lock_user, [param(&app), &user]),
+            None => Step::new(&statements.lock_app, [param(&app)]),
         };
-        // The owner is locked before its log is looked at: no further than to its end is it pruned, whatever is asked.
-        if mark(0).await?.is_empty() {
+        let steps = [lock, Step::new(&statements.last_position, [param(&app), &scope, &user])];
+        let answers = lease.begin_with(&steps).await?;
+        let last = answers.get(1).and_then(|last| last.first());
+        let Some(last) = last.filter(|_| answers.first().is_some_and(|locked| !locked.is_empty())) else {
             return Ok(0);
-        }
-        let end = lease.query(&statements.log_end, &[&app, &scope, &user]).await?;
-        let end: i64 =
-            end.first().map(|row| column(row, 0, || "where a log ends".to_owned())).transpose()?.unwrap_or(0);
-        let before = before.min(end.saturating_add(1));
+        };
+        // What is written from now on is not pruned, whatever position was named.
+        let last: i64 = column(last, 0, || format!("the last position in the log of {app}/{user}"))?;
+        let before = before.min(last.saturating_add(1));
         // From the first step on what is half pruned is told as such.
-        mark(before).await?;
+        match owner.user_id() {
+            Some(user) => lease.query(&statements.mark_user, &[&app, &user, &before]).await?,
+            None => lease.query(&statements.mark_app, &[&app, &before]).await?,
+        };
         let gone = lease.query(&statements.prune_log, &[&app, &scope, &user, &before, &sql_limit(limit)]).await?;
         lease.commit().await?;
         Ok(gone.len() as u64)

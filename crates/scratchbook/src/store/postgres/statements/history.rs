@@ -169,10 +169,11 @@ pub(in super::super) struct Retention {
     pub(in super::super) base: Statement,
     pub(in super::super) set_base: Statement,
     pub(in super::super) prune: Vec<Statement>,
+    pub(in super::super) lock_user: Statement,
+    pub(in super::super) lock_app: Statement,
+    pub(in super::super) last_position: Statement,
     pub(in super::super) mark_user: Statement,
     pub(in super::super) mark_app: Statement,
-    /// Where an owner's log ends.
-    pub(in super::super) log_end: Statement,
     pub(in super::super) prune_log: Statement,
 }
 
@@ -231,6 +232,16 @@ impl Retention {
                 &[TEXT, TEXT, TEXT, NUMBER, TEXT],
             ),
             prune: prune.iter().map(|sql| fill.statement(sql, SESSION_AND_NUMBER)).collect(),
+            lock_user: fill.statement(
+                "SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2 FOR NO KEY UPDATE",
+                &[TEXT, TEXT],
+            ),
+            lock_app: fill.statement("SELECT 1 FROM {schema}.apps WHERE app_name = $1 FOR NO KEY UPDATE", &[TEXT]),
+            last_position: fill.statement(
+                "SELECT position FROM {schema}.state_log
+                 WHERE app_name = $1 AND scope = $2 AND user_id = $3 ORDER BY position DESC, key DESC LIMIT 1",
+                &[TEXT, TEXT, TEXT],
+            ),
             mark_user: fill.statement(
                 "UPDATE {schema}.users SET pruned_position = greatest(pruned_position, $3)
                  WHERE app_name = $1 AND user_id = $2 RETURNING 1",
@@ -240,11 +251,6 @@ impl Retention {
                 "UPDATE {schema}.apps SET pruned_position = greatest(pruned_position, $2)
                  WHERE app_name = $1 RETURNING 1",
                 &[TEXT, NUMBER],
-            ),
-            log_end: fill.statement(
-                "SELECT position FROM {schema}.state_log WHERE app_name = $1 AND scope = $2 AND user_id = $3
-                 ORDER BY app_name DESC, scope DESC, user_id DESC, position DESC LIMIT 1",
-                &[TEXT, TEXT, TEXT],
             ),
             prune_log: fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
         }
