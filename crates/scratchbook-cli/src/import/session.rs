@@ -50,13 +50,27 @@ impl<'a> SessionWriter<'a> {
             count: 0,
         };
         match writer.read().await? {
-            Some(()) => {}
+            Some(()) => writer.compare_beginning(&config.state).await?,
             None => {
                 writer.written = Written::Created;
                 writer.config = Some(config.with_session_id(key.session_id()));
             }
         }
         Ok(writer)
+    }
+
+    /// The session that is there has to have begun as the source's; where its first events were pruned, nobody knows.
+    async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
+        let initial = self.database.sessions.get_initial_state(&self.key).await?;
+        let Some(initial) = initial.filter(|initial| initial.seq == 0) else { return Ok(()) };
+        let given = state.as_object().into_iter().flatten().filter(|(key, _)| Scope::split(key).0 == Scope::Session);
+        let given: Map<String, Value> = given.map(|(key, value)| (key.clone(), value.clone())).collect();
+        if same_value(&Value::Object(initial.state), &Value::Object(given)) {
+            return Ok(());
+        }
+        let message = "the session is in the database already, and was made with another state there; import into another \
+                       database, or delete the session there first";
+        Err(Error::new(ErrorKind::AlreadyExists, message).into())
     }
 
     /// Whether nothing of it was there.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, PutStateOptions, SessionKey, StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, PutStateOptions, SessionKey, StateChange, StateDelta, StateOwner};
 use serde_json::{Map, Value};
 
 use super::report::{Refusal, Report};
@@ -29,8 +29,8 @@ pub(super) struct Shared {
     owner: StateOwner,
     /// What the source has; nothing where it does not tell of this owner.
     source: Option<Map<String, Value>>,
-    /// What the keys are that somebody else wrote last; `None` for a removed one.
-    kept: BTreeMap<String, Option<Value>>,
+    /// What the keys are that somebody else wrote last, and who; `None` for a removed one.
+    kept: BTreeMap<String, (Option<Value>, String)>,
 }
 
 impl Shared {
@@ -45,7 +45,7 @@ impl Shared {
         let there = database.sessions.get_state(&owner).await?;
         let mut kept = BTreeMap::new();
         let Some(source) = source else {
-            kept.extend(there.into_iter().map(|(name, value)| (name, Some(value))));
+            kept.extend(there.into_iter().map(|(name, value)| (name, (Some(value), IMPORTER.to_owned()))));
             return Ok(Self { owner, source: None, kept });
         };
         for change in last_changes(database, &owner, &there, &source).await? {
@@ -61,7 +61,7 @@ impl Shared {
             if source.contains_key(&change.name) {
                 report.refuse(Refusal::new(format!("key '{}' of {}", change.name, name_of(&owner)), newer(&change)));
             }
-            kept.insert(change.name, change.value);
+            kept.insert(change.name, (change.value, change.author));
         }
         Ok(Self { owner, source: Some(source), kept })
     }
@@ -70,16 +70,23 @@ impl Shared {
     pub(super) async fn settle(self, database: &Database, report: &mut Report) -> Result<(), Failure> {
         let there = database.sessions.get_state(&self.owner).await?;
         let mut ought = self.source.unwrap_or_else(|| there.clone());
-        for (name, value) in self.kept {
+        for (name, (value, _)) in &self.kept {
             match value {
-                Some(value) => ought.insert(name, value),
-                None => ought.shift_remove(&name),
+                Some(value) => ought.insert(name.clone(), value.clone()),
+                None => ought.shift_remove(name),
             };
         }
-        let delta = difference(&there, &ought)?;
-        if !delta.is_empty() {
-            report.keys += delta.len() as u64;
-            database.sessions.put_state(&self.owner, delta, PutStateOptions::by(IMPORTER)).await?;
+        let (mut delta, mut back) = (StateDelta::new(), BTreeMap::<&str, StateDelta>::new());
+        for (name, change) in difference(&there, &ought)?.iter() {
+            match self.kept.get(name) {
+                // What is theirs stays theirs: under another name the next import would take it for its own.
+                Some((_, author)) => back.entry(author).or_default().insert(name.to_owned(), change.clone())?,
+                None => delta.insert(name.to_owned(), change.clone())?,
+            }
+        }
+        report.keys += delta.len() as u64;
+        for (author, delta) in back.into_iter().chain([(IMPORTER, delta)]).filter(|(_, delta)| !delta.is_empty()) {
+            database.sessions.put_state(&self.owner, delta, PutStateOptions::by(author)).await?;
         }
         Ok(())
     }

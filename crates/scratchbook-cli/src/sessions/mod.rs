@@ -79,7 +79,7 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
     });
     out.table(&["USER", "SESSION", "UPDATED", "KEYS"], rows)?;
     if let Some(token) = &page.next_page_token {
-        out.line(styled(DIM, format_args!("more with --page-token {token}")))?;
+        out.line(styled(DIM, format_args!("more with --page-token={token}")))?;
     }
     Ok(())
 }

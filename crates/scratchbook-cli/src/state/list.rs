@@ -31,7 +31,7 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
     let rows = page.values.iter().map(|(key, value)| Row::from([visible(key).into_owned(), show::short(value)]));
     out.table(&["KEY", "VALUE"], rows)?;
     if let Some(token) = &page.next {
-        out.line(styled(DIM, format_args!("more with --page-token {}", visible(&quoted(token)))))?;
+        out.line(styled(DIM, format_args!("more with --page-token={}", visible(&quoted(token)))))?;
     }
     Ok(())
 }

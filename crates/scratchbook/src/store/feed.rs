@@ -46,7 +46,7 @@ impl Feed {
     pub fn place<'a>(&self, cursor: &'a FeedCursor) -> Result<&'a str> {
         let foreign = || {
             let message = "the cursor is of another feed or database; go on with one that this feed has given, or begin \
-                           anew with FeedStart::Beginning or FeedStart::Now";
+                           anew, or now";
             Error::invalid(message)
         };
         let (name, place) = cursor.as_str().split_once(' ').ok_or_else(foreign)?;

@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
-use scratchbook::{Error, ErrorKind, Result, SessionKey};
+use scratchbook::{Error, ErrorKind, Result, SessionKey, without_password};
 
 use super::layout::{Found, Layout};
 use super::rows::{Columns, EventRow, Rows, SessionRow};
@@ -195,6 +195,8 @@ fn look(connection: &Connection) -> rusqlite::Result<Found> {
 }
 
 fn failed(name: &str, error: rusqlite::Error) -> Error {
+    // It may be the URI of a database, with a password in it.
+    let name = &without_password(name);
     let (kind, message) = match error.sqlite_error_code() {
         Some(ErrorCode::CannotOpen) if !Path::new(name).exists() => {
             (ErrorKind::NotFound, format!("there is no file {name}; name the database of google-adk"))

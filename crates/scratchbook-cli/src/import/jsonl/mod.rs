@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Seek};
 use async_trait::async_trait;
 use scratchbook::{
     CreateSessionConfig, Environment, Error, ErrorKind, Event, Expiry, Part, SessionKey, StateChange, StateOwner,
-    SystemEnvironment,
+    SystemEnvironment, without_password,
 };
 use serde_json::{Map, Value};
 
@@ -54,6 +54,8 @@ fn standard_input() -> Result<File, Failure> {
 }
 
 fn unread(source: &str, error: io::Error) -> Error {
+    // It may be the URI of a database, with a password in it.
+    let source = without_password(source);
     let (kind, message) = match error.kind() {
         io::ErrorKind::NotFound => {
             (ErrorKind::NotFound, format!("there is no file {source}; name one, or - for a pipe"))

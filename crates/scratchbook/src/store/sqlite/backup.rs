@@ -76,5 +76,8 @@ fn copy_pages(source: &Connection, partial: &Path) -> Fallible<()> {
         let message = "the database is locked by another program; try again";
         return Err(Failure::Ours(Error::new(ErrorKind::Unavailable, message)));
     }
+    // What is committed to the copy is not what is committed to the original at the same position: a cursor of one must
+    // not go on in the other.
+    copy.execute("UPDATE database_id SET id = lower(hex(randomblob(16)))", [])?;
     Ok(())
 }

@@ -38,8 +38,7 @@ pub(super) fn page(
         FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
     };
     if after.position > end {
-        let message = "the cursor is ahead of the feed: it is of a newer copy of this database; begin anew with \
-                       FeedStart::Beginning or FeedStart::Now";
+        let message = "the cursor is ahead of the feed: it is of a newer copy of this database; begin anew, or now";
         return Err(Error::invalid(message).into());
     }
     let limit = limit.clamp(1, 1000);
