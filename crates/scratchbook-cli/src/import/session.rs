@@ -50,7 +50,7 @@ impl<'a> SessionWriter<'a> {
             count: 0,
         };
         match writer.read().await? {
-            Some(()) => writer.compare_beginning(&config.state).await?,
+            Some(()) => {}
             None => {
                 writer.written = Written::Created;
                 writer.config = Some(config.with_session_id(key.session_id()));
@@ -59,8 +59,15 @@ impl<'a> SessionWriter<'a> {
         Ok(writer)
     }
 
-    /// The session that is there has to have begun as the source's; where its first events were pruned, nobody knows.
-    async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
+    /// A session that is there has to have begun with this state; where its first events were pruned, nobody knows.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` where it began with another.
+    pub(super) async fn compare_beginning(&self, state: &Value) -> Result<(), Failure> {
+        if self.is_new() {
+            return Ok(());
+        }
         let initial = self.database.sessions.get_initial_state(&self.key).await?;
         let Some(initial) = initial.filter(|initial| initial.seq == 0) else { return Ok(()) };
         let given = state.as_object().into_iter().flatten().filter(|(key, _)| Scope::split(key).0 == Scope::Session);

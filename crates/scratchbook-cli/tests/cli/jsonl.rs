@@ -226,6 +226,30 @@ fn what_is_different_here_is_told_and_left_alone() {
 }
 
 #[test]
+fn what_is_different_here_stays_so_however_often_it_is_imported() {
+    let fixture = Fixture::new();
+    let alices = |args: &[&str]| [&args[..2], &["-a", "shop", "-u", "alice"], &args[2..]].concat().join(" ");
+    let there = |args: &[&str]| drop(fixture.text(&alices(args).split(' ').collect::<Vec<_>>()));
+    let here = |args: &[&str]| text(other(&fixture, &alices(args).split(' ').collect::<Vec<_>>()));
+    there(&["sessions", "create", "-s", "s", "plan=walk"]);
+    there(&["state", "set", "-s", "s", "step=1"]);
+    there(&["state", "set", "pref=theirs"]);
+    export(&fixture, "all.jsonl");
+    here(&["sessions", "create", "-s", "s", "plan=fly"]);
+    here(&["state", "set", "pref=mine"]);
+    let path = fixture.path("all.jsonl");
+    for _ in 0..3 {
+        let done = output(other(&fixture, &["--json", "import", "--from", "jsonl", path.to_str().unwrap()]));
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        let refused: Vec<_> = report["refused"].as_array().unwrap().iter().map(|row| &row["row"]).collect();
+        assert_eq!(refused, ["key 'pref' of user shop/alice", "session shop/alice/s"]);
+    }
+    assert_eq!(here(&["state", "get", "--raw", "pref"]), "mine\n");
+    assert_eq!(here(&["state", "get", "-s", "s", "--raw", "plan"]), "fly\n");
+}
+
+#[test]
 fn a_file_that_exists_is_left_alone() {
     let fixture = Fixture::new();
     let there = fixture.path("there");

@@ -111,7 +111,7 @@ pub(super) async fn import(source: Checked, database: &Database, report: &mut Re
         user: None,
         session: None,
         artifacts: None,
-        has_expired: false,
+        is_left_out: false,
     };
     let mut lines = Lines::new(&file);
     while let Some(record) = lines.next()? {
@@ -130,8 +130,8 @@ struct Import<'a> {
     session: Option<Incoming<'a>>,
     /// The artifact whose versions are being written, and how many of them were there.
     artifacts: Option<(String, u64)>,
-    /// Whether the session has expired since it was exported: it is left out with its artifacts.
-    has_expired: bool,
+    /// Whether the session is left out, with its artifacts: it has expired since it was exported, or another is there.
+    is_left_out: bool,
 }
 
 /// An owner whose sessions are being written.
@@ -185,10 +185,10 @@ impl<'a> Import<'a> {
                         self.report.expired += 1;
                         None
                     }
-                    false => Some(SessionWriter::new(self.database, &key, *config).await?),
+                    false => self.begin_session(&key, *config).await?,
                 };
                 self.artifacts = None;
-                self.has_expired = writer.is_none();
+                self.is_left_out = writer.is_none();
                 self.session = Some(Incoming { key, writer, page: Vec::new(), missing: events });
                 if events == 0 {
                     self.end_session().await?;
@@ -226,7 +226,7 @@ impl<'a> Import<'a> {
     }
 
     async fn end_user(&mut self) -> Result<(), Failure> {
-        (self.session, self.artifacts, self.has_expired) = (None, None, false);
+        (self.session, self.artifacts, self.is_left_out) = (None, None, false);
         match self.user.take() {
             Some(user) => user.shared.settle(self.database, self.report).await,
             None => Ok(()),
@@ -256,6 +256,24 @@ impl<'a> Import<'a> {
         }
     }
 
+    /// The session's writer; none where one that began otherwise is there.
+    async fn begin_session(
+        &mut self,
+        key: &SessionKey,
+        config: CreateSessionConfig,
+    ) -> Result<Option<SessionWriter<'a>>, Failure> {
+        let state = config.state.clone();
+        let writer = SessionWriter::new(self.database, key, config).await?;
+        match writer.compare_beginning(&state).await {
+            Ok(()) => Ok(Some(writer)),
+            Err(Failure::Refused(why)) if why.kind() == ErrorKind::AlreadyExists => {
+                self.report.refuse(Refusal::new(format!("session {key}"), why));
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
     async fn end_session(&mut self) -> Result<(), Failure> {
         self.write_page().await?;
         if let Some(writer) = self.session.as_mut().and_then(|session| session.writer.take()) {
@@ -273,7 +291,7 @@ impl<'a> Import<'a> {
 
     async fn artifact(&mut self, artifact: Artifact) -> Result<(), Failure> {
         let Artifact { filename, version, custom_metadata, part } = artifact;
-        if self.has_expired && !filename.starts_with("user:") {
+        if self.is_left_out && !filename.starts_with("user:") {
             return Ok(());
         }
         let Some(user) = &self.user else { return Ok(()) };
