@@ -123,8 +123,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `NotFound` where there is no such session; `AlreadyExists` for an id in use with other content; `Conflict` for a
     /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
-    /// [`Error::conflicts`]; `FailedPrecondition` for an operation that is not for the value found, or would leave 64
-    /// bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
+    /// [`Error::conflicts`](crate::Error::conflicts); `FailedPrecondition` for an operation that is not for the value
+    /// found, or would leave 64 bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
     /// stays full, and for what is beyond its [`Limits`](crate::Limits); and what its [check](AppendOptions::check)
     /// gives. After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;

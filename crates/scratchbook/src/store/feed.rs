@@ -17,7 +17,7 @@ pub struct Feed {
 pub struct FeedPlace {
     /// The position of the commit read last.
     pub position: u64,
-    /// Its entries up to this [`rank`] were read. Not how many: some may be pruned before the rest is read.
+    /// Its entries up to this rank were read. Not how many: some may be pruned before the rest is read.
     pub taken: usize,
 }
 

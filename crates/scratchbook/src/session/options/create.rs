@@ -29,7 +29,7 @@ pub struct CreateSessionConfig {
 }
 
 /// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
-/// [`delete_expired`](super::SessionService::delete_expired).
+/// [`delete_expired`](crate::SessionService::delete_expired).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Expiry {
