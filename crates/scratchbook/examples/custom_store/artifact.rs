@@ -1,6 +1,7 @@
 //! Artifacts.
 
 use std::collections::BTreeSet;
+use std::sync::MutexGuard;
 
 use async_trait::async_trait;
 use scratchbook::plan::*;
@@ -8,12 +9,21 @@ use scratchbook::*;
 use serde_json::{Map, Value};
 
 use super::MapStore;
-use super::inner::ArtifactName;
+use super::inner::{ArtifactName, Inner};
 
 fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
     let of_user = check_filename(filename)?;
     let of_session = (!of_user).then(|| session.session_id().to_owned());
     Ok((session.app_name().to_owned(), session.user_id().to_owned(), of_session, filename.to_owned()))
+}
+
+impl MapStore {
+    /// What there is, but for a session that has expired: its artifacts are gone with it.
+    fn of_session(&self, session: &SessionKey) -> Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.open()?;
+        inner.drop_expired(session);
+        Ok(inner)
+    }
 }
 
 #[async_trait]
@@ -26,14 +36,14 @@ impl ArtifactService for MapStore {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let (name, prepared) = (artifact_name(session, filename)?, prepare_artifact(artifact, custom_metadata)?);
-        let mut inner = self.open()?;
+        let mut inner = self.of_session(session)?;
         let versions = inner.artifacts.entry(name).or_default();
         versions.push((prepared, SystemEnvironment.now()));
         Ok(versions.len() as u64 - 1)
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
-        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let (name, inner) = (artifact_name(session, filename)?, self.of_session(session)?);
         let found = inner.artifacts.get(&name).and_then(|versions| match version {
             Some(version) => versions.get(usize::try_from(version).ok()?),
             None => versions.last(),
@@ -42,7 +52,7 @@ impl ArtifactService for MapStore {
     }
 
     async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
-        let inner = self.open()?;
+        let inner = self.of_session(session)?;
         let names = inner.artifacts.keys().filter(|(app, user, of, _)| {
             (app.as_str(), user.as_str()) == (session.app_name(), session.user_id())
                 && of.as_deref().is_none_or(|of| of == session.session_id())
@@ -51,7 +61,7 @@ impl ArtifactService for MapStore {
     }
 
     async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
-        let (name, inner) = (artifact_name(session, filename)?, self.open()?);
+        let (name, inner) = (artifact_name(session, filename)?, self.of_session(session)?);
         let versions = inner.artifacts.get(&name).into_iter().flatten().enumerate();
         Ok(versions
             .map(|(n, (prepared, time))| {
@@ -63,7 +73,7 @@ impl ArtifactService for MapStore {
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
         let name = artifact_name(session, filename)?;
-        self.open()?.artifacts.remove(&name);
+        self.of_session(session)?.artifacts.remove(&name);
         Ok(())
     }
 }

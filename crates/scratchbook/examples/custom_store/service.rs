@@ -240,7 +240,9 @@ impl SessionService for MapStore {
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
         let mut inner = self.open()?;
-        let Some(owned) = inner.owned.get_mut(owner) else { return Ok(0) };
+        // What is written from now on is not pruned, whatever position is named.
+        let before = before.min(inner.position + 1);
+        let Some(owned) = inner.owned.get_mut(owner).filter(|_| limit > 0) else { return Ok(0) };
         owned.pruned = owned.pruned.max(before);
         let old = owned.log.iter().filter(|change| change.position < before);
         let last: HashMap<_, _> = old.map(|change| (change.name.clone(), change.position)).collect();
