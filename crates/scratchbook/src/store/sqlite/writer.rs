@@ -96,6 +96,8 @@ impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
 pub(super) struct Writer {
     connection: Connection,
     committer: Committer,
+    /// Dropped when everything is closed, the connection with its files among it.
+    running: watch::Sender<()>,
 }
 
 /// The thread's belongings, but for the connection, from which its statements borrow.
@@ -112,8 +114,6 @@ struct Committer {
     room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
-    /// Dropped when everything is closed.
-    _running: watch::Sender<()>,
 }
 
 /// What the writer shares with others.
@@ -147,9 +147,8 @@ impl Writer {
             room,
             readers,
             commits,
-            _running: running,
         };
-        Self { connection, committer }
+        Self { connection, committer, running }
     }
 
     /// The file's real name.
@@ -159,12 +158,13 @@ impl Writer {
 
     /// Works until the queue is closed and everything in it done.
     pub(super) fn run(self) {
-        let Self { connection, mut committer } = self;
+        let Self { connection, mut committer, running } = self;
         committer.work(&Tx::new(&connection));
         committer.finish(&connection);
         if let Err((_, error)) = connection.close() {
             tracing::debug!(%error, "the database could not be closed");
         }
+        drop(running);
     }
 }
 
