@@ -124,11 +124,29 @@ async fn a_cursor_of_a_newer_copy_is_refused() {
     let (database, copy) = (Database::new(), Database::new());
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
-    service.backup(&copy.path).await.unwrap();
+    service.close().await.unwrap();
+    std::fs::copy(&database.path, &copy.path).unwrap();
+    let service = database.open().await;
     append(&service, &key("s1"), setting("n", 1)).await.unwrap();
     let newer = service.list_feed(&app(), &FeedStart::Now, 1).await.unwrap().cursor;
     let copied = copy.open().await;
     let error = copied.list_feed(&app(), &FeedStart::After(newer), 1).await.unwrap_err();
     assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("ahead of the feed"), "{error}");
+}
+
+/// What is committed to a backup from then on is not what is committed to the original.
+#[tokio::test]
+async fn a_backup_has_a_feed_of_its_own() {
+    let (database, copy) = (Database::new(), Database::new());
+    let service = database.open().await;
+    create(&service, "s1", json!({})).await;
+    let cursor = service.list_feed(&app(), &FeedStart::Now, 1).await.unwrap().cursor;
+    service.backup(&copy.path).await.unwrap();
+    let copied = copy.open().await;
+    append(&copied, &key("s1"), setting("n", 1)).await.unwrap();
+    let error = copied.list_feed(&app(), &FeedStart::After(cursor.clone()), 1).await.unwrap_err();
+    assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
+    append(&service, &key("s1"), setting("n", 2)).await.unwrap();
+    assert_eq!(service.list_feed(&app(), &FeedStart::After(cursor), 1).await.unwrap().entries.len(), 1);
 }
