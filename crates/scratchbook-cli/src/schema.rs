@@ -119,8 +119,7 @@ impl Check {
             Place::Session(session) => {
                 self.sessions += 1;
                 let key: &SessionKey = session.key();
-                let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
-                let state = session.state().to_map().into_iter().filter(|(key, _)| is_own(key)).collect();
+                let state = session.state().scope_as(Scope::Session)?;
                 self.state(&key.to_string(), Scope::Session, &key.user(), state).await
             }
             Place::Named(_) => Vec::new(),

@@ -149,6 +149,21 @@ fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> Resu
     Err(Error::invalid(format!("{} is nested deeper than {levels} levels", what())))
 }
 
+/// Counts the bytes that are written to it.
+#[derive(Debug, Default)]
+pub(crate) struct ByteCount(pub(crate) u64);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.
 pub(crate) fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> {
     let mut text = Vec::with_capacity(256);

@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
                 known.clear();
             }
             // The first one tells how many were pruned.
-            let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(0, 1);
+            let config = GetSessionConfig::default().without_state().with_events_after(0, 1);
             let found = self.database.sessions.get_session(session, &config).await?;
             let first = found.as_ref().and_then(|session| session.events().get(0)?.seq);
             let there = first.zip(found.as_ref()).map(|(first, session)| first..=session.seq());
@@ -181,8 +181,7 @@ impl<'a> Walk<'a> {
         let mut seq = pruned;
         while seq < last {
             let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));
-            let config =
-                GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, limit);
+            let config = GetSessionConfig::default().without_state().with_events_after(seq, limit);
             let page = self.database.sessions.get_session(key, &config).await?;
             let page = page.map(|session| session.events().clone()).unwrap_or_default();
             if page.is_empty() {

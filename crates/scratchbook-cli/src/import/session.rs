@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use scratchbook::plan::prepare_event;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Limits, Scope, Session, SessionKey,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Limits, Scope, SessionKey,
     StateDelta, SystemEnvironment,
 };
 use serde_json::{Map, Value, json};
@@ -139,8 +139,7 @@ impl<'a> SessionWriter<'a> {
 
     /// Reads the next events that are there, the first of them last.
     async fn read(&mut self) -> Result<Option<()>, Failure> {
-        let config =
-            GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(self.seq, PAGE);
+        let config = GetSessionConfig::default().without_state().with_events_after(self.seq, PAGE);
         let Some(session) = self.database.sessions.get_session(&self.key, &config).await? else { return Ok(None) };
         self.there = session.events().iter().rev().cloned().collect();
         self.seq = self.there.first().and_then(|last| last.seq).unwrap_or(self.seq);
@@ -166,7 +165,7 @@ impl<'a> SessionWriter<'a> {
             && !self.has_moved_on().await?
             && let Some(session) =
                 self.database.sessions.get_session(&self.key, &GetSessionConfig::state_only()).await?
-            && let Some(event) = correction(&own_state(&session), state, session.seq(), time)?
+            && let Some(event) = correction(&session.state().scope_as(Scope::Session)?, state, session.seq(), time)?
         {
             self.append(event).await?;
         }
@@ -239,9 +238,4 @@ fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
     prepared.seq = stored.seq;
     let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()));
     Ok(same_value(&text(stored)?, &text(&prepared)?))
-}
-
-/// The session's own keys.
-fn own_state(session: &Session) -> Map<String, Value> {
-    session.state().to_map().into_iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session).collect()
 }

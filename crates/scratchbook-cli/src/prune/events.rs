@@ -95,7 +95,7 @@ async fn find(
     page: usize,
     before: Option<Moment>,
 ) -> Result<Found, Failure> {
-    let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(after, page);
+    let config = GetSessionConfig::default().without_state().with_events_after(after, page);
     let session = database.sessions.get_session(key, &config).await?;
     let events = session.map(|session| session.events().clone()).unwrap_or_default();
     let goes = |event: &scratchbook::Event| {

@@ -52,7 +52,7 @@ pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Outp
         (None, None) => None,
     };
     database.sessions.set_expiry(&key, expiry).await?;
-    let nothing = scratchbook::GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+    let nothing = scratchbook::GetSessionConfig::state_only().without_state();
     let session = database.sessions.get_session(&key, &nothing).await?;
     let expires = session.and_then(|session| session.expire_time());
     if out.format() == Format::Json {

@@ -124,7 +124,7 @@ pub(crate) fn no_session(key: &SessionKey) -> Error {
 }
 
 fn nothing_of_it() -> GetSessionConfig {
-    GetSessionConfig::state_only().with_state_keys(Vec::<String>::new())
+    GetSessionConfig::state_only().without_state()
 }
 
 fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {

@@ -179,11 +179,7 @@ impl SessionService for MapStore {
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let inner = self.open()?;
         let feed = Feed::new(&self.id, owner);
-        let after = match start {
-            FeedStart::Beginning => FeedPlace::default(),
-            FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
-            _ => FeedPlace::after(inner.position),
-        };
+        let after = feed.start(start, inner.position)?;
         let commits = inner.feed.iter().filter(|(position, commit)| {
             let of = match commit {
                 FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => session.user(),

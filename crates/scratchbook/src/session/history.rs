@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::ext::no_session;
 use super::{GetSessionConfig, SessionKey, SessionService, StateChange, StateOwner};
 use crate::error::{Error, KeyWriter, Result};
+use crate::event::Event;
 use crate::state::{Scope, StateMap};
 
 /// How many events are looked through at a time.
@@ -68,13 +69,16 @@ pub struct KeyWrite {
 
 impl From<StateChange> for KeyWrite {
     fn from(change: StateChange) -> Self {
-        let writer = KeyWriter::new(change.author).with_time(change.time);
-        let writer = match change.origin {
-            Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), seq, change.event_id),
-            None => writer,
-        };
-        Self { value: change.value, writer }
+        Self { writer: change.writer(), value: change.value }
     }
+}
+
+/// Who wrote what an event of a session has written.
+pub(crate) fn event_writer(key: &SessionKey, event: &Event) -> KeyWriter {
+    KeyWriter::new(&event.author)
+        .with_event(key.user_id(), key.session_id(), event.seq.unwrap_or_default(), &event.id)
+        .with_invocation(&event.invocation_id)
+        .with_time(event.timestamp.unwrap_or_default())
 }
 
 /// What was written to a key, the latest first.
@@ -84,7 +88,7 @@ pub(super) async fn of_key<S: SessionService + ?Sized>(
     name: &str,
     limit: usize,
 ) -> Result<Vec<KeyWrite>> {
-    let nothing = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+    let nothing = GetSessionConfig::state_only().without_state();
     let session = service.get_session(key, &nothing).await?.ok_or_else(|| no_session(key))?;
     match Scope::split(name) {
         (Scope::Session, name) => of_own_key(service, key, name, session.seq(), limit).await,
@@ -114,16 +118,12 @@ async fn of_own_key<S: SessionService + ?Sized>(
 ) -> Result<Vec<KeyWrite>> {
     let (mut writes, mut before) = (Vec::new(), last + 1);
     while writes.len() < limit {
-        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_before(before, PAGE);
+        let config = GetSessionConfig::default().without_state().with_events_before(before, PAGE);
         let session = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in session.events().iter().rev() {
             before = event.seq.unwrap_or_default();
             if let Some(change) = event.actions.state_delta.get(name) {
-                let writer = KeyWriter::new(&event.author)
-                    .with_event(key.user_id(), key.session_id(), before, &event.id)
-                    .with_invocation(&event.invocation_id)
-                    .with_time(event.timestamp.unwrap_or_default());
-                writes.push(KeyWrite { value: change.value().cloned(), writer });
+                writes.push(KeyWrite { value: change.value().cloned(), writer: event_writer(key, event) });
             }
         }
         if session.events().is_empty() || before <= 1 {

@@ -42,9 +42,10 @@ pub use watch::{Watch, Watched};
 pub(crate) use ext::no_session;
 #[cfg(feature = "agent")]
 pub(crate) use ext::temp_changes;
+pub(crate) use feed::feed_name;
+pub(crate) use history::event_writer;
 pub(crate) use key::{check_id, check_owner};
 pub(crate) use retry::pauses as retry_pauses;
-pub(crate) use verify::{Folded as Fold, apply as fold_event};
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

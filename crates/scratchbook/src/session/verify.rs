@@ -9,7 +9,7 @@ use super::history::PAGE;
 use super::{GetSessionConfig, InitialState, Session, SessionKey, SessionService, StateChange, StateOwner};
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
-use crate::state::{Scope, StateMap};
+use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
 
 /// How often what moves meanwhile is looked at again.
 const TRIES: u32 = 10;
@@ -26,9 +26,6 @@ pub struct Verified {
     /// How many keys came out of them, and are what is shown.
     pub keys: u64,
 }
-
-/// A session's own keys, each with the number of the event that wrote it.
-pub(crate) type Folded = BTreeMap<String, (u64, Value)>;
 
 pub(super) async fn session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) -> Result<Option<Verified>> {
     let mut found_wrong = false;
@@ -51,7 +48,7 @@ async fn try_session<S: SessionService + ?Sized>(service: &S, key: &SessionKey) 
     let initial = service.get_initial_state(key).await?.ok_or_else(|| moved(key))?;
     let begin = initial.seq;
     let folded = fold(service, &session, initial).await?;
-    compare(key, &own_keys(session.state()), &folded, "its events give")?;
+    compare(key, &own_values(session.state()), &folded, "its events give")?;
     for (name, (seq, _)) in &folded {
         let writer = blame.get(name).map(|writer| writer.seq);
         // Who wrote a key before events were pruned is only known to the store.
@@ -77,7 +74,7 @@ async fn with_writers<S: SessionService + ?Sized>(
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             found => found?,
         };
-        let nothing = GetSessionConfig::state_only().with_state_keys(Vec::<String>::new());
+        let nothing = GetSessionConfig::state_only().without_state();
         let after = service.get_session(key, &nothing).await?;
         if after.is_some_and(|after| after.seq() == session.seq()) {
             return Ok(Some((session, blame)));
@@ -87,23 +84,23 @@ async fn with_writers<S: SessionService + ?Sized>(
 }
 
 /// Folds the events up to the last one that was seen, and compares with the states that the store shows on the way.
-async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initial: InitialState) -> Result<Folded> {
+async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initial: InitialState) -> Result<OwnKeys> {
     let key = session.key();
     let InitialState { mut seq, state } = initial;
-    let mut folded: Folded = state.into_iter().map(|(name, value)| (name, (seq, value))).collect();
+    let mut folded = own_keys(seq, state);
     while seq < session.seq() {
-        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, PAGE);
+        let config = GetSessionConfig::default().without_state().with_events_after(seq, PAGE);
         let page = service.get_session(key, &config).await?.ok_or_else(|| moved(key))?;
         for event in page.events().iter().take_while(|event| event.seq <= Some(session.seq())) {
             if event.seq != Some(seq + 1) {
                 return gap(service, key, seq + 1).await;
             }
             seq += 1;
-            apply(&mut folded, event, seq);
+            apply_own(&mut folded, seq, &event.actions.state_delta);
             if seq.is_multiple_of(EVERY)
                 && let Some(shown) = shown_at(service, key, seq).await?
             {
-                compare(key, &own_keys(&shown), &folded, &format!("the events up to {seq} give"))?;
+                compare(key, &own_values(&shown), &folded, &format!("the events up to {seq} give"))?;
             }
         }
         if page.events().is_empty() {
@@ -131,17 +128,8 @@ async fn shown_at<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq
     }
 }
 
-pub(crate) fn apply(folded: &mut Folded, event: &Event, seq: u64) {
-    for (key, change) in event.actions.state_delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session) {
-        match change.value() {
-            Some(value) => drop(folded.insert(key.to_owned(), (seq, value.clone()))),
-            None => drop(folded.remove(key)),
-        }
-    }
-}
-
 /// An event that is not there was pruned meanwhile, or is missing.
-async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<Folded> {
+async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64) -> Result<OwnKeys> {
     let begin = service.get_initial_state(key).await?.map(|initial| initial.seq);
     if begin.is_none_or(|begin| begin >= seq) {
         return Err(moved(key));
@@ -149,11 +137,11 @@ async fn gap<S: SessionService + ?Sized>(service: &S, key: &SessionKey, seq: u64
     Err(Error::corrupted(format!("the event {seq} of {key} is missing")))
 }
 
-fn own_keys(state: &StateMap) -> BTreeMap<String, Value> {
+fn own_values(state: &StateMap) -> BTreeMap<String, Value> {
     state.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session).map(|(k, v)| (k, v.clone())).collect()
 }
 
-fn compare(key: &SessionKey, shown: &BTreeMap<String, Value>, folded: &Folded, what: &str) -> Result<()> {
+fn compare(key: &SessionKey, shown: &BTreeMap<String, Value>, folded: &OwnKeys, what: &str) -> Result<()> {
     for (name, (seq, value)) in folded {
         match shown.get(name) {
             Some(found) if found == value => {}
@@ -263,7 +251,7 @@ async fn check_event<S: SessionService + ?Sized>(service: &S, owner: &StateOwner
     let Some((key, seq)) = change.origin.as_ref().filter(|(_, seq)| *seq > 0) else {
         return Ok(());
     };
-    let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq - 1, 1);
+    let config = GetSessionConfig::default().without_state().with_events_after(seq - 1, 1);
     let session = service.get_session(key, &config).await?;
     let event = session.and_then(|session| session.events().get(0).cloned());
     // A session made anew may have an event of the same number and id.

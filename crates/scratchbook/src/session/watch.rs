@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::ext::no_session;
+use super::feed::feed_name;
 use super::{
     CommitNotices, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, GetSessionConfig, SessionKey,
     SessionService, StateOwner,
@@ -193,16 +192,11 @@ impl<'a> Place<'a> {
 }
 
 fn name_of(key: &SessionKey) -> String {
-    let mut hash = Sha256::new();
-    for part in [key.app_name(), key.user_id(), key.session_id()] {
-        hash.update(part);
-        hash.update([0]);
-    }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    feed_name([key.app_name(), key.user_id(), key.session_id()])
 }
 
 fn events(config: GetSessionConfig) -> GetSessionConfig {
-    config.with_state_keys(Vec::<String>::new())
+    config.without_state()
 }
 
 async fn now<T: SessionService + ?Sized>(service: &T, key: &SessionKey) -> Result<FeedPage> {

@@ -1,8 +1,10 @@
 //! State is the fold of its log: what it was, then every delta in order.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
-use super::{Change, StateDelta, resolve};
+use super::{Change, Scope, StateDelta, resolve};
 
 /// Applies one delta to a plain map: a value replaces the old one whole, a removal takes the key out.
 ///
@@ -49,4 +51,22 @@ pub fn fold<'a>(initial: Map<String, Value>, deltas: impl IntoIterator<Item = &'
         apply(&mut state, delta);
     }
     state
+}
+
+/// A session's own keys, each with the number of the event that wrote it.
+pub(crate) type OwnKeys = BTreeMap<String, (u64, Value)>;
+
+/// The keys as an event has left them. Who wrote one before that is not known.
+pub(crate) fn own_keys(seq: u64, state: Map<String, Value>) -> OwnKeys {
+    state.into_iter().map(|(name, value)| (name, (seq, value))).collect()
+}
+
+/// Applies what the event with this number has written. One that is stored has no operations.
+pub(crate) fn apply_own(keys: &mut OwnKeys, seq: u64, delta: &StateDelta) {
+    for (key, change) in delta.iter().filter(|(key, _)| Scope::split(key).0 == Scope::Session) {
+        match change.value() {
+            Some(value) => drop(keys.insert(key.to_owned(), (seq, value.clone()))),
+            None => drop(keys.remove(key)),
+        }
+    }
 }

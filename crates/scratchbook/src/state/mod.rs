@@ -14,6 +14,7 @@ mod to_value;
 
 pub use change::Change;
 pub use delta::{REMOVED, ScopedDelta, StateDelta, extract_state_delta};
+pub(crate) use fold::{OwnKeys, apply_own, own_keys};
 pub use fold::{apply, fold};
 pub use map::StateMap;
 pub use operation::Operation;

@@ -175,11 +175,7 @@ pub fn prepare_session(
     environment: &dyn Environment,
     limits: &Limits,
 ) -> Result<PreparedSession> {
-    let id = config.session_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
-    let key = match id {
-        Some(id) => SessionKey::new(app_name, user_id, id)?,
-        None => SessionKey::new(app_name, user_id, &environment.new_id())?,
-    };
+    let key = new_key(app_name, user_id, config.session_id.as_deref(), environment)?;
     let state = StateDelta::try_from(config.state)?;
     let changes = key_changes(&state);
     limits.check_key_changes(&changes)?;
@@ -199,6 +195,19 @@ pub fn prepare_session(
         prepared.check_own_keys()?;
     }
     Ok(prepared)
+}
+
+/// The address of a session to be made: with the id given, or one of the environment's where that is empty or absent.
+pub(super) fn new_key(
+    app_name: &str,
+    user_id: &str,
+    session_id: Option<&str>,
+    environment: &dyn Environment,
+) -> Result<SessionKey> {
+    match session_id.map(str::trim).filter(|id| !id.is_empty()) {
+        Some(id) => SessionKey::new(app_name, user_id, id),
+        None => SessionKey::new(app_name, user_id, &environment.new_id()),
+    }
 }
 
 fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {

@@ -1,9 +1,7 @@
 //! Cursors of feeds in which every commit has a position: which database and feed they are of, and how far it was read.
 
-use sha2::{Digest, Sha256};
-
 use crate::error::{Error, Result};
-use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, StateOwner};
+use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, StateOwner, feed_name};
 
 /// A feed of one owner in one database.
 #[derive(Debug)]
@@ -24,13 +22,7 @@ pub struct FeedPlace {
 impl Feed {
     /// The feed of an owner in the database with this id.
     pub fn new(database: &str, owner: &StateOwner) -> Self {
-        let mut hash = Sha256::new_with_prefix(database);
-        for part in [Some(owner.app_name()), owner.user_id()].into_iter().flatten() {
-            hash.update([0]);
-            hash.update(part);
-        }
-        let name = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { name }
+        Self { name: feed_name([Some(database), Some(owner.app_name()), owner.user_id()].into_iter().flatten()) }
     }
 
     /// The cursor with something of the store's own in it, which has no space.
@@ -51,6 +43,20 @@ impl Feed {
         };
         let (name, place) = cursor.as_str().split_once(' ').ok_or_else(foreign)?;
         if name == self.name { Ok(place) } else { Err(foreign()) }
+    }
+
+    /// From where a feed is read that ends at a position.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor of another database or feed, or ahead of the end.
+    pub fn start(&self, start: &FeedStart, end: u64) -> Result<FeedPlace> {
+        let place = match start {
+            FeedStart::Beginning => FeedPlace::default(),
+            FeedStart::Now => FeedPlace::after(end),
+            FeedStart::After(cursor) => FeedPlace::parse(self.place(cursor)?)?,
+        };
+        if place.position > end { Err(ahead()) } else { Ok(place) }
     }
 
     /// A page of all that stands above a place: commits with their positions, in order, and those at the place itself
@@ -86,6 +92,11 @@ fn rank(commit: &FeedCommit) -> usize {
         // The app's keys of an event that was erased with its user stand there still, and were read with it.
         FeedCommit::Event { .. } => 4,
     }
+}
+
+/// The error for a cursor that this database has not given yet.
+pub(crate) fn ahead() -> Error {
+    Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
 impl FeedPlace {

@@ -1,6 +1,5 @@
 //! The fold of a session's events up to one of them, as SQL stores compute it: from a checkpoint or the initial state on.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use super::rows;
 use crate::error::Result;
 use crate::json;
 use crate::session::{InitialState, SessionKey};
-use crate::state::{Change, Scope, ScopeMap, StateDelta};
+use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
 
 /// Every so many events a session's fold may be kept, so that no read of an earlier state folds many more. One is made
 /// apart from the commit of the events, and never needed: without it a read takes longer.
@@ -21,7 +20,7 @@ pub(crate) const CHECKPOINT_EVENTS: u64 = 512;
 pub(crate) struct Folded {
     /// The number of the last event in it.
     pub(crate) seq: u64,
-    pub(crate) keys: BTreeMap<String, (u64, Value)>,
+    pub(crate) keys: OwnKeys,
     /// How long the texts are that were folded in.
     bytes: usize,
 }
@@ -40,10 +39,10 @@ struct Actions {
 }
 
 impl Folded {
-    /// What the fold begins with. Who wrote a key before events were pruned is not known.
+    /// What the fold begins with.
     pub(crate) fn begin(initial: InitialState) -> Self {
         let InitialState { seq, state } = initial;
-        Self { seq, keys: state.into_iter().map(|(name, value)| (name, (seq, value))).collect(), bytes: 0 }
+        Self { seq, keys: own_keys(seq, state), bytes: 0 }
     }
 
     /// What was kept of an earlier fold.
@@ -55,16 +54,7 @@ impl Folded {
     /// Folds the next event in, given as its text.
     pub(crate) fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
         let event: Written = rows::json(text, || format!("the event {seq} of {key}"))?;
-        for (name, change) in event.actions.state_delta.iter() {
-            if Scope::split(name).0 != Scope::Session {
-                continue;
-            }
-            match change {
-                Change::Set(value) => drop(self.keys.insert(name.to_owned(), (seq, value.clone()))),
-                // An event that is stored has no operations.
-                Change::Remove | Change::Apply(_) => drop(self.keys.remove(name)),
-            }
-        }
+        apply_own(&mut self.keys, seq, &event.actions.state_delta);
         self.seq = seq;
         self.bytes += text.len();
         Ok(())

@@ -4,17 +4,15 @@ use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{ForkConfig, SessionKey};
 
+use super::commit::new_key;
+
 /// The address of the fork, with an id of the environment's where none was given.
 ///
 /// # Errors
 ///
 /// `InvalidArgument` for a bad id.
 pub fn fork_key(key: &SessionKey, config: &ForkConfig, environment: &dyn Environment) -> Result<SessionKey> {
-    let id = config.session_id.as_deref().map(str::trim).filter(|id| !id.is_empty());
-    match id {
-        Some(id) => SessionKey::new(key.app_name(), key.user_id(), id),
-        None => SessionKey::new(key.app_name(), key.user_id(), &environment.new_id()),
-    }
+    new_key(key.app_name(), key.user_id(), config.session_id.as_deref(), environment)
 }
 
 /// Refuses an event that is not there yet, or not there any more: the last one has the number `last`, and the fold begins

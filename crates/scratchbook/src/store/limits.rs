@@ -1,11 +1,10 @@
 //! How large and how many things may be.
 
-use std::io;
-
 use serde::Serialize;
 
 use super::commit::KeyChange;
 use crate::error::{Error, ErrorKind, Result};
+use crate::json::ByteCount;
 use crate::state::{Change, REMOVED, Scope, StateDelta};
 
 /// How large and how many things may be in a store. What goes beyond is refused as `ResourceExhausted` with the limit,
@@ -249,18 +248,7 @@ fn exhausted(message: String) -> Error {
 
 /// How long something is as JSON text, without the text.
 fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
-    struct Count(u64);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
+    let mut count = ByteCount::default();
     serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("a value without JSON").with_source(e))?;
     Ok(count.0)
 }

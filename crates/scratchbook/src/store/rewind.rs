@@ -11,10 +11,9 @@ use crate::content::Part;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Fold, GetSessionConfig, InitialState, Session, SessionKey, SessionService, fold_event, no_session,
-    retry_pauses,
+    AppendOptions, GetSessionConfig, InitialState, Session, SessionKey, SessionService, no_session, retry_pauses,
 };
-use crate::state::{Scope, StateDelta, StateMap};
+use crate::state::{OwnKeys, Scope, StateDelta, StateMap, apply_own, own_keys};
 
 /// How many events are looked through at a time.
 const PAGE: usize = 500;
@@ -26,7 +25,7 @@ type Versions = BTreeMap<String, u64>;
 #[derive(Debug)]
 struct Found {
     /// The session's own keys before the invocation's first event.
-    state: Fold,
+    state: OwnKeys,
     /// The artifacts before it, and now.
     then: Versions,
     now: Versions,
@@ -110,10 +109,10 @@ async fn try_once(
 async fn find(service: &dyn SessionService, session: &Session, invocation_id: &str) -> Result<Found> {
     let key = session.key();
     let InitialState { seq: base, state } = service.get_initial_state(key).await?.ok_or_else(|| no_session(key))?;
-    let mut state: Fold = state.into_iter().map(|(name, value)| (name, (base, value))).collect();
+    let mut state = own_keys(base, state);
     let (mut seq, mut then, mut now, mut unknown) = (base, None, Versions::new(), BTreeSet::new());
     while seq < session.seq() {
-        let config = GetSessionConfig::default().with_state_keys(Vec::<String>::new()).with_events_after(seq, PAGE);
+        let config = GetSessionConfig::default().without_state().with_events_after(seq, PAGE);
         let page = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in page.events().iter() {
             if event.seq != Some(seq + 1) {
@@ -128,7 +127,7 @@ async fn find(service: &dyn SessionService, session: &Session, invocation_id: &s
                 then = Some(now.clone());
             }
             if then.is_none() {
-                fold_event(&mut state, event, seq);
+                apply_own(&mut state, seq, &event.actions.state_delta);
             }
             let own = event.actions.artifact_delta.iter().filter(|(name, _)| Scope::split(name).0 != Scope::User);
             for (name, version) in own {
@@ -158,7 +157,7 @@ fn pruned_meanwhile(key: &SessionKey) -> Error {
 }
 
 /// What makes the session's own keys what they were.
-fn back(now: &StateMap, then: &Fold) -> Result<StateDelta> {
+fn back(now: &StateMap, then: &OwnKeys) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     let is_own = |key: &str| Scope::split(key).0 == Scope::Session;
     for (key, _) in now.iter().filter(|(key, _)| is_own(key) && !then.contains_key(key)) {

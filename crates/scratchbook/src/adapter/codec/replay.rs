@@ -45,7 +45,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         let mut before = i64::MAX as u64;
         loop {
             let config = GetSessionConfig::default().with_events_before(before, PAGE);
-            let config = config.with_state_keys(Vec::<String>::new());
+            let config = config.without_state();
             let Some(session) = self.service.get_session(key, &config).await? else {
                 return Ok(None);
             };

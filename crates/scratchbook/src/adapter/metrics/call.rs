@@ -1,13 +1,12 @@
 //! One call: its span, and what is told of it when it has ended.
 
-use std::io;
-
 use serde::Serialize;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::error::Result;
 use crate::event::Event;
+use crate::json::ByteCount;
 use crate::state::{Change, StateDelta};
 
 /// A call that is about to be made.
@@ -109,18 +108,7 @@ pub(super) fn delta_bytes(delta: &StateDelta) -> u64 {
 
 /// How long something is as JSON, without the text.
 pub(super) fn json_bytes(value: &(impl Serialize + ?Sized)) -> u64 {
-    struct Count(u64);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len() as u64;
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
+    let mut count = ByteCount::default();
     // What has no JSON is refused by the service; here it counts as far as it goes.
     let _ = serde_json::to_writer(&mut count, value);
     count.0

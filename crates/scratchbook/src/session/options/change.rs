@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::error::KeyWriter;
 use crate::session::SessionKey;
 
 /// One change to a key of a user or an app, as the log keeps it.
@@ -50,5 +51,14 @@ impl StateChange {
         self.author = author.into();
         self.time = time;
         self
+    }
+
+    /// Who made it, as far as the log tells: not in which invocation.
+    pub(crate) fn writer(&self) -> KeyWriter {
+        let writer = KeyWriter::new(&self.author).with_time(self.time);
+        match &self.origin {
+            Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &self.event_id),
+            None => writer,
+        }
     }
 }

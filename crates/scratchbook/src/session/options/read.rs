@@ -83,6 +83,12 @@ impl GetSessionConfig {
         Self::default().with_num_recent_events(0)
     }
 
+    /// No key of the state.
+    #[must_use]
+    pub fn without_state(self) -> Self {
+        self.with_state_keys(Vec::<String>::new())
+    }
+
     /// Only these keys of the state, prefixed.
     #[must_use]
     pub fn with_state_keys<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {

@@ -88,12 +88,8 @@ impl<D: Dialect> AfterCommit<D> {
         if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
             return;
         }
-        let (after, key, pass) = (Arc::clone(self), key.clone(), pass.clone());
-        tokio::spawn(async move {
-            let _pass = pass;
-            let Ok(_turn) = after.checkpoints.acquire().await else {
-                return;
-            };
+        let (after, key) = (Arc::clone(self), key.clone());
+        self.aside(pass, async move {
             let past = after.dialect.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
             let checkpoint = past.and_then(|mut past| {
                 let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
@@ -113,14 +109,21 @@ impl<D: Dialect> AfterCommit<D> {
         if checkpoints.is_empty() {
             return;
         }
-        let (after, key, pass) = (Arc::clone(self), key.clone(), pass.clone());
-        tokio::spawn(async move {
-            let _pass = pass;
-            let Ok(_turn) = after.checkpoints.acquire().await else {
-                return;
-            };
+        let (after, key) = (Arc::clone(self), key.clone());
+        self.aside(pass, async move {
             for checkpoint in &checkpoints {
                 after.keep(&key, checkpoint).await;
+            }
+        });
+    }
+
+    /// Has something done when its turn comes, which nobody waits for but closing.
+    fn aside(self: &Arc<Self>, pass: &Pass, work: impl Future<Output = ()> + Send + 'static) {
+        let (after, pass) = (Arc::clone(self), pass.clone());
+        tokio::spawn(async move {
+            let _pass = pass;
+            if let Ok(_turn) = after.checkpoints.acquire().await {
+                work.await;
             }
         });
     }

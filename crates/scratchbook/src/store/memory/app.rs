@@ -315,8 +315,9 @@ impl Stored {
         if seq <= self.base { None } else { self.events.get(self.count_up_to(seq - 1)) }
     }
 
-    pub(super) fn is_expired(&self, now: i64) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
+    /// The clock is asked where there is an end alone.
+    pub(super) fn is_expired(&self, now: impl FnOnce() -> i64) -> bool {
+        self.expires.is_some_and(|expires| expires <= now())
     }
 
     pub(super) fn select(&self, query: EventQuery) -> Events {

@@ -2,7 +2,7 @@
 
 use super::app::{App, owned};
 use super::to_map;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::session::{FeedCommit, FeedPage, FeedStart, SessionKey, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
 
@@ -35,16 +35,7 @@ impl App {
         limit: usize,
         last: u64,
     ) -> Result<FeedPage> {
-        let after = match start {
-            FeedStart::Beginning => FeedPlace::default(),
-            FeedStart::Now => FeedPlace::after(last),
-            FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
-        };
-        if after.position > last {
-            return Err(Error::invalid(
-                "the cursor is ahead of the feed: it is of another database, or of a newer copy",
-            ));
-        }
+        let after = feed.start(start, last)?;
         let items = self.feed.range(after.position..);
         let commits = items.flat_map(|(position, item)| {
             self.commits_of(*position, item, owner).into_iter().map(|commit| (*position, commit))

@@ -138,14 +138,12 @@ impl InMemorySessionService {
 
     /// Whether there is a session that has expired.
     fn has_expired(&self, app: &App, key: &SessionKey) -> bool {
-        let expires = app.session(key).and_then(|(_, stored)| stored.expires);
-        expires.is_some_and(|expires| expires <= self.now_micros())
+        app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
     }
 
     /// A session to be read, unless it has expired.
     fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
-        let found = app.session(key)?;
-        if found.1.expires.is_some_and(|expires| expires <= self.now_micros()) { None } else { Some(found) }
+        app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
     }
 }
 
@@ -270,7 +268,7 @@ impl SessionService for InMemorySessionService {
         let now = self.now_micros();
         let stored =
             |place: &ListPosition| app.users.get(place.user_id.as_str())?.sessions.get(place.session_id.as_str());
-        let is_live = |place: &&ListPosition| stored(place).is_some_and(|stored| !stored.is_expired(now));
+        let is_live = |place: &&ListPosition| stored(place).is_some_and(|stored| !stored.is_expired(|| now));
         let mut places = order.range::<ListPosition, _>((from, Unbounded)).filter(is_live);
         let page: Vec<_> = places.by_ref().take(query.limit).collect();
         let token = places.next().and(page.last()).map(|last| last.to_token());

@@ -2,7 +2,7 @@
 
 use super::app::{App, OwnedState, Stored};
 use crate::error::{Error, KeyWriter, Result};
-use crate::session::{AppendOptions, SessionKey, StateOwner, no_session};
+use crate::session::{AppendOptions, SessionKey, StateChange, StateOwner, event_writer, no_session};
 use crate::state::Scope;
 use crate::store::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
 use crate::store::resolve::{Found, Refusal, WrittenKey};
@@ -83,9 +83,7 @@ impl Stored {
 
     /// Who wrote a key with this number; of an event that was pruned only the number is known.
     pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
-        let event = self.event(seq)?;
-        let writer = KeyWriter::new(&event.author).with_event(key.user_id(), key.session_id(), seq, &event.id);
-        Some(writer.with_invocation(&event.invocation_id).with_time(event.timestamp.unwrap_or_default()))
+        self.event(seq).map(|event| event_writer(key, event))
     }
 }
 
@@ -93,11 +91,6 @@ impl OwnedState {
     pub(super) fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
         let from = self.log.partition_point(|change| change.position < written.place);
         let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
-        let change = of_commit.into_iter().find(|change| change.name == written.name)?;
-        let writer = KeyWriter::new(&change.author).with_time(change.time);
-        Some(match &change.origin {
-            Some((key, seq)) => writer.with_event(key.user_id(), key.session_id(), *seq, &change.event_id),
-            None => writer,
-        })
+        of_commit.into_iter().find(|change| change.name == written.name).map(StateChange::writer)
     }
 }

@@ -19,7 +19,7 @@ impl App {
 
     pub(super) fn delete_expired(&mut self, now: i64, limit: usize) -> usize {
         let sessions = self.users.values().flat_map(|user| user.sessions.values());
-        let expired = sessions.filter(|stored| stored.is_expired(now)).take(limit);
+        let expired = sessions.filter(|stored| stored.is_expired(|| now)).take(limit);
         let expired: Vec<_> = expired.map(|stored| stored.key.clone()).collect();
         expired.iter().for_each(|key| self.remove_session(key));
         expired.len()

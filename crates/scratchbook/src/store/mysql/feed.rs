@@ -17,11 +17,11 @@ use super::events::{number, sql_limit};
 use super::log::{COLUMNS, change_of, scope_of};
 use super::pool::{Care, Lease};
 use super::row::Cells;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use crate::state::Scope;
 use crate::store::database::Attempt;
-use crate::store::feed::{Feed, FeedPlace};
+use crate::store::feed::{Feed, FeedPlace, ahead};
 use crate::store::rows::{self, damaged, stored_key};
 
 /// How many commits are numbered by one transaction.
@@ -59,8 +59,7 @@ impl MySql {
         loop {
             let Read { commits, end, pending } = self.read_entries(owner, after, limit).await?;
             if after > end {
-                let message = "the cursor is ahead of the feed: it is of another database, or of a newer copy";
-                return Err(Error::invalid(message).into());
+                return Err(ahead().into());
             }
             let is_full = commits.len() >= limit;
             let last = commits.keys().nth(limit - 1).or(commits.keys().next_back()).copied();

@@ -9,7 +9,6 @@ use super::error::Fallible;
 use super::owned::{CHANGE, change};
 use super::read::{decode, event, lossy, named, number, sql_number};
 use super::retention::no_session_expired;
-use crate::error::Error;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
 use crate::store::rows::{damaged, stored_key};
@@ -32,15 +31,7 @@ pub(super) fn page(
     let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
     let (end, database) = named(found, || "the feed's position".to_owned())?;
     let feed = Feed::new(&database, owner);
-    let after = match start {
-        FeedStart::Beginning => FeedPlace::default(),
-        FeedStart::Now => FeedPlace::after(end),
-        FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?,
-    };
-    if after.position > end {
-        let message = "the cursor is ahead of the feed: it is of a newer copy of this database; begin anew, or now";
-        return Err(Error::invalid(message).into());
-    }
+    let after = feed.start(start, end)?;
     let limit = limit.clamp(1, 1000);
     let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
     let parts = [reader.states()?, reader.created()?, reader.events()?];
