@@ -22,6 +22,8 @@ mod mariadb;
 mod model;
 mod operations;
 mod overlay;
+mod pieces;
+mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
