@@ -2,6 +2,7 @@
 
 mod args;
 mod backup;
+mod config;
 mod database;
 mod delta;
 mod demo;

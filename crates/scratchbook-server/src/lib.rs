@@ -20,11 +20,13 @@
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
+//! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 
 mod access;
 mod adk;
 mod apps;
+mod operations;
 mod scope;
 mod served;
 mod server;

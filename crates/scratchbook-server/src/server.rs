@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{self, Access};
 use crate::apps::{Apps, Origin};
+use crate::operations::{self, Metrics, Observer};
 use crate::served::Served;
 use crate::{adk, v1};
 
@@ -16,6 +17,7 @@ use crate::{adk, v1};
 #[derive(Clone, Debug)]
 pub struct Server {
     served: Arc<Served>,
+    metrics: Option<Metrics>,
 }
 
 /// Builds a [`Server`].
@@ -24,6 +26,7 @@ pub struct ServerBuilder {
     store: Store,
     agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
+    metrics: Option<Metrics>,
 }
 
 impl ServerBuilder {
@@ -48,15 +51,23 @@ impl ServerBuilder {
         self
     }
 
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
+    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    #[must_use]
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Metrics::new(render));
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` where two apps have one name, or an app's name is none.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment } = self;
+        let Self { store, agents, environment, metrics } = self;
         let apps = Apps::new(agents, &store, &environment)?;
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }) })
+        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }), metrics })
     }
 }
 
@@ -64,17 +75,19 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment) }
+        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), metrics: None }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
     pub fn router(&self) -> Router {
         Router::new()
             .merge(adk::routes())
+            .merge(operations::routes(self.metrics.as_ref()))
             .nest("/v1", v1::routes())
             .fallback(adk::not_found)
             .method_not_allowed_fallback(adk::method_not_allowed)
             .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
+            .layer(middleware::from_fn_with_state(Observer::new(), operations::observe))
             .with_state(Arc::clone(&self.served))
     }
 

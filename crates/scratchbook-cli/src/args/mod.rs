@@ -16,7 +16,7 @@ use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs,
 };
@@ -73,6 +73,7 @@ pub(crate) enum Command {
     ///
     /// Makes the database where it is missing, prints where to look, and serves until Ctrl-C or SIGTERM: what was begun is
     /// then finished, and a second signal ends it at once.
+    #[command(after_help = serve::SERVE_HELP)]
     Serve(ServeArgs),
     /// Play scenarios as real agent runs, without a network, and check what they leave in the state
     ///
