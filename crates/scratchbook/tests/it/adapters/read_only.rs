@@ -2,7 +2,7 @@
 
 use scratchbook::{
     AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, Event, FeedStart, ForkConfig, Part, ReadOnly,
-    Result, SessionService,
+    Result, SessionService, SessionUpdate,
 };
 use serde_json::{Map, json};
 
@@ -25,6 +25,7 @@ async fn every_write_is_denied_and_every_read_passes() {
         ("delete", viewer.delete_session(key).await),
         ("put", viewer.put_state(&key.user(), delta(json!({"n": 2})), "me".into()).await.map(drop)),
         ("expiry", viewer.set_expiry(key, None).await),
+        ("update", viewer.update_session(key, SessionUpdate::default().with_title("new")).await),
         ("expired", viewer.delete_expired(1).await.map(drop)),
         ("prune", viewer.prune_events(key, 10, 10).await.map(drop)),
         ("prune log", viewer.prune_state_log(&key.user(), 10, 10).await.map(drop)),
