@@ -18,7 +18,7 @@ async fn every_write_is_denied_and_every_read_passes() {
     store.save_artifact(key, "f", Part::text("x"), Map::new()).await.unwrap();
 
     let hello = || Event::new("agent").with_content("again");
-    let denied: [(&str, Result<()>); 11] = [
+    let denied: [(&str, Result<()>); 12] = [
         ("create", viewer.create_session("app", "alice", CreateSessionConfig::default()).await.map(drop)),
         ("append", viewer.append(key, hello(), AppendOptions::default()).await.map(drop)),
         ("fork", viewer.fork_session(key, ForkConfig::default()).await.map(drop)),
