@@ -191,7 +191,9 @@ impl Error {
         self.inner.told
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// An `InvalidArgument`: something that can never be right. As [`new`](Self::new).
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
@@ -199,7 +201,9 @@ impl Error {
         Self::new(ErrorKind::FailedPrecondition, message)
     }
 
-    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+    /// A `NotFound`. As [`new`](Self::new).
+    #[must_use]
+    pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
@@ -214,7 +218,9 @@ impl Error {
         Self::new(ErrorKind::DataCorrupted, message)
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
+    /// An `Internal`: a defect. As [`new`](Self::new).
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }
 }

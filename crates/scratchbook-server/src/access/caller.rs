@@ -1,0 +1,93 @@
+//! A caller: an app and a user that it is held to, and rights.
+
+use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
+
+/// What a caller may do within its reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// Read sessions, state, events and artifacts.
+    Read,
+    /// Change them, and run agents.
+    Write,
+    /// Write keys of the whole app.
+    App,
+    /// What concerns all: erase users, see all users of an app.
+    Admin,
+}
+
+impl Right {
+    /// The right's name, as tokens and messages have it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::App => "app",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The only app within reach; `None` for all.
+    app: Option<String>,
+    /// The only user within reach; `None` for all.
+    user: Option<String>,
+    rights: Vec<Right>,
+}
+
+impl Caller {
+    /// A caller of whom nothing is asked.
+    pub(crate) fn anyone() -> Self {
+        Self { app: None, user: None, rights: vec![Right::Read, Right::Write, Right::App, Right::Admin] }
+    }
+
+    /// Whether a user of an app is within reach; with no user, whether all of the app is.
+    pub(crate) fn reaches(&self, app_name: &str, user_id: Option<&str>) -> bool {
+        self.app.as_deref().is_none_or(|app| app == app_name)
+            && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
+    }
+
+    /// Whether anything of an app is within reach, be it of one user alone.
+    pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
+        self.app.as_deref().is_none_or(|app| app == app_name)
+    }
+
+    /// # Errors
+    ///
+    /// `PermissionDenied` names the right that is missing.
+    pub(crate) fn check(&self, right: Right) -> Result<()> {
+        if self.rights.contains(&right) {
+            return Ok(());
+        }
+        let name = right.as_str();
+        Err(Error::new(ErrorKind::PermissionDenied, format!("this takes the right '{name}', which your token lacks")))
+    }
+
+    /// Whether the caller may make these changes. Agents may write `app:` keys; a client needs the right to.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` names the keys.
+    pub(crate) fn check_delta(&self, delta: &StateDelta) -> Result<()> {
+        let keys = delta.iter().map(|(key, _)| key).filter(|key| Scope::split(key).0 == Scope::App);
+        self.check_app_keys(keys)
+    }
+
+    /// # Errors
+    ///
+    /// `PermissionDenied` names the keys.
+    pub(crate) fn check_app_keys<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
+        if self.rights.contains(&Right::App) {
+            return Ok(());
+        }
+        let keys: Vec<_> = keys.map(|key| format!("'{key}'")).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let keys = keys.join(", ");
+        let message = format!("writing {keys} takes the right 'app', which your token lacks");
+        Err(Error::new(ErrorKind::PermissionDenied, message))
+    }
+}

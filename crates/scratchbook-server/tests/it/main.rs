@@ -1,0 +1,17 @@
+//! The server by `oneshot` on its router, and over the wire.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod apps;
+mod support;
+
+use support::Client;
+
+#[tokio::test]
+async fn a_session_is_read_on_both_surfaces() {
+    let client = Client::memory().await;
+    client.session("demo", "u1", "s-1").await;
+    let (status, body) = client.get("/apps/demo/users/u1/sessions/s-1").await;
+    assert_eq!((status, body["id"].as_str()), (200, Some("s-1")));
+    let (status, body) = client.get("/v1/apps/demo/users/u1/sessions/nope").await;
+    assert_eq!((status, body["error"]["kind"].as_str()), (404, Some("not_found")));
+}
