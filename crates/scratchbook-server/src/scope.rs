@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
+use crate::adk::AdkError;
 use crate::served::Served;
 
 /// The form in which a surface refuses, and how it reads the names in its paths.
@@ -100,6 +101,14 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for Caller {
+    type Rejection = AdkError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, AdkError> {
+        Ok(caller(parts)?)
     }
 }
 
