@@ -41,6 +41,11 @@ impl Apps {
         Ok(Self { by_name })
     }
 
+    /// An app by its name.
+    pub(crate) fn get(&self, name: &str) -> Option<&App> {
+        self.by_name.get(name)
+    }
+
     /// The names, in byte order.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.by_name.keys().map(String::as_str).collect()
