@@ -1,6 +1,7 @@
 //! ADK's surface: the routes of `adk api_server` of google-adk 2.13.0, with its bodies and its errors.
 
 mod apps;
+mod body;
 mod error;
 mod sessions;
 
