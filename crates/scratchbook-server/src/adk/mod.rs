@@ -3,13 +3,15 @@
 mod apps;
 mod body;
 mod error;
+mod python_json;
+mod run;
 mod sessions;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 
 use crate::served::Served;
@@ -21,6 +23,8 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
     Router::new()
         .route("/health", get(apps::health))
         .route("/list-apps", get(apps::list))
+        .route("/run", post(run::run))
+        .route("/run_sse", post(run::run_sse))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
 }
 
