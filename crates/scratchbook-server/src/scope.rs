@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
+use crate::adk::AdkError;
 use crate::served::Served;
 
 /// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
@@ -102,6 +103,14 @@ pub(crate) async fn session_of_body(
     check(served, caller, app_name, Some(user_id), Right::Write).await?;
     let key = SessionKey::new(app_name, user_id, session_id);
     key.map_err(|e| Error::not_found("there is no such session").with_source(e))
+}
+
+impl FromRequestParts<Arc<Served>> for Caller {
+    type Rejection = AdkError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, AdkError> {
+        Ok(caller(parts)?)
+    }
 }
 
 /// Who calls; the layer that finds it out is around every route.

@@ -22,9 +22,11 @@ pub(crate) use error::{AdkError, status};
 pub(crate) fn routes() -> Router<Arc<Served>> {
     Router::new()
         .route("/health", get(apps::health))
+        .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
         .route("/run", post(run::run))
         .route("/run_sse", post(run::run_sse))
+        .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
 }
 

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use async_stream::stream;
-use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -16,6 +15,7 @@ use scratchbook::{Environment, Error, ErrorKind, Event, Result, RunConfig, RunRe
 use serde_json::json;
 
 use super::AdkError;
+use super::apps::{check_reserved, no_app};
 use super::body::{JsonBody, RunAgentRequest};
 use super::python_json::dumps;
 use crate::access::Caller;
@@ -33,7 +33,7 @@ enum Replies {
 
 pub(super) async fn run(
     State(served): State<Arc<Served>>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     JsonBody(body): JsonBody<RunAgentRequest>,
 ) -> Result<Response, AdkError> {
     // Whatever `streaming` says: an array has no use for pieces.
@@ -59,7 +59,7 @@ pub(super) async fn run(
 
 pub(super) async fn run_sse(
     State(served): State<Arc<Served>>,
-    Extension(caller): Extension<Caller>,
+    caller: Caller,
     JsonBody(body): JsonBody<RunAgentRequest>,
 ) -> Result<Response, AdkError> {
     let replies = if body.streaming { Replies::InPieces } else { Replies::Whole };
@@ -85,6 +85,7 @@ async fn start(
         let detail = "app_name is required when ADK_DEFAULT_APP_NAME is not set";
         return Err(AdkError::new(StatusCode::BAD_REQUEST, json!(detail)));
     };
+    check_reserved(&app_name)?;
     let no_session = |error: Error| match error.kind() {
         ErrorKind::NotFound => {
             AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {}", body.session_id)))
@@ -92,12 +93,9 @@ async fn start(
         _ => error.into(),
     };
     let key = session_of_body(served, caller, (&app_name, &body.user_id, &body.session_id)).await;
-    // An app that is not here is told first, as in ADK, but only to who may know of it.
     let key = key.map_err(no_session)?;
-    let Some(app) = served.apps.get(&app_name) else {
-        let detail = format!("Agent not found: '{app_name}'. No agent of that name is hosted here.");
-        return Err(AdkError::new(StatusCode::NOT_FOUND, json!(detail)));
-    };
+    // Before a session that is missing, as in ADK, but only for who may know of it.
+    let app = served.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
     let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());
     config.streaming = matches!(replies, Replies::InPieces);
     let mut request = RunRequest::default().with_config(config);

@@ -5,6 +5,7 @@
 mod stores;
 
 mod adapters;
+mod agent_config;
 mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
