@@ -110,13 +110,20 @@ pub(super) async fn cancel(
 }
 
 fn request(body: &[u8]) -> Result<RunRequest> {
+    // An array would be read as the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Error::invalid("the body is no JSON object; send one, such as {\"message\": \"Hello\"}"));
+    }
     let body: RunBody = json::from_slice(body).map_err(|e| e.context("the body"))?;
     let message = match body.message {
         Value::Null => None,
         Value::String(text) => Some(Content::user(text)),
         content => {
             let content = serde_json::from_value::<Content>(content);
-            Some(content.map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?)
+            Some(
+                content
+                    .map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?,
+            )
         }
     };
     let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());
@@ -161,7 +168,7 @@ fn event_frame(event: &Event) -> Bytes {
         Err(error) => {
             let error = Error::internal("an event has no JSON").with_source(error);
             frame("error", &json!({"error": shown(&error)}))
-        },
+        }
     }
 }
 
