@@ -93,7 +93,13 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), metrics: None, max_runs: MAX_RUNS }
+        ServerBuilder {
+            store,
+            agents: Vec::new(),
+            environment: Arc::new(SystemEnvironment),
+            metrics: None,
+            max_runs: MAX_RUNS,
+        }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.

@@ -51,7 +51,9 @@ fn describe() {
     describe_counter!("scratchbook_http_requests_total", "Requests by method, route and class of status.");
     describe_histogram!("scratchbook_http_request_seconds", Unit::Seconds, "Until the head of the answer.");
     describe_gauge!("scratchbook_http_connections", "Connections that are open.");
-    describe_gauge!("scratchbook_runs", "Runs of agents under way.");
+    describe_gauge!("scratchbook_runs", "Runs of agents under way, by app.");
+    describe_counter!("scratchbook_runs_total", "Runs that have ended, by app and outcome.");
+    describe_histogram!("scratchbook_run_seconds", Unit::Seconds, "Runs from their beginning to their end.");
     describe_gauge!("scratchbook_watchers", "Streams of changes that are open.");
     describe_counter!("scratchbook_calls_total", "Calls of the store by operation, app and outcome.");
     describe_histogram!("scratchbook_call_seconds", Unit::Seconds, "Calls of the store.");

@@ -19,8 +19,9 @@ pub(super) use metrics::Metrics;
 
 /// The crates whose debugging is of use here; of others, what is worth an `info`.
 const OURS: &str = "scratchbook";
-/// The spans that logs show: those of requests.
-const REQUESTS: &str = "scratchbook_server::request";
+/// The spans that logs show: those of requests and of runs, and not what traces have besides.
+const SHOWN: &str = "scratchbook_server";
+const TRACES: &str = "scratchbook_server::trace";
 
 /// What is to be ended when the server ends.
 #[derive(Debug, Default)]
@@ -58,7 +59,10 @@ impl Telemetry {
 fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
     let level = level(args.log_level);
     let targets = Targets::new().with_default(level.min(LevelFilter::INFO)).with_target(OURS, level);
-    let shown = filter_fn(|metadata| !metadata.is_span() || metadata.target() == REQUESTS);
+    let shown = filter_fn(|metadata| {
+        let target = metadata.target();
+        !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)
+    });
     let layer = fmt::layer().with_writer(io::stderr).with_target(false);
     match args.log_format {
         LogFormat::Json => {

@@ -21,8 +21,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use client::Client;
 
-/// What traces show: requests as OpenTelemetry names them, and the calls of the store within.
-const SPANS: [&str; 2] = ["scratchbook_server::trace", "scratchbook::adapter"];
+/// What traces show: requests as OpenTelemetry names them, runs, and the calls of the store within.
+const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook::adapter"];
 
 /// Traces that are sent.
 #[derive(Debug)]
