@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::config::Setting;
@@ -24,6 +25,12 @@ pub(crate) struct ServeArgs {
     /// The port; 0 takes any that is free, and says which
     #[arg(long, env = "SCRATCHBOOK_PORT", value_name = "PORT", default_value_t = 8000)]
     pub(crate) port: u16,
+    /// Host the agents of this folder: a folder for each app with a root_agent.yaml, ADK's Agent Config
+    #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Host no agents where no folder is named: sessions and state alone
+    #[arg(long, env = "SCRATCHBOOK_NO_DEMO", value_parser = FalseyValueParser::new())]
+    pub(crate) no_demo: bool,
     /// How logs are written, to standard error
     #[arg(long, env = "SCRATCHBOOK_LOG_FORMAT", value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

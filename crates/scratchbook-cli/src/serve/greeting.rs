@@ -14,11 +14,11 @@ use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 pub(super) struct Greeting<'a> {
     address: SocketAddr,
     database: &'a str,
-    apps: &'a [&'a str],
+    apps: &'a [String],
 }
 
 impl<'a> Greeting<'a> {
-    pub(super) fn new(listener: &TcpListener, database: &'a str, apps: &'a [&'a str]) -> Result<Self, Error> {
+    pub(super) fn new(listener: &TcpListener, database: &'a str, apps: &'a [String]) -> Result<Self, Error> {
         let address = listener
             .local_addr()
             .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
