@@ -18,6 +18,7 @@
 //!
 //! - `server.rs`: what is served, built and run. Start here.
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
+//! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
@@ -25,9 +26,18 @@
 mod access;
 mod adk;
 mod apps;
+mod guard;
+mod headers;
+mod limits;
+mod listen;
+mod refusal;
+mod reload;
 mod scope;
 mod served;
 mod server;
 mod v1;
 
+pub use access::{Login, MadeToken, NewToken, Right};
+pub use limits::{RateLimit, ServerLimits};
+pub use listen::Tls;
 pub use server::{Server, ServerBuilder};

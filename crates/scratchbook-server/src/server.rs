@@ -1,21 +1,32 @@
 //! The server: what is served, as a router to embed and on a listener of its own.
 
+use std::any::Any;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
-use scratchbook::{Agent, Environment, Error, Result, Store, SystemEnvironment};
+use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
 use tokio::net::TcpListener;
+use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{self, Access};
+use crate::access::{self, Access, Login};
 use crate::apps::Apps;
+use crate::guard::{self, Guard, Origins};
+use crate::limits::{self, Rates, ServerLimits};
+use crate::listen::{self, Closing, Tls};
 use crate::served::Served;
-use crate::{adk, v1};
+use crate::{adk, headers, v1};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
     served: Arc<Served>,
+    origins: Origins,
+    /// Where a server of somebody else serves the router, as far as that is known.
+    host: Option<String>,
 }
 
 /// Builds a [`Server`].
@@ -24,6 +35,11 @@ pub struct ServerBuilder {
     store: Store,
     agents: Vec<(String, Arc<dyn Agent>)>,
     environment: Arc<dyn Environment>,
+    login: Option<Login>,
+    allow_origins: Vec<String>,
+    host: Option<String>,
+    limits: ServerLimits,
+    tls: Option<Tls>,
 }
 
 impl ServerBuilder {
@@ -41,15 +57,61 @@ impl ServerBuilder {
         self
     }
 
+    /// Has callers log in. Without, everyone who can reach the server may do everything, and
+    /// [`run`](Server::run) serves this machine alone.
+    #[must_use]
+    pub fn login(mut self, login: Login) -> Self {
+        self.login = Some(login);
+        self
+    }
+
+    /// Lets pages of these origins call, as `adk api_server --allow_origins` does: an origin such as
+    /// `https://shop.example`, `regex:` and an expression that the whole origin has to match, or `*`. Without, pages
+    /// of the server's own origin may.
+    #[must_use]
+    pub fn allow_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.allow_origins.extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// The address that a server of your own serves the [`router`](Server::router) at. On loopback, requests that name
+    /// another host are refused then: a foreign page has had its name pointed at this machine. [`run`](Server::run)
+    /// knows the address by itself.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.host = Some(host.into());
+        self
+    }
+
+    /// How much and how long.
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Speaks TLS, where the server listens itself.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, or an app's name is none.
+    /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
+    /// none; where a file of the login or of TLS is not right. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment } = self;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls } = self;
         let apps = Apps::new(agents, &store, &environment)?;
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }) })
+        let origins = Origins::new(&allow_origins)?;
+        let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
+        let certificates = tls.map(Tls::open).transpose()?;
+        let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
+        let served = Served { store, apps, access, limits, rates, certificates, closing, environment };
+        Ok(Server { served: Arc::new(served), origins, host })
     }
 }
 
@@ -57,27 +119,99 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment) }
+        ServerBuilder {
+            store,
+            agents: Vec::new(),
+            environment: Arc::new(SystemEnvironment),
+            login: None,
+            allow_origins: Vec::new(),
+            host: None,
+            limits: ServerLimits::default(),
+            tls: None,
+        }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
+    ///
+    /// Limits of connections and of headers, TLS, and the refusal to serve strangers without a login are
+    /// [`run`](Self::run)'s; here they are that server's.
     pub fn router(&self) -> Router {
+        self.router_at(self.host.clone())
+    }
+
+    /// Serves a listener until `shutdown` is ready, then finishes what was begun and closes the store.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where others can reach the listener and nobody has to log in; `Unavailable` where the
+    /// listener has no address; those of closing the store.
+    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let address = listener
+            .local_addr()
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
+        self.check_address(address)?;
+        let router = self.router_at(Some(address.ip().to_canonical().to_string()));
+        listen::serve(Arc::clone(&self.served), router, listener, shutdown).await;
+        self.served.store.sessions.close().await
+    }
+
+    /// Whether this server may be served at an address: [`run`](Self::run) refuses others, and who asks before it
+    /// listens refuses sooner.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where others can reach the address and nobody has to log in.
+    pub fn check_address(&self, address: SocketAddr) -> Result<()> {
+        let ip = address.ip().to_canonical();
+        match self.served.access {
+            Access::Open if !ip.is_loopback() => {
+                let message = format!(
+                    "{ip} can be reached by others, and nobody has to log in: have callers log in by tokens \
+                     (--tokens FILE) or JWTs (--jwks FILE, --jwt-secret-file FILE), or serve 127.0.0.1 alone"
+                );
+                Err(Error::new(ErrorKind::FailedPrecondition, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the files of the login and of TLS again, now. They are read without it too, when they have changed.
+    ///
+    /// # Errors
+    ///
+    /// The first error; for a file that cannot be used, what it held before still counts.
+    pub fn reload(&self) -> Result<()> {
+        let login = match &self.served.access {
+            Access::Open => Ok(()),
+            Access::Login(gate) => gate.reload(),
+        };
+        let tls = self.served.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
+        login.and(tls)
+    }
+
+    fn router_at(&self, host: Option<String>) -> Router {
+        let served = &self.served;
+        let scheme = if served.certificates.is_some() { "https" } else { "http" };
+        let guard = Arc::new(Guard { origins: self.origins.clone(), host, scheme });
+        // From the inside to the outside.
         Router::new()
             .merge(adk::routes())
             .nest("/v1", v1::routes())
             .fallback(adk::not_found)
             .method_not_allowed_fallback(adk::method_not_allowed)
-            .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
-            .with_state(Arc::clone(&self.served))
+            .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
+            .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
+            .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))
+            .layer(middleware::from_fn_with_state(guard, guard::check))
+            .layer(middleware::from_fn_with_state(Arc::clone(served), listen::end_streams))
+            .layer(middleware::from_fn(headers::mark))
+            .layer(CatchPanicLayer::custom(panicked))
+            .with_state(Arc::clone(served))
     }
+}
 
-    /// Serves a listener until `shutdown` is ready, then finishes what was begun.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` where the listener fails.
-    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(shutdown);
-        served.await.map_err(|e| Error::new(scratchbook::ErrorKind::Unavailable, "the listener failed").with_source(e))
-    }
+/// What a client sees of a defect: that there is one. What it was is for the log.
+fn panicked(_: Box<dyn Any + Send>) -> Response {
+    tracing::error!("a handler panicked; the panic's own message says where");
+    (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()
 }
