@@ -189,6 +189,11 @@ impl Server {
         login.and(tls)
     }
 
+    #[cfg(test)]
+    pub(crate) fn served(&self) -> Arc<Served> {
+        Arc::clone(&self.served)
+    }
+
     fn router_at(&self, host: Option<String>) -> Router {
         let served = &self.served;
         let scheme = if served.certificates.is_some() { "https" } else { "http" };
@@ -214,4 +219,28 @@ impl Server {
 fn panicked(_: Box<dyn Any + Send>) -> Response {
     tracing::error!("a handler panicked; the panic's own message says where");
     (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
+    use axum::routing::get;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    #[allow(clippy::panic)]
+    async fn a_defect_is_not_told_of() {
+        async fn defect() -> StatusCode {
+            panic!("the secret")
+        }
+        let router: Router = Router::new().route("/", get(defect)).layer(CatchPanicLayer::custom(panicked));
+        let response = router.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(&body[..], b"Internal Server Error");
+    }
 }

@@ -31,3 +31,34 @@ pub(crate) async fn answer_in_time(State(served): State<Arc<Served>>, request: R
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::Body;
+    use axum::routing::get;
+    use axum::{Router, middleware};
+    use scratchbook::connect;
+    use tokio::time::sleep;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::{Server, ServerLimits};
+
+    #[tokio::test]
+    async fn only_what_runs_agents_may_take_its_time() {
+        let limits = ServerLimits::default().with_answer_time(Duration::from_millis(20));
+        let server = Server::builder(connect("memory:").await.unwrap()).limits(limits).build().unwrap();
+        let slow = || sleep(Duration::from_millis(200));
+        let router = Router::new()
+            .route("/slow", get(slow))
+            .route("/run", get(slow))
+            .nest("/v1", Router::new().route("/sessions/{session}/runs/{run}", get(slow)).route("/slow", get(slow)))
+            .layer(middleware::from_fn_with_state(server.served(), answer_in_time));
+        for (path, status) in [("/slow", 503), ("/v1/slow", 503), ("/run", 200), ("/v1/sessions/runs/runs/r-1", 200)] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{path}");
+        }
+    }
+}
