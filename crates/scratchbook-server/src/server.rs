@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::access::{self, Access, Login};
-use crate::apps::Apps;
+use crate::apps::{Apps, Origin};
 use crate::guard::{self, Guard, Origins};
 use crate::limits::{self, Rates, ServerLimits};
 use crate::listen::{self, Closing, Tls};
@@ -33,7 +33,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct ServerBuilder {
     store: Store,
-    agents: Vec<(String, Arc<dyn Agent>)>,
+    agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
     login: Option<Login>,
     allow_origins: Vec<String>,
@@ -46,7 +46,14 @@ impl ServerBuilder {
     /// Hosts an agent as an app.
     #[must_use]
     pub fn app(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
-        self.agents.push((name.into(), Arc::new(agent)));
+        self.agents.push((name.into(), Arc::new(agent), Origin::Code));
+        self
+    }
+
+    /// Hosts apps that were read from files of ADK's Agent Config: what [`load_agents`](scratchbook::load_agents) gives.
+    #[must_use]
+    pub fn config_apps(mut self, apps: impl IntoIterator<Item = (String, Arc<dyn Agent>)>) -> Self {
+        self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, Origin::Config)));
         self
     }
 

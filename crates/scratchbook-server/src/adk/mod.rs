@@ -19,7 +19,9 @@ pub(crate) use error::{AdkError, status};
 pub(crate) fn routes() -> Router<Arc<Served>> {
     Router::new()
         .route("/health", get(apps::health))
+        .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
+        .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
 }
 
