@@ -3,6 +3,7 @@
 mod kept;
 mod sessions;
 mod state;
+mod token;
 mod values;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
 };
+pub(crate) use token::{NewTokenArgs, TokenCommand};
 pub(crate) use values::Moment;
 
 /// How to write what would be taken for an option.
@@ -82,6 +84,11 @@ pub(crate) enum Command {
     State {
         #[command(subcommand)]
         command: StateCommand,
+    },
+    /// Make tokens, by which clients of a server log in
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
     },
     /// Erase users
     Users {

@@ -15,6 +15,7 @@ mod schema;
 mod servers;
 mod sessions;
 mod state;
+mod token;
 mod verify;
 mod watch;
 
