@@ -21,6 +21,7 @@
 //! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
+//! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 
 mod access;
@@ -32,9 +33,11 @@ mod limits;
 mod listen;
 mod refusal;
 mod reload;
+mod runs;
 mod scope;
 mod served;
 mod server;
+mod sse;
 mod v1;
 
 pub use access::{Login, MadeToken, NewToken, Right};

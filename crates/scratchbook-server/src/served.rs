@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::apps::Apps;
 use crate::limits::{Rates, ServerLimits};
 use crate::listen::{Certificates, Closing};
+use crate::runs::Runs;
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -20,5 +21,6 @@ pub(crate) struct Served {
     /// `None` where TLS is not spoken.
     pub(crate) certificates: Option<Certificates>,
     pub(crate) closing: Closing,
+    pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
 }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
@@ -17,6 +18,7 @@ use crate::apps::{Apps, Origin};
 use crate::guard::{self, Guard, Origins};
 use crate::limits::{self, Rates, ServerLimits};
 use crate::listen::{self, Closing, Tls};
+use crate::runs::Runs;
 use crate::served::Served;
 use crate::{adk, headers, v1};
 
@@ -40,7 +42,11 @@ pub struct ServerBuilder {
     host: Option<String>,
     limits: ServerLimits,
     tls: Option<Tls>,
+    max_runs: usize,
 }
+
+/// How many runs go on at a time, unless it is said.
+const MAX_RUNS: usize = 1000;
 
 impl ServerBuilder {
     /// Hosts an agent as an app.
@@ -104,6 +110,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
+    #[must_use]
+    pub fn max_runs(mut self, max_runs: usize) -> Self {
+        self.max_runs = max_runs;
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
@@ -111,13 +124,14 @@ impl ServerBuilder {
     /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
     /// none; where a file of the login or of TLS is not right. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, login, allow_origins, host, limits, tls } = self;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls, max_runs } = self;
         let apps = Apps::new(agents, &store, &environment)?;
+        let runs = Runs::new(max_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
-        let served = Served { store, apps, access, limits, rates, certificates, closing, environment };
+        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
         Ok(Server { served: Arc::new(served), origins, host })
     }
 }
@@ -135,6 +149,7 @@ impl Server {
             host: None,
             limits: ServerLimits::default(),
             tls: None,
+            max_runs: MAX_RUNS,
         }
     }
 
@@ -146,20 +161,24 @@ impl Server {
         self.router_at(self.host.clone())
     }
 
-    /// Serves a listener until `shutdown` is ready, then finishes what was begun and closes the store.
+    /// Serves a listener until `shutdown` is ready, then finishes what was begun.
+    ///
+    /// No more connections are taken then. Requests and runs under way have
+    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; those who follow what is committed are
+    /// left when the runs are over. The store is still open: close it, and what was accepted is committed.
     ///
     /// # Errors
     ///
     /// `FailedPrecondition` where others can reach the listener and nobody has to log in; `Unavailable` where the
-    /// listener has no address; those of closing the store.
+    /// listener has no address.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let address = listener
             .local_addr()
             .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
         self.check_address(address)?;
         let router = self.router_at(Some(address.ip().to_canonical().to_string()));
-        listen::serve(Arc::clone(&self.served), router, listener, shutdown).await;
-        self.served.store.sessions.close().await
+        listen::serve(self.served, router, listener, shutdown).await;
+        Ok(())
     }
 
     /// Whether this server may be served at an address: [`run`](Self::run) refuses others, and who asks before it
@@ -205,12 +224,12 @@ impl Server {
         let served = &self.served;
         let scheme = if served.certificates.is_some() { "https" } else { "http" };
         let guard = Arc::new(Guard { origins: self.origins.clone(), host, scheme });
+        let paths = adk::Paths::new(adk::routes(), Arc::clone(served));
         // From the inside to the outside.
         Router::new()
             .merge(adk::routes())
             .nest("/v1", v1::routes())
-            .fallback(adk::not_found)
-            .method_not_allowed_fallback(adk::method_not_allowed)
+            .fallback(move |request: Request| paths.clone().not_found(request))
             .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
             .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
             .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
+use axum::http::uri::Scheme;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -42,20 +43,21 @@ impl Connection {
         }
         let stream = Unstalled::new(stream, self.served.limits.stall_time);
         let Some(certificates) = &self.served.certificates else {
-            return self.speak(stream).await;
+            return self.speak(stream, Scheme::HTTP).await;
         };
         match timeout(HANDSHAKE_TIME, certificates.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => self.speak(stream).await,
+            Ok(Ok(stream)) => self.speak(stream, Scheme::HTTPS).await,
             Ok(Err(error)) => tracing::debug!(peer = %self.peer, %error, "no TLS"),
             Err(_) => tracing::debug!(peer = %self.peer, "no TLS in time"),
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, scheme: Scheme) {
         let Self { served, router, peer, watcher } = self;
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(ConnectInfo(peer));
+            request.extensions_mut().insert(scheme.clone());
             router.clone().oneshot(request)
         });
         let limits = &served.limits;

@@ -15,7 +15,7 @@ use axum::Router;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout};
 
 pub(crate) use closing::{Closing, end_streams};
 use connection::Connection;
@@ -65,11 +65,14 @@ pub(crate) async fn serve(
 /// The end: requests under way and runs come to theirs, then streams, then connections.
 async fn end(served: &Served, graceful: GracefulShutdown) {
     tracing::info!(connections = graceful.count(), "no more connections are taken; what was begun is finished");
-    let deadline = Instant::now() + served.limits.shutdown_time;
-    // From now on a connection ends with the answer that is under way on it.
-    let mut drained = pin!(graceful.shutdown());
-    served.closing.close();
-    if timeout_at(deadline + LAST_ANSWERS, &mut drained).await.is_err() {
+    let time = served.limits.shutdown_time;
+    let runs = async {
+        served.runs.close(time).await;
+        served.closing.close();
+    };
+    // Meanwhile a connection ends with the answer that is under way on it.
+    let ((), drained) = tokio::join!(runs, timeout(time + LAST_ANSWERS, graceful.shutdown()));
+    if drained.is_err() {
         tracing::warn!("connections are cut off: the time to finish is over");
     }
 }
