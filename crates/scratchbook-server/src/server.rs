@@ -1,26 +1,23 @@
 //! The server: what is served, as a router to embed and on a listener of its own.
 
-use std::any::Any;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::{Router, middleware};
 use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
 use tokio::net::TcpListener;
-use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::access::{self, Access, Login};
+use crate::access::{Access, Login};
 use crate::apps::{Apps, Origin};
-use crate::guard::{self, Guard, Origins};
-use crate::limits::{self, Rates, ServerLimits};
+use crate::guard::{Guard, Origins};
+use crate::limits::{Rates, ServerLimits};
 use crate::listen::{self, Closing, Tls};
+use crate::operations::Metrics;
 use crate::runs::Runs;
 use crate::served::Served;
-use crate::{adk, headers, v1};
+use crate::{adk, layers, operations, v1};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -29,6 +26,7 @@ pub struct Server {
     origins: Origins,
     /// Where a server of somebody else serves the router, as far as that is known.
     host: Option<String>,
+    metrics: Option<Metrics>,
 }
 
 /// Builds a [`Server`].
@@ -42,6 +40,7 @@ pub struct ServerBuilder {
     host: Option<String>,
     limits: ServerLimits,
     tls: Option<Tls>,
+    metrics: Option<Metrics>,
     max_runs: usize,
 }
 
@@ -110,6 +109,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
+    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    #[must_use]
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Metrics::new(render));
+        self
+    }
+
     /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
@@ -124,7 +131,7 @@ impl ServerBuilder {
     /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
     /// none; where a file of the login or of TLS is not right. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, login, allow_origins, host, limits, tls, max_runs } = self;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, max_runs } = self;
         let apps = Apps::new(agents, &store, &environment)?;
         let runs = Runs::new(max_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
@@ -132,7 +139,7 @@ impl ServerBuilder {
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
         let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
-        Ok(Server { served: Arc::new(served), origins, host })
+        Ok(Server { served: Arc::new(served), origins, host, metrics })
     }
 }
 
@@ -149,6 +156,7 @@ impl Server {
             host: None,
             limits: ServerLimits::default(),
             tls: None,
+            metrics: None,
             max_runs: MAX_RUNS,
         }
     }
@@ -223,50 +231,13 @@ impl Server {
     fn router_at(&self, host: Option<String>) -> Router {
         let served = &self.served;
         let scheme = if served.certificates.is_some() { "https" } else { "http" };
-        let guard = Arc::new(Guard { origins: self.origins.clone(), host, scheme });
+        let guard = Guard { origins: self.origins.clone(), host, scheme };
         let paths = adk::Paths::new(adk::routes(), Arc::clone(served));
-        // From the inside to the outside.
-        Router::new()
+        let routes = Router::new()
             .merge(adk::routes())
+            .merge(operations::routes(self.metrics.as_ref()))
             .nest("/v1", v1::routes())
-            .fallback(move |request: Request| paths.clone().not_found(request))
-            .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
-            .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
-            .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))
-            .layer(middleware::from_fn_with_state(guard, guard::check))
-            .layer(middleware::from_fn_with_state(Arc::clone(served), listen::end_streams))
-            .layer(middleware::from_fn(headers::mark))
-            .layer(CatchPanicLayer::custom(panicked))
-            .with_state(Arc::clone(served))
-    }
-}
-
-/// What a client sees of a defect: that there is one. What it was is for the log.
-fn panicked(_: Box<dyn Any + Send>) -> Response {
-    tracing::error!("a handler panicked; the panic's own message says where");
-    (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::body::Body;
-    use axum::extract::Request;
-    use axum::routing::get;
-    use http_body_util::BodyExt;
-    use tower::ServiceExt;
-
-    use super::*;
-
-    #[tokio::test]
-    #[allow(clippy::panic)]
-    async fn a_defect_is_not_told_of() {
-        async fn defect() -> StatusCode {
-            panic!("the secret")
-        }
-        let router: Router = Router::new().route("/", get(defect)).layer(CatchPanicLayer::custom(panicked));
-        let response = router.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(response.status(), 500);
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(&body[..], b"Internal Server Error");
+            .fallback(move |request: Request| paths.clone().not_found(request));
+        layers::around(routes, served, guard)
     }
 }
