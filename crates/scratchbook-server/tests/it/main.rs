@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apps;
+mod replay;
 mod support;
 
 use support::Client;
