@@ -3,6 +3,7 @@
 
 mod apps;
 mod replay;
+mod requests;
 mod support;
 
 use support::Client;
