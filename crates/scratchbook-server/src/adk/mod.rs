@@ -6,13 +6,15 @@ mod credentials;
 mod error;
 mod memory;
 mod paths;
+mod python_json;
 mod restore;
+mod run;
 mod sessions;
 mod shape;
 
 use std::sync::Arc;
 
-use axum::routing::{get, patch};
+use axum::routing::{get, patch, post};
 use axum::{Router, middleware};
 
 use crate::served::Served;
@@ -26,6 +28,8 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/health", get(apps::health))
         .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
+        .route("/run", post(run::run))
+        .route("/run_sse", post(run::run_sse))
         .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/memory", patch(memory::update))
         .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))

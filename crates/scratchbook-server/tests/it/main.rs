@@ -4,6 +4,7 @@
 mod apps;
 mod replay;
 mod requests;
+mod runs;
 mod support;
 
 use support::Client;
