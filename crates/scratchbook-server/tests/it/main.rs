@@ -5,6 +5,7 @@ mod apps;
 mod replay;
 mod requests;
 mod runs;
+mod sessions;
 mod support;
 
 use support::Client;
