@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::serve::ListenerExt;
 use axum::{Router, middleware};
 use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
@@ -86,11 +87,11 @@ impl Server {
 
     /// All routes, to be served by a server of your own, or below a path of it.
     pub fn router(&self) -> Router {
+        let paths = adk::Paths::new(adk::routes(), Arc::clone(&self.served));
         Router::new()
             .merge(adk::routes())
             .nest("/v1", v1::routes())
-            .fallback(adk::not_found)
-            .method_not_allowed_fallback(adk::method_not_allowed)
+            .fallback(move |request: Request| paths.clone().not_found(request))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
             .with_state(Arc::clone(&self.served))
     }

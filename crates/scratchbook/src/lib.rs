@@ -110,8 +110,8 @@ pub use session::{
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
-    SessionService, SessionServiceExt, SessionUpdate, StateChange, StateCheck, StateDiff, StateOwner, StatePage,
-    StateSelection, TitleFilter, Verified, Watch, Watched,
+    SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
+    StatePage, StateSelection, TitleFilter, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -6,6 +6,7 @@ use scratchbook::Error;
 use serde_json::{Value, json};
 
 use crate::adk::status;
+use crate::scope::Refusal;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ impl From<Error> for ApiError {
         Self(error)
     }
 }
+
+impl Refusal for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
