@@ -1,6 +1,6 @@
 //! `scratchbook serve`: a database and agents, by HTTP.
 //!
-//! - `listen.rs`: the address. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
+//! - `listen.rs`: the address. `options.rs`: who may call, and how much. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
 //! - `telemetry/`: logs, numbers, traces.
 //! - `apps.rs`: the agents that are hosted; `demo/`: those that are where no others are.
 
@@ -8,6 +8,7 @@ mod apps;
 mod demo;
 mod greeting;
 mod listen;
+mod options;
 mod shutdown;
 mod telemetry;
 
@@ -41,8 +42,11 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let database = Database::open_or_create(global, database::DEFAULT).await?;
     let names = apps.names();
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
-    let server = apps.host(server).build()?;
-    Greeting::new(&listener, &place, &names)?.print(out)?;
+    let server = options::limited(options::guarded(apps.host(server), &args.access)?, &args.limits).build()?;
+    let address = listen::address(&listener)?;
+    server.check_address(address)?;
+    Greeting::new(address, &place, &names, &args.access).print(out)?;
+    shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
     telemetry.end().await;
     database.close().await
