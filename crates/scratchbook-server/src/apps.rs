@@ -41,6 +41,10 @@ impl Apps {
         Ok(Self { by_name })
     }
 
+    pub(crate) fn get(&self, name: &str) -> Option<&App> {
+        self.by_name.get(name)
+    }
+
     /// The names, in byte order.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.by_name.keys().map(String::as_str).collect()

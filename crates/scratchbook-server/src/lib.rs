@@ -21,10 +21,12 @@
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
+//! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
 mod access;
 mod adk;
 mod apps;
+mod dev_ui;
 mod scope;
 mod served;
 mod server;

@@ -1,6 +1,7 @@
 //! The server: what is served, as a router to embed and on a listener of its own.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::{Router, middleware};
@@ -9,6 +10,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{self, Access};
 use crate::apps::Apps;
+use crate::dev_ui::DevUi;
 use crate::served::Served;
 use crate::{adk, v1};
 
@@ -16,6 +18,7 @@ use crate::{adk, v1};
 #[derive(Clone, Debug)]
 pub struct Server {
     served: Arc<Served>,
+    dev_ui: Option<DevUi>,
 }
 
 /// Builds a [`Server`].
@@ -24,6 +27,7 @@ pub struct ServerBuilder {
     store: Store,
     agents: Vec<(String, Arc<dyn Agent>)>,
     environment: Arc<dyn Environment>,
+    dev_ui: Option<PathBuf>,
 }
 
 impl ServerBuilder {
@@ -41,15 +45,25 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves ADK's dev interface below `/dev-ui/`: the folder `google/adk/cli/browser` of the Python package
+    /// `google-adk`, which has it.
+    #[must_use]
+    pub fn dev_ui(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dev_ui = Some(folder.into());
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, or an app's name is none.
+    /// `InvalidArgument` where two apps have one name, or an app's name is none, and where the dev interface's folder
+    /// holds none.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment } = self;
+        let Self { store, agents, environment, dev_ui } = self;
         let apps = Apps::new(agents, &store, &environment)?;
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }) })
+        let dev_ui = dev_ui.map(DevUi::new).transpose()?;
+        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }), dev_ui })
     }
 }
 
@@ -57,13 +71,14 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment) }
+        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), dev_ui: None }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
     pub fn router(&self) -> Router {
         Router::new()
             .merge(adk::routes())
+            .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .nest("/v1", v1::routes())
             .fallback(adk::not_found)
             .method_not_allowed_fallback(adk::method_not_allowed)

@@ -1,6 +1,8 @@
 //! ADK's surface: the routes of `adk api_server` of google-adk 2.13.0, with its bodies and its errors.
 
 mod apps;
+mod artifact_path;
+mod artifacts;
 mod error;
 mod sessions;
 
@@ -17,10 +19,14 @@ pub(crate) use error::{AdkError, status};
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
+    let artifact = get(artifacts::read).delete(artifacts::delete);
     Router::new()
         .route("/health", get(apps::health))
         .route("/list-apps", get(apps::list))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(artifacts::list))
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
 }
 
 /// What answers where there is no route.

@@ -178,6 +178,12 @@ impl LlmAgent {
         }
     }
 
+    /// The tools that its model may call.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.inner.tools
+    }
+
     /// The agent's turn in a run.
     pub(super) fn turn(&self, context: &InvocationContext) -> Turn {
         let context = context.for_agent(&self.inner.name);
