@@ -102,7 +102,7 @@ pub struct ArtifactVersion {
     pub custom_metadata: Map<String, Value>,
     /// When it was saved, in seconds since 1970.
     pub create_time: f64,
-    /// What kind of data it is; none for text.
+    /// What kind of data it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
@@ -129,7 +129,7 @@ impl ArtifactVersion {
 pub struct PreparedArtifact {
     /// The data.
     pub artifact: Arc<Part>,
-    /// What kind of data it is; none for text.
+    /// What kind of data it is.
     pub mime_type: Option<String>,
     /// What the saver wants kept beside it.
     pub custom_metadata: Map<String, Value>,
@@ -144,7 +144,7 @@ pub fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Value>) -> 
     let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
         (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
         (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
-        (_, _, Some(_)) => None,
+        (_, _, Some(_)) => Some("text/plain".to_owned()),
         _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
     };
     json::check_writable(&artifact, "the artifact")?;

@@ -9,12 +9,13 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use scratchbook::{ArtifactVersion, Part, Result, SessionKey, plan};
+use scratchbook::{ArtifactVersion, Blob, Part, Result, SessionKey, plan};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::AdkError;
 use super::artifact_path::{ArtifactPath, Asked};
+use super::body::{JsonBody, SaveArtifactRequest};
 use crate::scope::SessionScope;
 use crate::served::Served;
 
@@ -24,6 +25,36 @@ pub(super) async fn list(
     scope: SessionScope<AdkError>,
 ) -> Result<Json<Vec<String>>, AdkError> {
     Ok(Json(served.store.artifacts.list_artifacts(&scope.key).await?))
+}
+
+/// Saves a new version.
+pub(super) async fn save(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    JsonBody(request): JsonBody<SaveArtifactRequest>,
+) -> Result<Json<Described>, AdkError> {
+    let SaveArtifactRequest { filename, mut artifact, custom_metadata } = request;
+    if filename.split(['/', '\\']).any(|segment| segment == "..") {
+        return Err(bad_request(format!("Artifact filename '{filename}' must not contain parent traversal.")));
+    }
+    match &mut artifact {
+        Part { inline_data: Some(Blob { data: None, .. }), .. } => {
+            return Err(bad_request("Artifact inline_data must contain data.".to_owned()));
+        }
+        Part { inline_data: Some(blob), .. } if blob.mime_type.as_deref().is_none_or(str::is_empty) => {
+            blob.mime_type = Some("application/octet-stream".to_owned());
+        }
+        Part { inline_data: None, text: None, .. } => {
+            return Err(bad_request("Artifact must have either inline_data or text content.".to_owned()));
+        }
+        _ => {}
+    }
+    let artifacts = &served.store.artifacts;
+    let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
+    let artifacts = Artifacts { served: &served, key: &scope.key };
+    let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
+    // Who else is there may have deleted it in between.
+    Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
 }
 
 /// An artifact, its versions, one of them, or what is known of them.
@@ -148,7 +179,7 @@ impl Wanted {
 /// A version as ADK's `ArtifactVersion` has it, and nothing beside that.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Described {
+pub(super) struct Described {
     version: u64,
     canonical_uri: String,
     custom_metadata: Map<String, Value>,
@@ -191,13 +222,13 @@ fn not_found(detail: &str) -> AdkError {
 
 /// Refused as FastAPI refuses what is no integer in a query.
 fn not_an_integer(input: &str) -> AdkError {
-    let detail = json!([{
-        "type": "int_parsing",
-        "loc": ["query", "version"],
-        "msg": "Input should be a valid integer, unable to parse string as an integer",
-        "input": input,
-    }]);
+    let message = "Input should be a valid integer, unable to parse string as an integer";
+    let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);
     AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+}
+
+fn bad_request(detail: String) -> AdkError {
+    AdkError::new(StatusCode::BAD_REQUEST, json!(detail))
 }
 
 fn invalid_version() -> AdkError {

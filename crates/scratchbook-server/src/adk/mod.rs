@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/health", get(apps::health))
         .route("/list-apps", get(apps::list))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
-        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(artifacts::list))
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(artifacts::list).post(artifacts::save))
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
 }

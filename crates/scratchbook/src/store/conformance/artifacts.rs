@@ -108,7 +108,7 @@ pub async fn versions_are_described(store: &Store) {
     store.artifacts.save_artifact(&key, "f", Part::bytes([1], "image/png"), metadata.clone()).await.unwrap();
     let versions = store.artifacts.list_artifact_versions(&key, "f").await.unwrap();
     let described: Vec<_> = versions.iter().map(|v| (v.version, v.mime_type.as_deref(), &v.custom_metadata)).collect();
-    assert_eq!(described, [(0, None, &Map::new()), (1, Some("image/png"), &metadata)]);
+    assert_eq!(described, [(0, Some("text/plain"), &Map::new()), (1, Some("image/png"), &metadata)]);
     assert!(
         versions.iter().all(|v| v.create_time > 1_600_000_000.0) && versions[0].create_time <= versions[1].create_time
     );
