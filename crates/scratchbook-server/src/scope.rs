@@ -14,6 +14,7 @@ use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
+use crate::adk::AdkError;
 use crate::served::Served;
 
 /// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
@@ -86,6 +87,14 @@ impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for SessionSco
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for Caller {
+    type Rejection = AdkError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, AdkError> {
+        Ok(caller(parts)?)
     }
 }
 

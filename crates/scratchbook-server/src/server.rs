@@ -9,7 +9,7 @@ use scratchbook::{Agent, Environment, Error, Result, Store, SystemEnvironment};
 use tokio::net::TcpListener;
 
 use crate::access::{self, Access};
-use crate::apps::Apps;
+use crate::apps::{Apps, Origin};
 use crate::dev_ui::DevUi;
 use crate::served::Served;
 use crate::{adk, v1};
@@ -25,7 +25,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct ServerBuilder {
     store: Store,
-    agents: Vec<(String, Arc<dyn Agent>)>,
+    agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
     dev_ui: Option<PathBuf>,
 }
@@ -34,7 +34,14 @@ impl ServerBuilder {
     /// Hosts an agent as an app.
     #[must_use]
     pub fn app(mut self, name: impl Into<String>, agent: impl Agent) -> Self {
-        self.agents.push((name.into(), Arc::new(agent)));
+        self.agents.push((name.into(), Arc::new(agent), Origin::Code));
+        self
+    }
+
+    /// Hosts apps that were read from files of ADK's Agent Config: what [`load_agents`](scratchbook::load_agents) gives.
+    #[must_use]
+    pub fn config_apps(mut self, apps: impl IntoIterator<Item = (String, Arc<dyn Agent>)>) -> Self {
+        self.agents.extend(apps.into_iter().map(|(name, agent)| (name, agent, Origin::Config)));
         self
     }
 

@@ -49,6 +49,11 @@ impl Caller {
             && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
     }
 
+    /// Whether anything of an app is within reach, be it of one user alone.
+    pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
+        self.app.as_deref().is_none_or(|app| app == app_name)
+    }
+
     /// # Errors
     ///
     /// `PermissionDenied` names the right that is missing.

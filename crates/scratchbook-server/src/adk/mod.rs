@@ -22,7 +22,9 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
     let artifact = get(artifacts::read).delete(artifacts::delete);
     Router::new()
         .route("/health", get(apps::health))
+        .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
+        .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(artifacts::list).post(artifacts::save))
         .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())

@@ -5,6 +5,7 @@
 mod stores;
 
 mod adapters;
+mod agent_config;
 mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
@@ -21,6 +22,8 @@ mod mariadb;
 mod model;
 mod operations;
 mod overlay;
+mod pieces;
+mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
