@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use scratchbook::{ArtifactVersion, Blob, Part, Result, SessionKey, plan};
 use serde::Serialize;
@@ -19,8 +20,17 @@ use super::body::{JsonBody, SaveArtifactRequest};
 use crate::scope::SessionScope;
 use crate::served::Served;
 
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Served>> {
+    let artifact = get(read).delete(delete);
+    Router::new()
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(list).post(save))
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
+}
+
 /// The names of all that the session sees.
-pub(super) async fn list(
+async fn list(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
 ) -> Result<Json<Vec<String>>, AdkError> {
@@ -28,7 +38,7 @@ pub(super) async fn list(
 }
 
 /// Saves a new version.
-pub(super) async fn save(
+async fn save(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     JsonBody(request): JsonBody<SaveArtifactRequest>,
@@ -58,7 +68,7 @@ pub(super) async fn save(
 }
 
 /// An artifact, its versions, one of them, or what is known of them.
-pub(super) async fn read(
+async fn read(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     path: ArtifactPath,
@@ -94,7 +104,7 @@ pub(super) async fn read(
 }
 
 /// Deletes all versions; silent where there is none.
-pub(super) async fn delete(
+async fn delete(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     ArtifactPath(name): ArtifactPath,
@@ -179,7 +189,7 @@ impl Wanted {
 /// A version as ADK's `ArtifactVersion` has it, and nothing beside that.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Described {
+struct Described {
     version: u64,
     canonical_uri: String,
     custom_metadata: Map<String, Value>,

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 /// An error as ADK's clients know it.
 #[derive(Debug)]
 pub(crate) struct AdkError {
-    status: StatusCode,
-    detail: Value,
+    pub(super) status: StatusCode,
+    pub(super) detail: Value,
 }
 
 impl AdkError {

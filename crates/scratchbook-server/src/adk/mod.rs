@@ -3,6 +3,7 @@
 mod apps;
 mod artifact_path;
 mod artifacts;
+mod body;
 mod error;
 mod sessions;
 
@@ -19,16 +20,13 @@ pub(crate) use error::{AdkError, status};
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
-    let artifact = get(artifacts::read).delete(artifacts::delete);
     Router::new()
         .route("/health", get(apps::health))
         .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
         .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
-        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(artifacts::list).post(artifacts::save))
-        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())
-        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
+        .merge(artifacts::routes())
 }
 
 /// What answers where there is no route.

@@ -16,7 +16,13 @@ pub(super) enum Theme {
 pub(super) fn as_json(agent: &dyn Agent) -> Value {
     let sub_agents: Vec<_> = agent.sub_agents().iter().map(|agent| as_json(agent.as_ref())).collect();
     let tools: Vec<_> = tools(agent).map(|name| json!({"name": name, "type": "tool"})).collect();
-    json!({"name": agent.name(), "description": agent.description(), "sub_agents": sub_agents, "tools": tools})
+    let mut tree =
+        json!({"name": agent.name(), "description": agent.description(), "sub_agents": sub_agents, "tools": tools});
+    if let Some(agent) = agent.as_llm_agent() {
+        tree["instruction"] = json!(agent.instruction().and_then(|instruction| instruction.source()));
+        tree["output_key"] = json!(agent.output_key());
+    }
+    tree
 }
 
 /// The same as a graph, with an edge to whatever an agent may hand over to or call.

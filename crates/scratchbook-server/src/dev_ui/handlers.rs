@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::graph::{Theme, as_dot, as_json};
-use crate::adk::AdkError;
-use crate::scope::AppScope;
+use crate::access::{Caller, Right};
+use crate::adk::{AdkError, no_app};
 use crate::served::Served;
 
 /// The routes of apps, and of the interface's settings.
@@ -52,56 +52,58 @@ impl GraphQuery {
 
 async fn build_graph(
     State(served): State<Arc<Served>>,
-    scope: AppScope<AdkError>,
+    caller: Caller,
+    Path(name): Path<String>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &scope)?;
-    Ok(Json(json!({"name": scope.app_name, "root_agent": as_json(agent)})))
+    let agent = agent(&served, &caller, &name)?;
+    Ok(Json(json!({"name": name, "root_agent": as_json(agent)})))
 }
 
 /// One picture by the path of a workflow in the app; there is the one of the whole.
 async fn build_graph_image(
     State(served): State<Arc<Served>>,
-    scope: AppScope<AdkError>,
+    caller: Caller,
+    Path(name): Path<String>,
     Query(query): Query<GraphQuery>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &scope)?;
+    let agent = agent(&served, &caller, &name)?;
     Ok(Json(json!({"": {"dotSrc": as_dot(agent, query.theme())}})))
 }
 
 async fn app_graph(
     State(served): State<Arc<Served>>,
-    scope: AppScope<AdkError>,
+    caller: Caller,
+    Path(name): Path<String>,
     Query(query): Query<GraphQuery>,
 ) -> Result<Json<Value>, AdkError> {
-    let agent = agent(&served, &scope)?;
+    let agent = agent(&served, &caller, &name)?;
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
-fn agent<'a>(served: &'a Served, scope: &AppScope<AdkError>) -> Result<&'a dyn Agent, AdkError> {
-    let name = &scope.app_name;
-    let app = served.apps.get(name);
-    let app = app.ok_or_else(|| AdkError::new(StatusCode::NOT_FOUND, json!(format!("Agent not found: '{name}'."))))?;
-    Ok(app.agent.as_ref())
+fn agent<'a>(served: &'a Served, caller: &Caller, name: &str) -> Result<&'a dyn Agent, AdkError> {
+    caller.check(Right::Read)?;
+    let app = served.apps.get(name).filter(|_| caller.reaches_app(name));
+    Ok(app.ok_or_else(|| no_app(name))?.agent.as_ref())
 }
 
-/// The file that an agent was made from, which an editor could change.
-async fn no_agent_file(_: AppScope<AdkError>) -> impl IntoResponse {
+/// The file that an agent was made from, for an editor.
+async fn no_agent_file() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; charset=utf-8")], "")
 }
 
-async fn nothing(_: AppScope<AdkError>) -> Json<Value> {
+async fn nothing() -> Json<Value> {
     Json(json!([]))
 }
 
-async fn no_trace(_: AppScope<AdkError>) -> AdkError {
+async fn no_trace() -> AdkError {
     AdkError::new(StatusCode::NOT_FOUND, json!("Trace not found"))
 }
 
-async fn no_eval_sets(_: AppScope<AdkError>) -> Json<Value> {
+async fn no_eval_sets() -> Json<Value> {
     Json(json!({"evalSetIds": []}))
 }
 
-async fn no_metrics(_: AppScope<AdkError>) -> AdkError {
+async fn no_metrics() -> AdkError {
     AdkError::new(StatusCode::BAD_REQUEST, json!("evaluation is not part of this server; `adk eval` does it"))
 }
 
