@@ -89,6 +89,7 @@ pub fn sealed_limits(limits: Limits) -> Limits {
         value_bytes: room(limits.value_bytes),
         delta_bytes: room(limits.delta_bytes),
         event_bytes: room(limits.event_bytes),
+        artifact_bytes: room(limits.artifact_bytes),
         ..limits
     }
 }

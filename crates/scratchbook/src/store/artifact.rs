@@ -7,6 +7,7 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::json;
 use crate::session::SessionKey;
+use crate::store::limits::Limits;
 
 /// Whose artifact it is, and its name.
 #[derive(Debug)]
@@ -55,8 +56,9 @@ impl NewArtifact {
         part: Part,
         metadata: Map<String, Value>,
         created: f64,
+        limits: &Limits,
     ) -> Result<Self> {
-        let prepared = prepare_artifact(part, metadata)?;
+        let prepared = prepare_artifact(&address.filename, part, metadata, limits)?;
         let text = json::to_text(&prepared.artifact, "the artifact")?;
         let metadata = json::to_text(&prepared.custom_metadata, "its metadata")?;
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })

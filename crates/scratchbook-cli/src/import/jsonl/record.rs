@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use scratchbook::plan::{check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state};
+use scratchbook::plan::{prepare_artifact, prepare_event, prepare_session, prepare_state};
 use scratchbook::{
     CreateSessionConfig, Error, ErrorKind, Event, Expiry, Limits, Part, PutStateOptions, SessionKey, StateDelta,
     StateOwner, SystemEnvironment, json,
@@ -137,8 +137,8 @@ impl Record {
                 drop(prepare_event(event.as_ref().clone(), &SystemEnvironment, &limits)?);
             }
             Self::Artifact(artifact) => {
-                check_filename(&artifact.filename)?;
-                drop(prepare_artifact(artifact.part.clone(), artifact.custom_metadata.clone())?);
+                let (part, metadata) = (artifact.part.clone(), artifact.custom_metadata.clone());
+                drop(prepare_artifact(&artifact.filename, part, metadata, &limits)?);
             }
             Self::Header | Self::End(_) => {}
         }

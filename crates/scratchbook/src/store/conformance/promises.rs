@@ -257,6 +257,7 @@ macro_rules! for_each_promise {
                 a_value_may_have_4_mib
                 a_delta_may_have_8_mib
                 an_event_may_have_16_mib
+                an_artifact_may_have_16_mib
                 a_session_may_have_10000_keys
                 a_user_and_an_app_may_have_10000_keys
                 outcomes_of_operations_are_limited

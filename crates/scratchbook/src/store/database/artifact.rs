@@ -24,7 +24,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
-        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now())?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
         let new = Arc::new(new);
         let save = move |dialect: Arc<D>| {
             let new = Arc::clone(&new);

@@ -37,7 +37,7 @@ impl ArtifactService for InMemorySessionService {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
-        let prepared = prepare_artifact(artifact, custom_metadata)?;
+        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
         // What an expired session had must not come back with it.

@@ -23,7 +23,7 @@ impl ArtifactService for SqliteSessionService {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
-        let new = NewArtifact::new(address, artifact, custom_metadata, self.now())?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
         let (key, now) = (session.clone(), self.now_micros());
         self.write(new.text.len() + new.metadata.len(), move |tx| {
             // What an expired session had must not come back with it.
