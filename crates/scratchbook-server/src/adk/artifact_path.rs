@@ -53,11 +53,9 @@ impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
     type Rejection = AdkError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AdkError> {
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|e| Error::internal("the route has no parameters").with_source(e))?;
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Error::invalid("the artifact's name in the path is not UTF-8"))?;
         let raw = params.iter().find(|(param, _)| *param == "path").map_or("", |(_, value)| value);
-        // What is not UTF-8 is the name of nothing.
         Ok(Self(percent_decode_str(raw).decode_utf8_lossy().into_owned()))
     }
 }
@@ -84,7 +82,8 @@ mod tests {
 
     #[test]
     fn words_of_the_routes_elsewhere_in_a_name_are_part_of_it() {
-        for name in ["", "/", "versions", "versions/0", "metadata", "a/metadata", "a/versions/", "a/versions/0/b", "a/"] {
+        for name in ["", "/", "versions", "versions/0", "metadata", "a/metadata", "a/versions/", "a/versions/0/b", "a/"]
+        {
             assert_eq!(ArtifactPath(name.into()).asked(), Asked::Artifact { name }, "{name}");
         }
         let path = ArtifactPath("a/versions/0/versions/metadata/metadata".into());

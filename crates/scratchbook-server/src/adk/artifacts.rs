@@ -30,10 +30,7 @@ pub(super) fn routes() -> Router<Arc<Served>> {
 }
 
 /// The names of all that the session sees.
-async fn list(
-    State(served): State<Arc<Served>>,
-    scope: SessionScope<AdkError>,
-) -> Result<Json<Vec<String>>, AdkError> {
+async fn list(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
     Ok(Json(served.store.artifacts.list_artifacts(&scope.key).await?))
 }
 

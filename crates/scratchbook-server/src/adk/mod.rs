@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::served::Served;
 
+pub(crate) use apps::no_app;
 pub(crate) use error::{AdkError, status};
 
 /// The routes.

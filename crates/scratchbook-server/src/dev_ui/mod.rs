@@ -10,13 +10,13 @@ mod handlers;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::Router;
 use axum::handler::HandlerWithoutStateExt;
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, LOCATION};
 use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, LOCATION};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use axum::Json;
 use scratchbook::{Error, Result};
 use serde_json::json;
 use tower_http::services::ServeDir;

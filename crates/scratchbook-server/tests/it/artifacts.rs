@@ -64,7 +64,9 @@ async fn each_save_is_a_version_and_all_are_there() {
 #[tokio::test]
 async fn names_may_hold_slashes_and_anything_that_can_be_encoded() {
     let client = Client::memory().await;
-    for (name, path) in [("a/b.txt", "a/b.txt"), ("50% é?#.txt", "50%25%20%C3%A9%3F%23.txt"), ("n/metadata", "n/metadata")] {
+    for (name, path) in
+        [("a/b.txt", "a/b.txt"), ("50% é?#.txt", "50%25%20%C3%A9%3F%23.txt"), ("n/metadata", "n/metadata")]
+    {
         let described = saved(&client, OF, name, json!({"text": name})).await;
         assert_eq!(client.get(&format!("{OF}/{path}")).await, (200, json!({"text": name})), "{name}");
         assert_eq!(client.get(&format!("{OF}/{path}/versions/0/metadata")).await, (200, described), "{name}");
@@ -95,7 +97,7 @@ async fn what_is_not_there_is_told_in_adks_words() {
     let client = Client::memory().await;
     assert_eq!(client.get(OF).await, (200, json!([])));
     let long = "n".repeat(600);
-    for name in ["nope", "", "user:", "%00", "%ff", "..%2F..%2Fetc%2Fpasswd", &long] {
+    for name in ["nope", "", "user:", "%00", "..%2F..%2Fetc%2Fpasswd", &long] {
         assert_eq!(client.get(&format!("{OF}/{name}")).await, not_found(), "{name}");
         if !name.is_empty() {
             assert_eq!(client.get(&format!("{OF}/{name}/versions")).await, (200, json!([])), "{name}");

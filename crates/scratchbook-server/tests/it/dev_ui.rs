@@ -22,9 +22,7 @@ async fn with_interface() -> (TempDir, Client) {
     let (folder, browser) = files();
     let helper = LlmAgent::builder("helper").model(ScriptedLlm::new(["Hello."])).build().unwrap();
     let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).sub_agent(helper).build().unwrap();
-    let store = connect("memory:").await.unwrap();
-    let server = Server::builder(store.clone()).app("demo", agent).dev_ui(browser).build().unwrap();
-    (folder, Client::of(store, &server))
+    (folder, Client::with(|server| server.app("demo", agent).dev_ui(browser)).await)
 }
 
 #[tokio::test]
@@ -66,7 +64,8 @@ async fn nothing_beside_the_interface_is_served() {
 #[tokio::test]
 async fn without_the_interface_none_of_its_routes_is_there() {
     let client = Client::memory().await;
-    for path in ["/", "/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"] {
+    for path in ["/", "/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"]
+    {
         assert_eq!(client.get(path).await, (404, json!({"detail": "Not Found"})), "{path}");
     }
 }
@@ -99,7 +98,10 @@ async fn what_the_interface_asks_for_besides_has_an_answer() {
         assert_eq!(client.get(&format!("/dev/apps/demo/{path}")).await, (200, body), "{path}");
     }
     let builder = client.send("GET", "/dev/apps/demo/builder?ts=1", None).await;
-    assert_eq!((builder.status, builder.text(), builder.header("content-type")), (200, "", Some("text/plain; charset=utf-8")));
+    assert_eq!(
+        (builder.status, builder.text(), builder.header("content-type")),
+        (200, "", Some("text/plain; charset=utf-8"))
+    );
     assert_eq!(client.get("/dev/apps/demo/debug/trace/e-1").await, (404, json!({"detail": "Trace not found"})));
     let (status, body) = client.get("/dev/apps/nope/build_graph").await;
     assert_eq!(status, 404);
