@@ -17,6 +17,20 @@ use crate::access::{Caller, Right};
 use crate::adk::AdkError;
 use crate::served::Served;
 
+/// The form in which a surface refuses, and how it reads the names in its paths.
+pub(crate) trait Refusal: From<Error> + IntoResponse {
+    /// A name as it was before it was encoded for a path.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` where it is not UTF-8, and what else a surface refuses.
+    fn decode(parameter: &str, raw: &str) -> Result<String, Self> {
+        let text = percent_decode_str(raw).decode_utf8();
+        let text = text.map_err(|_| Error::invalid(format!("the {parameter} in the path is not UTF-8")))?;
+        Ok(text.into_owned())
+    }
+}
+
 /// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
 #[derive(Debug)]
 pub(crate) struct AppScope<R> {
@@ -56,34 +70,34 @@ impl<R> UserScope<R> {
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for AppScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name] = named(parts, served, ["app"]).await?;
+        let [app_name] = named::<R, _>(parts, served, ["app"]).await?;
         within_reach(parts, served, &caller, &app_name, None).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for UserScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for UserScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id] = named(parts, served, ["app", "user"]).await?;
+        let [app_name, user_id] = named::<R, _>(parts, served, ["app", "user"]).await?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         Ok(Self { app_name, user_id, caller, refusal: PhantomData })
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for SessionScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id, session_id] = named(parts, served, ["app", "user", "session"]).await?;
+        let [app_name, user_id, session_id] = named::<R, _>(parts, served, ["app", "user", "session"]).await?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
@@ -105,7 +119,11 @@ fn caller(parts: &Parts) -> Result<Caller> {
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded.
-async fn named<const N: usize>(parts: &mut Parts, served: &Arc<Served>, names: [&str; N]) -> Result<[String; N]> {
+async fn named<R: Refusal, const N: usize>(
+    parts: &mut Parts,
+    served: &Arc<Served>,
+    names: [&str; N],
+) -> Result<[String; N], R> {
     let params = RawPathParams::from_request_parts(parts, served)
         .await
         .map_err(|e| Error::internal("the route has no parameters").with_source(e))?;
@@ -113,9 +131,7 @@ async fn named<const N: usize>(parts: &mut Parts, served: &Arc<Served>, names: [
     for (name, found) in names.iter().zip(&mut found) {
         let raw = params.iter().find(|(param, _)| param == name).map(|(_, value)| value);
         let raw = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
-        let text = percent_decode_str(raw).decode_utf8();
-        let text = text.map_err(|_| Error::invalid(format!("the {name} in the path is not UTF-8")))?;
-        *found = text.into_owned();
+        *found = R::decode(name, raw)?;
     }
     Ok(found)
 }

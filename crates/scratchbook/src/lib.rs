@@ -109,8 +109,8 @@ pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     InitialState, KeyDiff, KeyWrite, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome,
-    PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck,
-    StateDiff, StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
+    PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, SharedKeys, StateChange,
+    StateCheck, StateDiff, StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -57,6 +57,7 @@ macro_rules! for_each_promise {
                 the_state_at_creation_stays_readable
                 a_session_may_have_been_made_earlier
                 one_bad_event_and_nothing_is_created
+                events_from_elsewhere_leave_the_keys_of_user_and_app
             }
             read {
                 a_missing_session_is_none
