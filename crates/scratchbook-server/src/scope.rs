@@ -104,6 +104,21 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
     }
 }
 
+/// A session that a body names, checked against the caller as one that a path names; for a change, or a run.
+///
+/// # Errors
+///
+/// `NotFound` where it is out of reach, or its name can be none; `PermissionDenied` names the right that is missing.
+pub(crate) async fn session_of_body(
+    served: &Served,
+    caller: &Caller,
+    (app_name, user_id, session_id): (&str, &str, &str),
+) -> Result<SessionKey> {
+    check(served, caller, app_name, Some(user_id), Right::Write).await?;
+    let key = SessionKey::new(app_name, user_id, session_id);
+    key.map_err(|e| Error::not_found("there is no such session").with_source(e))
+}
+
 impl FromRequestParts<Arc<Served>> for Caller {
     type Rejection = AdkError;
 
@@ -144,12 +159,22 @@ async fn within_reach(
     app_name: &str,
     user_id: Option<&str>,
 ) -> Result<()> {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    check(served, caller, app_name, user_id, if reads { Right::Read } else { Right::Write }).await
+}
+
+async fn check(
+    served: &Served,
+    caller: &Caller,
+    app_name: &str,
+    user_id: Option<&str>,
+    right: Right,
+) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
         // As much work as looking for a session that is not there, and the same answer.
         let nobody = SessionKey::new("-", "-", "-")?;
         served.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await?;
         return Err(Error::new(ErrorKind::NotFound, "there is no such app, user or session"));
     }
-    let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    caller.check(if reads { Right::Read } else { Right::Write })
+    caller.check(right)
 }

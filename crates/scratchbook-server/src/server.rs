@@ -3,14 +3,17 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::serve::ListenerExt;
 use axum::{Router, middleware};
-use scratchbook::{Agent, Environment, Error, Result, Store, SystemEnvironment};
+use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
 use tokio::net::TcpListener;
 
 use crate::access::{self, Access};
 use crate::apps::{Apps, Origin};
 use crate::dev_ui::DevUi;
+use crate::runs::Runs;
 use crate::served::Served;
 use crate::{adk, v1};
 
@@ -28,7 +31,13 @@ pub struct ServerBuilder {
     agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
     dev_ui: Option<PathBuf>,
+    max_runs: usize,
 }
+
+/// How many runs go on at a time, unless it is said.
+const MAX_RUNS: usize = 1000;
+/// How long runs may go on when the server is to end.
+const RUN_GRACE: Duration = Duration::from_secs(30);
 
 impl ServerBuilder {
     /// Hosts an agent as an app.
@@ -60,6 +69,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
+    #[must_use]
+    pub fn max_runs(mut self, max_runs: usize) -> Self {
+        self.max_runs = max_runs;
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
@@ -67,10 +83,11 @@ impl ServerBuilder {
     /// `InvalidArgument` where two apps have one name, or an app's name is none, and where the dev interface's folder
     /// holds none.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, dev_ui } = self;
+        let Self { store, agents, environment, dev_ui, max_runs } = self;
         let apps = Apps::new(agents, &store, &environment)?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, environment }), dev_ui })
+        let runs = Runs::new(max_runs, Arc::clone(&environment));
+        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, runs, environment }), dev_ui })
     }
 }
 
@@ -78,7 +95,13 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), dev_ui: None }
+        ServerBuilder {
+            store,
+            agents: Vec::new(),
+            environment: Arc::new(SystemEnvironment),
+            dev_ui: None,
+            max_runs: MAX_RUNS,
+        }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
@@ -93,13 +116,24 @@ impl Server {
             .with_state(Arc::clone(&self.served))
     }
 
-    /// Serves a listener until `shutdown` is ready, then finishes what was begun.
+    /// Serves a listener until `shutdown` is ready, then finishes what was begun. Runs have 30 seconds for it.
     ///
     /// # Errors
     ///
     /// `Unavailable` where the listener fails.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let served = axum::serve(listener, self.router()).with_graceful_shutdown(shutdown);
-        served.await.map_err(|e| Error::new(scratchbook::ErrorKind::Unavailable, "the listener failed").with_source(e))
+        let (router, runs) = (self.router(), self.served.runs.clone());
+        let closing = runs.clone();
+        let shutdown = async move {
+            shutdown.await;
+            // While connections are drained: those that follow a run end with it.
+            tokio::spawn(async move { closing.close(RUN_GRACE).await });
+        };
+        // Frames are sent as they come, not gathered.
+        let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
+        let served = axum::serve(listener, router).with_graceful_shutdown(shutdown);
+        served.await.map_err(|e| Error::new(ErrorKind::Unavailable, "the listener failed").with_source(e))?;
+        runs.close(RUN_GRACE).await;
+        Ok(())
     }
 }

@@ -5,13 +5,15 @@ mod artifact_path;
 mod artifacts;
 mod body;
 mod error;
+mod python_json;
+mod run;
 mod sessions;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 
 use crate::served::Served;
@@ -25,6 +27,8 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/health", get(apps::health))
         .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
+        .route("/run", post(run::run))
+        .route("/run_sse", post(run::run_sse))
         .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
         .merge(artifacts::routes())
