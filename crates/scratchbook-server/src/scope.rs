@@ -163,13 +163,7 @@ async fn within_reach(
     check(served, caller, app_name, user_id, if reads { Right::Read } else { Right::Write }).await
 }
 
-async fn check(
-    served: &Served,
-    caller: &Caller,
-    app_name: &str,
-    user_id: Option<&str>,
-    right: Right,
-) -> Result<()> {
+async fn check(served: &Served, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
         // As much work as looking for a session that is not there, and the same answer.
         let nobody = SessionKey::new("-", "-", "-")?;

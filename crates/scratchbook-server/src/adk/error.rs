@@ -45,3 +45,5 @@ pub(crate) fn status(kind: ErrorKind) -> StatusCode {
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
+
+impl crate::scope::Refusal for AdkError {}

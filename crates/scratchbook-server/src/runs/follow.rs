@@ -153,7 +153,9 @@ impl Stored {
                 Some(first) if first > 1 && found.is_none() => before = first,
                 _ => {
                     let id = &self.invocation_id;
-                    return Err(Error::invalid(format!("the run '{id}' has no event '{event_id}'; name its last one seen")));
+                    return Err(Error::invalid(format!(
+                        "the run '{id}' has no event '{event_id}'; name its last one seen"
+                    )));
                 }
             }
         }

@@ -99,7 +99,9 @@ impl Drop for Ending {
         let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
         Span::current().record("outcome", outcome);
         match &self.outcome {
-            Outcome::Failed(error) => tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended"),
+            Outcome::Failed(error) => {
+                tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended")
+            }
             _ => tracing::info!(outcome, ?time, "the run has ended"),
         }
         let labels = [("app", app.to_owned()), ("outcome", outcome.to_owned())];

@@ -27,3 +27,5 @@ impl IntoResponse for ApiError {
 pub(super) fn shown(error: &Error) -> Value {
     json!({"kind": error.kind().as_str(), "message": error.to_string()})
 }
+
+impl crate::scope::Refusal for ApiError {}

@@ -18,8 +18,5 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
     Router::new()
         .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
         .route("/apps/{app}/users/{user}/sessions/{session}/runs", post(runs::start).get(runs::list))
-        .route(
-            "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}",
-            get(runs::resume).delete(runs::cancel),
-        )
+        .route("/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", get(runs::resume).delete(runs::cancel))
 }

@@ -116,7 +116,10 @@ fn request(body: &[u8]) -> Result<RunRequest> {
         Value::String(text) => Some(Content::user(text)),
         content => {
             let content = serde_json::from_value::<Content>(content);
-            Some(content.map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?)
+            Some(
+                content
+                    .map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?,
+            )
         }
     };
     let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());
@@ -161,7 +164,7 @@ fn event_frame(event: &Event) -> Bytes {
         Err(error) => {
             let error = Error::internal("an event has no JSON").with_source(error);
             frame("error", &json!({"error": shown(&error)}))
-        },
+        }
     }
 }
 
