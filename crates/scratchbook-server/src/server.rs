@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::Request;
 use axum::serve::ListenerExt;
 use axum::{Router, middleware};
 use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
@@ -106,12 +107,12 @@ impl Server {
 
     /// All routes, to be served by a server of your own, or below a path of it.
     pub fn router(&self) -> Router {
+        let paths = adk::Paths::new(adk::routes(), Arc::clone(&self.served));
         Router::new()
             .merge(adk::routes())
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .nest("/v1", v1::routes())
-            .fallback(adk::not_found)
-            .method_not_allowed_fallback(adk::method_not_allowed)
+            .fallback(move |request: Request| paths.clone().not_found(request))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
             .with_state(Arc::clone(&self.served))
     }

@@ -42,17 +42,19 @@ async fn save(
 ) -> Result<Json<Described>, AdkError> {
     let SaveArtifactRequest { filename, mut artifact, custom_metadata } = request;
     if filename.split(['/', '\\']).any(|segment| segment == "..") {
-        return Err(bad_request(format!("Artifact filename '{filename}' must not contain parent traversal.")));
+        return Err(AdkError::bad_request(format!(
+            "Artifact filename '{filename}' must not contain parent traversal."
+        )));
     }
     match &mut artifact {
         Part { inline_data: Some(Blob { data: None, .. }), .. } => {
-            return Err(bad_request("Artifact inline_data must contain data.".to_owned()));
+            return Err(AdkError::bad_request("Artifact inline_data must contain data."));
         }
         Part { inline_data: Some(blob), .. } if blob.mime_type.as_deref().is_none_or(str::is_empty) => {
             blob.mime_type = Some("application/octet-stream".to_owned());
         }
         Part { inline_data: None, text: None, .. } => {
-            return Err(bad_request("Artifact must have either inline_data or text content.".to_owned()));
+            return Err(AdkError::bad_request("Artifact must have either inline_data or text content."));
         }
         _ => {}
     }
@@ -232,10 +234,6 @@ fn not_an_integer(input: &str) -> AdkError {
     let message = "Input should be a valid integer, unable to parse string as an integer";
     let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);
     AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
-}
-
-fn bad_request(detail: String) -> AdkError {
-    AdkError::new(StatusCode::BAD_REQUEST, json!(detail))
 }
 
 fn invalid_version() -> AdkError {

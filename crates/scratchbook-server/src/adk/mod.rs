@@ -4,22 +4,26 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
+mod credentials;
 mod error;
+mod memory;
+mod paths;
 mod python_json;
+mod restore;
 mod run;
 mod sessions;
+mod shape;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::{get, post};
-use serde_json::json;
+use axum::routing::{get, patch, post};
+use axum::{Router, middleware};
 
 use crate::served::Served;
 
 pub(crate) use apps::no_app;
 pub(crate) use error::{AdkError, status};
+pub(crate) use paths::{Paths, method_not_allowed};
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
@@ -30,16 +34,14 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/run", post(run::run))
         .route("/run_sse", post(run::run_sse))
         .route("/apps/{app}/app-info", get(apps::info))
-        .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
+        .route("/apps/{app}/users/{user}/memory", patch(memory::update))
+        .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))
+        .route(
+            "/apps/{app}/users/{user}/sessions/{session}",
+            get(sessions::get).post(sessions::create_with_id).patch(sessions::update).delete(sessions::delete),
+        )
         .merge(artifacts::routes())
-}
-
-/// What answers where there is no route.
-pub(crate) async fn not_found() -> AdkError {
-    AdkError::new(StatusCode::NOT_FOUND, json!("Not Found"))
-}
-
-/// What answers where a route has no such method.
-pub(crate) async fn method_not_allowed() -> AdkError {
-    AdkError::new(StatusCode::METHOD_NOT_ALLOWED, json!("Method Not Allowed"))
+        // The last two are for every route above them.
+        .method_not_allowed_fallback(paths::method_not_allowed)
+        .route_layer(middleware::from_fn(paths::no_head))
 }

@@ -21,7 +21,7 @@ use scratchbook::{Error, Result};
 use serde_json::json;
 use tower_http::services::ServeDir;
 
-use crate::adk;
+use crate::adk::{AdkError, method_not_allowed};
 use crate::served::Served;
 
 /// The files of the interface.
@@ -48,7 +48,7 @@ impl DevUi {
 
     /// The routes.
     pub(crate) fn routes(&self) -> Router<Arc<Served>> {
-        let files = ServeDir::new(&self.folder).not_found_service(adk::not_found.into_service());
+        let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
         let interface = Router::new()
             .route("/assets/config/runtime-config.json", get(runtime_config))
             .route("/config", get(handlers::logo))
@@ -58,7 +58,12 @@ impl DevUi {
             .route("/dev-ui", get(to_interface))
             .nest("/dev-ui/", interface)
             .merge(handlers::routes())
+            .method_not_allowed_fallback(method_not_allowed)
     }
+}
+
+async fn not_found() -> AdkError {
+    AdkError::not_found()
 }
 
 async fn to_interface() -> impl IntoResponse {

@@ -6,6 +6,7 @@ use scratchbook::Error;
 use serde_json::{Value, json};
 
 use crate::adk::status;
+use crate::scope::Refusal;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ impl From<Error> for ApiError {
     }
 }
 
+impl Refusal for ApiError {}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         (status(self.0.kind()), Json(json!({"error": shown(&self.0)}))).into_response()
@@ -27,5 +30,3 @@ impl IntoResponse for ApiError {
 pub(super) fn shown(error: &Error) -> Value {
     json!({"kind": error.kind().as_str(), "message": error.to_string()})
 }
-
-impl crate::scope::Refusal for ApiError {}

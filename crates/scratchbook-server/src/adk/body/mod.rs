@@ -38,12 +38,10 @@ impl<S: Send + Sync, T: Body> FromRequest<S> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, AdkError> {
-        let body = <Self as OptionalFromRequest<S>>::from_request(request, state).await?;
-        body.ok_or_else(|| {
-            let mut problems = Problems::default();
-            problems.add("missing", &Loc::Body, "Field required", &Value::Null);
-            problems.into_error()
-        })
+        match read(request, state).await? {
+            Some(body) => from_value(body).map(Self),
+            None => Err(problem("missing", "Field required")),
+        }
     }
 }
 
@@ -51,25 +49,28 @@ impl<S: Send + Sync, T: Body> OptionalFromRequest<S> for JsonBody<T> {
     type Rejection = AdkError;
 
     async fn from_request(request: Request, state: &S) -> Result<Option<Self>, AdkError> {
-        let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large"))
-            }
-            _ => text::unreadable(),
-        })?;
-        if bytes.is_empty() {
-            return Ok(None);
+        match read(request, state).await? {
+            Some(body) if !body.is_null() => from_value(body).map(Self).map(Some),
+            _ => Ok(None),
         }
-        let body = match is_json {
-            true => text::read(&bytes)?,
-            false => Value::String(String::from_utf8(bytes.into()).map_err(|_| text::unreadable())?),
-        };
-        if body.is_null() {
-            return Ok(None);
-        }
-        from_value(body).map(Self).map(Some)
     }
+}
+
+/// Reads a body; what is not said to be JSON is read as a string, `None` where there is nothing.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, AdkError> {
+    let is_json = is_json(request.headers());
+    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
+        _ => text::unreadable(),
+    })?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let body = match is_json {
+        true => text::read(&bytes)?,
+        false => Value::String(String::from_utf8(bytes.into()).map_err(|_| text::unreadable())?),
+    };
+    Ok(Some(body))
 }
 
 /// Checks a body and reads it.
@@ -77,11 +78,14 @@ fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
     let mut problems = Problems::default();
     check(&mut body, T::KIND, &Loc::Body, &mut problems);
     problems.into_result()?;
-    serde_json::from_value(body).map_err(|error| {
-        let mut problems = Problems::default();
-        problems.add("value_error", &Loc::Body, &format!("Value error, {error}"), &Value::Null);
-        problems.into_error()
-    })
+    // What is left to be refused is what our own types do not take.
+    serde_json::from_value(body).map_err(|error| problem("value_error", &format!("Value error, {error}")))
+}
+
+fn problem(kind: &str, message: &str) -> AdkError {
+    let mut problems = Problems::default();
+    problems.add(kind, &Loc::Body, message, &Value::Null);
+    problems.into_error()
 }
 
 /// Whether a content type is `application/json`, or one that is written in JSON.
