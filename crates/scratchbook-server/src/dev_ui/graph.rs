@@ -44,8 +44,8 @@ fn draw(agent: &dyn Agent, lines: &mut String) {
     // Writing to a string does not fail.
     let _ = writeln!(lines, "\t{name} [shape=ellipse label={}]", quoted(&format!("🤖 {}", agent.name())));
     for tool in tools(agent) {
-        // Agents may have tools of one name; each has its own.
-        let node = quoted(&format!("{}/{tool}", agent.name()));
+        // Named as events name it: the interface marks what an event has called. Tools of one name are one.
+        let node = quoted(tool);
         let _ = writeln!(lines, "\t{node} [label={}]", quoted(&format!("🔧 {tool}")));
         let _ = writeln!(lines, "\t{name} -> {node} [style=dashed]");
     }
