@@ -9,9 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::content::Part;
 use crate::error::{Error, Result};
-use crate::json;
 use crate::session::{SessionKey, check_id};
-use crate::store::limits::Limits;
 
 /// Keeps artifacts. Versions count from 0; nothing is overwritten.
 ///
@@ -25,7 +23,7 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
     /// `..` or `versions` in it, and for a part that holds neither text nor data. `ResourceExhausted` for one that is larger
-    /// than [`Limits::artifact_bytes`].
+    /// than [`Limits::artifact_bytes`](crate::Limits::artifact_bytes).
     async fn save_artifact(
         &self,
         session: &SessionKey,
@@ -123,62 +121,6 @@ impl ArtifactVersion {
         self.custom_metadata = custom_metadata;
         self
     }
-}
-
-/// An artifact made ready to be stored.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PreparedArtifact {
-    /// The data.
-    pub artifact: Arc<Part>,
-    /// What kind of data it is.
-    pub mime_type: Option<String>,
-    /// What the saver wants kept beside it.
-    pub custom_metadata: Map<String, Value>,
-}
-
-/// Makes an artifact ready to be saved under a name.
-///
-/// # Errors
-///
-/// `InvalidArgument` for a name that [`check_filename`] refuses, or that means something as a path: an absolute one, one
-/// with `..` in it, or one with `versions` in it, which the addresses of versions have. For a part without text, data or a
-/// file's URI, and for one that is nested too deep. `ResourceExhausted` for what is larger than the limits say.
-pub fn prepare_artifact(
-    filename: &str,
-    artifact: Part,
-    custom_metadata: Map<String, Value>,
-    limits: &Limits,
-) -> Result<PreparedArtifact> {
-    check_new_filename(filename)?;
-    let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
-        (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
-        (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
-        (_, _, Some(_)) => None,
-        _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
-    };
-    let bytes = json::check_writable(&artifact, "the artifact")?;
-    let beside = json::check_writable(&custom_metadata, "the artifact's metadata")?;
-    limits.check_artifact(filename, bytes.saturating_add(beside))?;
-    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
-}
-
-/// Refuses a new name that would lead elsewhere as a path of a file or an address; the rules are those of ADK's store in
-/// files. What has such a name already can be read and deleted.
-fn check_new_filename(filename: &str) -> Result<()> {
-    let user = check_filename(filename)?;
-    let name = if user { &filename["user:".len()..] } else { filename }.trim();
-    let drive = name.as_bytes().get(1) == Some(&b':') && name.as_bytes()[0].is_ascii_alphabetic();
-    let why = if drive || name.starts_with(['/', '\\']) {
-        "is an absolute path; give it one without a beginning"
-    } else if name.split(['/', '\\']).any(|segment| segment == "..") {
-        "must not contain parent traversal"
-    } else if name.split(['/', '\\']).any(|segment| segment == "versions") {
-        "contains 'versions', by which the versions of an artifact are asked for; give it another name"
-    } else {
-        return Ok(());
-    };
-    Err(Error::invalid(format!("the artifact name '{filename}' {why}")))
 }
 
 /// Whether a name belongs to the user.

@@ -110,6 +110,10 @@ pub(super) async fn cancel(
 }
 
 fn request(body: &[u8]) -> Result<RunRequest> {
+    // An array would be read as the fields in their order.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Error::invalid("the body is no JSON object; send one, such as {\"message\": \"Hello\"}"));
+    }
     let body: RunBody = json::from_slice(body).map_err(|e| e.context("the body"))?;
     let message = match body.message {
         Value::Null => None,

@@ -4,6 +4,7 @@
 mod apps;
 mod artifacts;
 mod dev_ui;
+mod runs;
 mod support;
 
 use support::Client;

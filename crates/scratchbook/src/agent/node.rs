@@ -14,7 +14,7 @@ use super::AgentTree;
 pub(crate) struct Node {
     name: String,
     path: String,
-    above: Option<Arc<Node>>,
+    above: Option<Arc<Self>>,
 }
 
 impl Node {

@@ -27,6 +27,7 @@ mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod recorded;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;

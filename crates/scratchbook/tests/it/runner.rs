@@ -93,7 +93,7 @@ async fn a_message_without_parts_or_without_a_role_is_the_users() {
     }
 }
 
-fn metadata(state: Value) -> serde_json::Map<String, Value> {
+pub(crate) fn metadata(state: Value) -> serde_json::Map<String, Value> {
     state.as_object().unwrap().clone()
 }
 

@@ -6,11 +6,12 @@ use uuid::Uuid;
 
 use super::text::{Encoded, marked, unreadable};
 use super::{Codec, Coded, Place};
-use crate::artifact::{ArtifactService, ArtifactVersion, prepare_artifact};
+use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
 use crate::json;
 use crate::session::SessionKey;
+use crate::store::artifact::prepare_artifact;
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]

@@ -88,6 +88,24 @@ macro_rules! for_each_promise {
                 owners_are_listed_in_byte_order
                 pages_hold_every_owner_once
             }
+            titles {
+                titles_and_labels_come_back_as_they_were_given
+                a_session_is_made_with_all_of_it_or_not_at_all
+                an_update_changes_what_it_names
+                an_update_is_no_event
+                updates_side_by_side_are_all_done
+                an_update_of_a_missing_session_is_not_found
+                a_fork_takes_title_and_labels_over
+                pruning_leaves_title_and_labels
+                titles_and_labels_have_limits
+                sessions_are_found_by_a_part_of_their_title
+                sessions_are_found_by_their_labels
+                what_is_found_is_live_and_ones_own
+                pages_hold_every_wanted_session_once
+                a_page_looks_at_a_thousand_sessions
+                the_newest_may_come_first
+                a_refresh_shows_the_title
+            }
             append {
                 an_append_commits_event_state_time_and_number
                 numbers_have_no_gaps

@@ -11,7 +11,7 @@ use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use super::app::{App, ArtifactName, Versions};
 use super::{InMemorySessionService, read, write};
-use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
+use crate::artifact::{ArtifactService, ArtifactVersion, check_filename};
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
+use crate::store::artifact::prepare_artifact;
 
 fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
     let session = if check_filename(filename)? { None } else { Some(session.session_id().into()) };

@@ -48,7 +48,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
-use super::artifact::{ArtifactAddress, NewArtifact};
+use super::artifact_text::{ArtifactAddress, NewArtifact};
 use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
@@ -65,7 +65,7 @@ use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    StateChange, StateOwner, StatePage, micros_of_seconds,
+    SessionUpdate, StateChange, StateOwner, StatePage, micros_of_seconds,
 };
 
 use options::Target;
@@ -210,6 +210,10 @@ impl Dialect for MySql {
 
     async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         self.write_expiry(key, expires).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
+        self.write_metadata(key, update).await
     }
 
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
