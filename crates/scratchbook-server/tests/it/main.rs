@@ -4,6 +4,7 @@
 mod apps;
 mod artifacts;
 mod dev_ui;
+mod replay;
 mod runs;
 mod support;
 
