@@ -119,7 +119,6 @@ pub(super) const NOT_YET: &[(RangeInclusive<u16>, &str)] = &[
     (98..=98, "runs"),
     (97..=97, "runs"),
     (96..=96, "runs"),
-    (99..=124, "artifacts"),
     (131..=131, "runs: state that a tool wrote"),
     (133..=133, "runs: state that a tool wrote"),
     (138..=138, "the page /docs"),
