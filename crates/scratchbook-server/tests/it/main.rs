@@ -5,6 +5,7 @@ mod apps;
 mod artifacts;
 mod dev_ui;
 mod replay;
+mod requests;
 mod runs;
 mod support;
 

@@ -79,7 +79,7 @@ fn body_of(content_type: Option<&str>, raw: &str) -> Value {
 }
 
 /// A server that hosts what was hosted when the exchanges were recorded.
-fn server(store: Store) -> Router {
+pub(crate) fn server(store: Store) -> Router {
     Server::builder(store).app("demo", agents::demo()).app("second", agents::second()).build().unwrap().router()
 }
 
