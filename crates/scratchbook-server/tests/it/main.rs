@@ -7,6 +7,7 @@ mod dev_ui;
 mod replay;
 mod requests;
 mod runs;
+mod sessions;
 mod support;
 
 use support::Client;

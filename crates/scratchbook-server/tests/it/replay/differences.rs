@@ -49,9 +49,14 @@ const OURSELVES: &str = "it says what it is itself";
 const NO_PATHS: &str = "a message names no folder of the server";
 const ORDER: &str = "events are read in the order in which they were appended, whatever their times";
 const IMPORTED: &str = "what was exported can be imported: events may have actions and long-running calls";
+const FAILURE: &str = "a failure is told by our kinds of errors, not by classes of Python, and names the model";
 const NO_FILE: &str = "an artifact is in the database, so its address is none of a file";
 const NOTHING_LEFT: &str = "a refused artifact leaves nothing behind";
 const TEMP: &str = "temp: keys are shown to no one";
+
+const NO_APP: &str = r#""Agent not found: 'nope'. GET /list-apps names those that are hosted.""#;
+const FAILURE_KIND: &str = r#""UNAVAILABLE""#;
+const FAILURE_TEXT: &str = r#""the model 'scripted': scripted model failure""#;
 
 pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
@@ -59,11 +64,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         why: OURSELVES,
         change: Set("/body", r#"{"version": "<text>", "language": "rust", "language_version": "<text>"}"#),
     },
-    Difference {
-        exchange: 10,
-        why: NO_PATHS,
-        change: Set("/body/detail", r#""Agent not found: 'nope'. GET /list-apps names those that are hosted.""#),
-    },
+    Difference { exchange: 10, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
     Difference { exchange: 44, why: ORDER, change: Order("/body/events", &[1, 0]) },
     Difference {
         exchange: 45,
@@ -113,6 +114,21 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         ),
     },
     Difference { exchange: 56, why: TEMP, change: Remove("/body/state/temp:y") },
+    Difference { exchange: 76, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    Difference { exchange: 94, why: NO_PATHS, change: Set("/body/detail", NO_APP) },
+    Difference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorCode", FAILURE_KIND) },
+    Difference { exchange: 95, why: FAILURE, change: Set("/body/0/data/errorMessage", FAILURE_TEXT) },
+    Difference {
+        exchange: 95,
+        why: FAILURE,
+        change: Set("/body/1/data/error", r#""UNAVAILABLE: the model 'scripted': scripted model failure""#),
+    },
+    Difference { exchange: 95, why: FAILURE, change: Set("/body/1/data/error_details/error_type", FAILURE_KIND) },
+    Difference { exchange: 95, why: FAILURE, change: Set("/body/1/data/error_details/error_message", FAILURE_TEXT) },
+    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorCode", FAILURE_KIND) },
+    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/1/errorMessage", FAILURE_TEXT) },
+    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorCode", FAILURE_KIND) },
+    Difference { exchange: 98, why: FAILURE, change: Set("/body/events/19/errorMessage", FAILURE_TEXT) },
     Difference {
         exchange: 100,
         why: NO_FILE,
