@@ -20,12 +20,14 @@
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
+//! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 
 mod access;
 mod adk;
 mod apps;
+mod operations;
 mod runs;
 mod scope;
 mod served;

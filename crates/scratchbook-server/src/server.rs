@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{self, Access};
 use crate::apps::{Apps, Origin};
+use crate::operations::{self, Metrics, Observer};
 use crate::runs::Runs;
 use crate::served::Served;
 use crate::{adk, v1};
@@ -20,6 +21,7 @@ use crate::{adk, v1};
 #[derive(Clone, Debug)]
 pub struct Server {
     served: Arc<Served>,
+    metrics: Option<Metrics>,
 }
 
 /// Builds a [`Server`].
@@ -28,6 +30,7 @@ pub struct ServerBuilder {
     store: Store,
     agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
+    metrics: Option<Metrics>,
     max_runs: usize,
 }
 
@@ -58,6 +61,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
+    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    #[must_use]
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Metrics::new(render));
+        self
+    }
+
     /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
@@ -71,10 +82,10 @@ impl ServerBuilder {
     ///
     /// `InvalidArgument` where two apps have one name, or an app's name is none.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, max_runs } = self;
+        let Self { store, agents, environment, metrics, max_runs } = self;
         let apps = Apps::new(agents, &store, &environment)?;
         let runs = Runs::new(max_runs, Arc::clone(&environment));
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, runs, environment }) })
+        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, runs, environment }), metrics })
     }
 }
 
@@ -82,7 +93,13 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), max_runs: MAX_RUNS }
+        ServerBuilder {
+            store,
+            agents: Vec::new(),
+            environment: Arc::new(SystemEnvironment),
+            metrics: None,
+            max_runs: MAX_RUNS,
+        }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
@@ -90,9 +107,11 @@ impl Server {
         let paths = adk::Paths::new(adk::routes(), Arc::clone(&self.served));
         Router::new()
             .merge(adk::routes())
+            .merge(operations::routes(self.metrics.as_ref()))
             .nest("/v1", v1::routes())
             .fallback(move |request: Request| paths.clone().not_found(request))
             .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
+            .layer(middleware::from_fn_with_state(Observer::new(), operations::observe))
             .with_state(Arc::clone(&self.served))
     }
 

@@ -12,6 +12,7 @@ mod operations;
 mod past;
 mod prune;
 mod schema;
+mod serve;
 mod servers;
 mod sessions;
 mod state;
