@@ -28,6 +28,9 @@ pub(crate) struct ServeArgs {
     /// The port; 0 takes any that is free, and says which
     #[arg(long, env = "SCRATCHBOOK_PORT", value_name = "PORT", default_value_t = 8000)]
     pub(crate) port: u16,
+    /// Serve ADK's dev interface at /dev-ui/, from the folder google/adk/cli/browser of the Python package google-adk
+    #[arg(long, env = "SCRATCHBOOK_ADK_UI", value_name = "DIR")]
+    pub(crate) adk_ui: Option<PathBuf>,
     /// Host the agents of this folder: a folder for each app with a root_agent.yaml, ADK's Agent Config
     #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
     pub(crate) agents: Option<PathBuf>,

@@ -42,10 +42,11 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let database = Database::open_or_create(global, database::DEFAULT).await?;
     let names = apps.names();
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
-    let server = options::limited(options::guarded(apps.host(server), &args.access)?, &args.limits).build()?;
+    let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
+    let server = options::limited(options::guarded(server, &args.access)?, &args.limits).build()?;
     let address = listen::address(&listener)?;
     server.check_address(address)?;
-    Greeting::new(address, &place, &names, &args.access).print(out)?;
+    Greeting::new(address, &place, &names, &args).print(out)?;
     shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
     telemetry.end().await;
