@@ -31,7 +31,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps.extend([
         Step::new(
             "long",
-            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests",
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
@@ -122,7 +122,8 @@ fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
-    run(command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("PROPTEST_CASES", "2000"))
+    command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
+    run(command.env("PROPTEST_CASES", "2000"))
 }
 
 /// Leaves out the tests whose server or Python is not here, so that the others are run; the steps `servers` and

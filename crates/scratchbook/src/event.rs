@@ -1,5 +1,6 @@
 //! `Event` and `EventActions`, field by field as ADK spells them in JSON.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -200,6 +201,18 @@ impl Event {
     #[must_use]
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
+    }
+
+    /// The event without what this version does not know of, for readers who take nothing else.
+    #[must_use]
+    pub fn known(&self) -> Cow<'_, Self> {
+        if self.extra.is_empty() && self.node_info.extra.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut known = self.clone();
+        known.extra.clear();
+        known.node_info.extra.clear();
+        Cow::Owned(known)
     }
 
     /// The function calls in the event.

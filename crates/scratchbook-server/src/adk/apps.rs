@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::AdkError;
 use crate::access::{Caller, Right};
 use crate::apps::App;
+use crate::scope::AppName;
 use crate::served::Served;
 
 pub(super) async fn health() -> Json<Value> {
@@ -52,14 +53,11 @@ pub(super) async fn list(
 pub(super) async fn info(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    Path(name): Path<String>,
+    app: AppName<AdkError>,
 ) -> Result<Json<AppInfo>, AdkError> {
     caller.check(Right::Read)?;
-    if name.starts_with("__") {
-        let reserved = "Access to internal special agents is disabled in API server mode and on a development server \
-                        not known to be bound to a loopback address.";
-        return Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)));
-    }
+    let name = app.app_name;
+    check_reserved(&name)?;
     let app = served.apps.get(&name).filter(|_| caller.reaches_app(&name)).ok_or_else(|| no_app(&name))?;
     let Some(root) = app.agent.as_llm_agent() else {
         return Err(AdkError::new(StatusCode::BAD_REQUEST, json!("Root agent is not an LlmAgent")));
@@ -67,6 +65,18 @@ pub(super) async fn info(
     let mut agents = IndexMap::new();
     collect(root, &mut agents);
     Ok(Json(AppInfo { about: About::new(&name, app), agents }))
+}
+
+/// # Errors
+///
+/// 403 for a name that ADK keeps for itself, in its words.
+pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
+    if !name.starts_with("__") {
+        return Ok(());
+    }
+    let reserved = "Access to internal special agents is disabled in API server mode and on a development server not \
+                    known to be bound to a loopback address.";
+    Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)))
 }
 
 /// The error for an app that is not hosted; what it begins with is ADK's.

@@ -3,9 +3,10 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use scratchbook::Error;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::adk::status;
+use crate::scope::Refusal;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -17,9 +18,15 @@ impl From<Error> for ApiError {
     }
 }
 
+impl Refusal for ApiError {}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let body = json!({"error": {"kind": self.0.kind().as_str(), "message": self.0.to_string()}});
-        (status(self.0.kind()), Json(body)).into_response()
+        (status(self.0.kind()), Json(json!({"error": shown(&self.0)}))).into_response()
     }
+}
+
+/// An error as `/v1` shows it.
+pub(super) fn shown(error: &Error) -> Value {
+    json!({"kind": error.kind().as_str(), "message": error.to_string()})
 }

@@ -2,6 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apps;
+mod replay;
+mod requests;
+mod runs;
+mod security;
+mod sessions;
 mod support;
 
 use support::Client;

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
-    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, StateCheck, StateOwner, check_id, check_owner,
-    micros_of_seconds,
+    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck, StateOwner,
+    check_id, check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -103,6 +103,20 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     Ok(Prepared { event, text, hash, micros, changes, limits: *limits })
 }
 
+impl Prepared {
+    /// Takes the user's and the app's keys out of what is written. The event keeps them.
+    fn leave_shared_keys(&mut self) -> Result<()> {
+        if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
+            let (key, id) = (change.scope.key(&change.name), &self.event.id);
+            let message =
+                format!("the event {id} has an operation on '{key}'; an event from elsewhere holds values alone");
+            return Err(Error::invalid(message));
+        }
+        self.changes.retain(|change| change.scope == Scope::Session);
+        Ok(())
+    }
+}
+
 /// Takes a delta with operations out of an event and leaves what has a form in JSON.
 fn take_operations(event: &mut Event) -> Option<StateDelta> {
     if !event.actions.state_delta.has_operations() {
@@ -151,6 +165,8 @@ pub struct PreparedSession {
     pub initial: Map<String, Value>,
     /// The changes to the user's and the app's keys, by name.
     pub shared: Vec<KeyChange>,
+    /// Its title and labels.
+    pub metadata: SessionMetadata,
     /// When it was made, in microseconds since 1970.
     pub created: i64,
     /// When it expires, in microseconds since 1970.
@@ -166,7 +182,7 @@ pub struct PreparedSession {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, keys, values or timestamps; `AlreadyExists` for two events of one id with
+/// `InvalidArgument` for bad ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events of one id with
 /// other content; `ResourceExhausted` for what is larger, or more, than the limits.
 pub fn prepare_session(
     app_name: &str,
@@ -176,20 +192,28 @@ pub fn prepare_session(
     limits: &Limits,
 ) -> Result<PreparedSession> {
     let key = new_key(app_name, user_id, config.session_id.as_deref(), environment)?;
+    let metadata = SessionMetadata::new(config.title, config.labels)?;
     let state = StateDelta::try_from(config.state)?;
     let changes = key_changes(&state);
     limits.check_key_changes(&changes)?;
     let (own, shared) = changes.into_iter().partition(|change| change.scope == Scope::Session);
     let initial = own_values(own);
     let events = config.events.into_iter().filter(|event| !event.is_partial());
-    let events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let mut events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let shared = match config.shared_keys {
+        SharedKeys::Written => shared,
+        SharedKeys::Left => {
+            events.iter_mut().try_for_each(Prepared::leave_shared_keys)?;
+            Vec::new()
+        }
+    };
     limits.check_seq(check_event_ids(&events)?)?;
     let created = config.create_time.unwrap_or_else(|| environment.now());
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
     let created = micros_of_seconds(created);
     let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
     let (limits, check) = (*limits, config.check);
-    let prepared = PreparedSession { key, initial, shared, created, expires, events, limits, check };
+    let prepared = PreparedSession { key, initial, shared, metadata, created, expires, events, limits, check };
     // What operations come to is not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;

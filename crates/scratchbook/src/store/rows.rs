@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{Session, SessionKey, seconds_of_micros};
+use crate::session::{Session, SessionKey, SessionMetadata, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
 /// The error for a row that holds what is never written.
@@ -50,6 +50,14 @@ pub(crate) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: 
     let value = json(text, || format!("the value of key '{}' of {}", scope.key(name), owner.join("/")))?;
     values.insert(Arc::from(name), Arc::new(value));
     Ok(())
+}
+
+/// The title and labels of a session, from its row.
+pub(crate) fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() -> String) -> Result<SessionMetadata> {
+    let place = || format!("the title and labels of {}", of());
+    let labels = labels.map(|labels| json(labels, place)).transpose()?.unwrap_or_default();
+    // What is there is shown, also where it has come there past us and is longer than it may be.
+    Ok(SessionMetadata { title: title.filter(|title| !title.is_empty()).map(str::to_owned), labels })
 }
 
 /// A session without its events.

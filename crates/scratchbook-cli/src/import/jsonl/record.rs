@@ -67,6 +67,8 @@ impl Record {
                 let mut config = CreateSessionConfig::default().with_state(state);
                 config.create_time = fields.optional("createTime")?;
                 config.expiry = fields.optional("expireTime")?.map(Expiry::At);
+                config.title = fields.optional("title")?;
+                config.labels = fields.optional("labels")?.unwrap_or_default();
                 Self::Session { id: fields.take("id")?, config: Box::new(config), events: fields.take("events")? }
             }
             "event" => {
