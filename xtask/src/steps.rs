@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{python, servers, tools};
+use crate::{browser, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -18,6 +18,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
         Step::new("python", "google-adk in a Python environment, for the tests that compare with it", python::install),
+        Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
@@ -126,10 +127,10 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000"))
 }
 
-/// Leaves out the tests whose server or Python is not here, so that the others are run; the steps `servers` and
-/// `python` have said so.
+/// Leaves out the tests whose server, Python or browser is not here, so that the others are run; the steps `servers`,
+/// `python` and `browser` have said so.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).collect();
+    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(browser::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }

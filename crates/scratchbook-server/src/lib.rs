@@ -25,10 +25,12 @@
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
+//! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
 mod access;
 mod adk;
 mod apps;
+mod dev_ui;
 mod guard;
 mod headers;
 mod layers;

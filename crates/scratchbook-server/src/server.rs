@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,6 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
 use crate::apps::{Apps, Origin};
+use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
 use crate::limits::{Rates, ServerLimits};
 use crate::listen::{self, Closing, Tls};
@@ -27,6 +29,7 @@ pub struct Server {
     /// Where a server of somebody else serves the router, as far as that is known.
     host: Option<String>,
     metrics: Option<Metrics>,
+    dev_ui: Option<DevUi>,
 }
 
 /// Builds a [`Server`].
@@ -41,6 +44,7 @@ pub struct ServerBuilder {
     limits: ServerLimits,
     tls: Option<Tls>,
     metrics: Option<Metrics>,
+    dev_ui: Option<PathBuf>,
     max_runs: usize,
 }
 
@@ -117,6 +121,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves ADK's dev interface below `/dev-ui/`: the folder `google/adk/cli/browser` of the Python package
+    /// `google-adk`, which has it.
+    #[must_use]
+    pub fn dev_ui(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dev_ui = Some(folder.into());
+        self
+    }
+
     /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
@@ -129,17 +141,20 @@ impl ServerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
-    /// none; where a file of the login or of TLS is not right. Whatever reading these files fails with.
+    /// none; where a file of the login or of TLS is not right, or the dev
+    /// interface's folder holds none. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, max_runs } = self;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, max_runs } =
+            self;
         let apps = Apps::new(agents, &store, &environment)?;
+        let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(max_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
         let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
-        Ok(Server { served: Arc::new(served), origins, host, metrics })
+        Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }
 
@@ -157,6 +172,7 @@ impl Server {
             limits: ServerLimits::default(),
             tls: None,
             metrics: None,
+            dev_ui: None,
             max_runs: MAX_RUNS,
         }
     }
@@ -236,6 +252,7 @@ impl Server {
         let routes = Router::new()
             .merge(adk::routes())
             .merge(operations::routes(self.metrics.as_ref()))
+            .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .nest("/v1", v1::routes())
             .fallback(move |request: Request| paths.clone().not_found(request));
         layers::around(routes, served, guard)

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apps;
+mod artifacts;
+mod dev_ui;
 mod replay;
 mod requests;
 mod runs;
