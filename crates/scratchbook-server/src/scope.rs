@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
@@ -36,6 +36,13 @@ pub(crate) trait Refusal: From<Error> + IntoResponse {
 pub(crate) struct AppScope<R> {
     pub(crate) app_name: String,
     pub(crate) caller: Caller,
+    refusal: PhantomData<R>,
+}
+
+/// An app named by a path, of which a handler says itself who may know of it.
+#[derive(Debug)]
+pub(crate) struct AppName<R> {
+    pub(crate) app_name: String,
     refusal: PhantomData<R>,
 }
 
@@ -75,9 +82,18 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name] = named::<R, _>(parts, served, ["app"]).await?;
+        let [app_name] = named::<R, _>(parts, ["app"])?;
         within_reach(parts, served, &caller, &app_name, None).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
+    }
+}
+
+impl<R: Refusal> FromRequestParts<Arc<Served>> for AppName<R> {
+    type Rejection = R;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+        let [app_name] = named::<R, _>(parts, ["app"])?;
+        Ok(Self { app_name, refusal: PhantomData })
     }
 }
 
@@ -86,7 +102,7 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for UserScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id] = named::<R, _>(parts, served, ["app", "user"]).await?;
+        let [app_name, user_id] = named::<R, _>(parts, ["app", "user"])?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         Ok(Self { app_name, user_id, caller, refusal: PhantomData })
     }
@@ -97,7 +113,7 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id, session_id] = named::<R, _>(parts, served, ["app", "user", "session"]).await?;
+        let [app_name, user_id, session_id] = named::<R, _>(parts, ["app", "user", "session"])?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
@@ -133,19 +149,15 @@ fn caller(parts: &Parts) -> Result<Caller> {
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
 }
 
-/// The names that a path has for its parameters, as they were before they were encoded.
-async fn named<R: Refusal, const N: usize>(
-    parts: &mut Parts,
-    served: &Arc<Served>,
-    names: [&str; N],
-) -> Result<[String; N], R> {
-    let params = RawPathParams::from_request_parts(parts, served)
-        .await
-        .map_err(|e| Error::internal("the route has no parameters").with_source(e))?;
+/// The names that a path has for its parameters, as they were before they were encoded: once, and each in its segment.
+fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let mut found = names.map(|_| String::new());
     for (name, found) in names.iter().zip(&mut found) {
-        let raw = params.iter().find(|(param, _)| param == name).map(|(_, value)| value);
-        let raw = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
+        let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
+        let raw = route.split('/').zip(uri.path().split('/')).find(|(segment, _)| is_its(segment));
+        let (_, raw) = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
         *found = R::decode(name, raw)?;
     }
     Ok(found)

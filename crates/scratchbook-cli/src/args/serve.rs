@@ -24,6 +24,9 @@ pub(crate) struct ServeArgs {
     /// The port; 0 takes any that is free, and says which
     #[arg(long, env = "SCRATCHBOOK_PORT", value_name = "PORT", default_value_t = 8000)]
     pub(crate) port: u16,
+    /// Serve ADK's dev interface at /dev-ui/, from the folder google/adk/cli/browser of the Python package google-adk
+    #[arg(long, env = "SCRATCHBOOK_ADK_UI", value_name = "DIR")]
+    pub(crate) adk_ui: Option<PathBuf>,
     /// How logs are written, to standard error
     #[arg(long, env = "SCRATCHBOOK_LOG_FORMAT", value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,

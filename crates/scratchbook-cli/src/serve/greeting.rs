@@ -1,6 +1,7 @@
 //! What is printed when the server is ready: where it is, and what to do next.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use scratchbook::{Error, ErrorKind};
 use serde_json::json;
@@ -15,6 +16,7 @@ pub(super) struct Greeting<'a> {
     address: SocketAddr,
     database: &'a str,
     apps: &'a [&'a str],
+    dev_ui: Option<&'a Path>,
 }
 
 impl<'a> Greeting<'a> {
@@ -22,21 +24,32 @@ impl<'a> Greeting<'a> {
         let address = listener
             .local_addr()
             .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
-        Ok(Self { address, database, apps })
+        Ok(Self { address, database, apps, dev_ui: None })
+    }
+
+    /// With the folder that the dev interface is served from.
+    pub(super) fn with_dev_ui(mut self, folder: Option<&'a Path>) -> Self {
+        self.dev_ui = folder;
+        self
     }
 
     /// For people what to look at and to try; for programs one line of JSON.
     pub(super) fn print(&self, out: &mut Output) -> Result<(), Failure> {
-        let Self { address, database, apps } = self;
+        let Self { address, database, apps, dev_ui } = self;
         let url = format!("http://{address}");
+        let interface = dev_ui.map(|_| format!("{url}/dev-ui/"));
         if out.format() == Format::Json {
             let (host, port) = (address.ip(), address.port());
-            let greeting = json!({"url": url, "host": host, "port": port, "database": database, "apps": apps});
+            let greeting =
+                json!({"url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": interface});
             return Ok(out.json_line(&greeting)?);
         }
         out.line(format_args!("{} serves {}", styled(BOLD, "scratchbook"), visible(database)))?;
         out.line("")?;
         out.text(format_args!("  API            {}", styled(BOLD, &url)))?;
+        if let Some(interface) = &interface {
+            out.text(format_args!("  dev interface  {}", styled(BOLD, interface)))?;
+        }
         out.text(format_args!("  documentation  {url}/docs"))?;
         out.text(format_args!("  apps           {}", apps.join(", ")))?;
         out.line("")?;

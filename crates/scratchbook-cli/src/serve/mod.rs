@@ -39,8 +39,12 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let server = Server::builder(counted(database.store(), &demo::NAMES)).metrics(move || metrics.render());
     let server =
         demo::apps().into_iter().try_fold(server, |server, app| app.map(|(name, agent)| server.app(name, agent)))?;
+    let server = match &args.adk_ui {
+        Some(folder) => server.dev_ui(folder),
+        None => server,
+    };
     let server = server.build()?;
-    Greeting::new(&listener, &place, &demo::NAMES)?.print(out)?;
+    Greeting::new(&listener, &place, &demo::NAMES)?.with_dev_ui(args.adk_ui.as_deref()).print(out)?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
     telemetry.end().await;
     database.close().await

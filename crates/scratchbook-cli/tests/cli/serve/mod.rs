@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use crate::{Fixture, fails, scratchbook, text};
 
 /// A server that is up.
-struct Served {
+pub(crate) struct Served {
     process: Child,
-    greeting: Value,
+    pub(crate) greeting: Value,
 }
 
 impl Served {
-    fn new(fixture: &Fixture, args: &[&str]) -> Self {
+    pub(crate) fn new(fixture: &Fixture, args: &[&str]) -> Self {
         Self::of(fixture.command(&[&["--json", "serve", "--port", "0"], args].concat()))
     }
 
@@ -40,7 +40,7 @@ impl Served {
     }
 
     /// Status and body.
-    fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.ask("GET", path, "")
     }
 
