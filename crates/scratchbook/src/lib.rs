@@ -103,9 +103,10 @@ pub use schema::{StateSchema, WithStateSchema};
 pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, KeyDiff, KeyWrite, ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, Outcome,
-    PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionService, SessionServiceExt, StateChange, StateCheck,
-    StateDiff, StateOwner, StatePage, StateSelection, Verified, Watch, Watched,
+    InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
+    SessionService, SessionServiceExt, SessionUpdate, StateChange, StateCheck, StateDiff, StateOwner, StatePage,
+    StateSelection, TitleFilter, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 
@@ -107,6 +107,10 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.bound(self.service.set_expiry(key, expiry)).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.bound(self.service.update_session(key, update)).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

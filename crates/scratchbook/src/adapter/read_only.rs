@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 
@@ -130,6 +130,10 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
 
     async fn set_expiry(&self, _: &SessionKey, _: Option<Expiry>) -> Result<()> {
         denied("set when a session expires")
+    }
+
+    async fn update_session(&self, _: &SessionKey, _: SessionUpdate) -> Result<()> {
+        denied("change a session's title and labels")
     }
 
     async fn delete_expired(&self, _: usize) -> Result<u64> {

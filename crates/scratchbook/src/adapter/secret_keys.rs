@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    SecretKeys, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    SecretKeys, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 
@@ -139,6 +139,10 @@ impl<S: SessionService> SessionService for WithSecretKeys<S> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.service.set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.service.update_session(key, update).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

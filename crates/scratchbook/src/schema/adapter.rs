@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{Scope, StateDelta, StateMap};
 
@@ -141,6 +141,10 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.service.set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.service.update_session(key, update).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

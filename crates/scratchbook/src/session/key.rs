@@ -155,6 +155,17 @@ pub(crate) fn check_owner(app_name: &str, user_id: &str) -> Result<()> {
     check_id("user id", user_id)
 }
 
+/// Refuses a text that not every store could hold, or that is longer than it may be; it is not quoted.
+pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
+    if text.len() > most {
+        return Err(Error::invalid(format!("{what} has {} bytes; it has at most {most}", text.len())));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(Error::invalid(format!("{what} contains the control character {c:?}"))),
+        None => Ok(()),
+    }
+}
+
 /// Refuses an id that not every store could hold.
 pub(crate) fn check_id(what: &str, id: &str) -> Result<()> {
     if id.len() > MAX_ID_BYTES {

@@ -5,6 +5,7 @@ mod ext;
 mod feed;
 mod history;
 mod key;
+mod metadata;
 mod options;
 mod retry;
 mod secret;
@@ -13,6 +14,7 @@ mod service;
 mod verify;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,10 +30,11 @@ pub use ext::SessionServiceExt;
 pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
 pub use history::{KeyDiff, KeyWrite, StateDiff};
 pub use key::{SessionKey, StateOwner};
+pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
-    InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions, StateChange,
-    StatePage, StateSelection,
+    InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
+    StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
@@ -58,6 +61,7 @@ pub struct Session {
     events: Events,
     last_update_time: f64,
     expire_time: Option<f64>,
+    metadata: Arc<SessionMetadata>,
     seen: Seen,
     secret: SecretKeys,
 }
@@ -67,7 +71,8 @@ impl Session {
     #[must_use]
     pub fn new(key: SessionKey, state: StateMap) -> Self {
         let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
-        Self { key, state, events, last_update_time: 0.0, expire_time: None, seen, secret }
+        let metadata = Arc::default();
+        Self { key, state, events, last_update_time: 0.0, expire_time: None, metadata, seen, secret }
     }
 
     /// With events, in the store's order, each with its number.
@@ -95,6 +100,13 @@ impl Session {
     #[must_use]
     pub fn with_expire_time(mut self, seconds: Option<f64>) -> Self {
         self.expire_time = seconds;
+        self
+    }
+
+    /// With its title and labels.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: impl Into<Arc<SessionMetadata>>) -> Self {
+        self.metadata = metadata.into();
         self
     }
 
@@ -165,6 +177,24 @@ impl Session {
     #[must_use]
     pub fn expire_time(&self) -> Option<f64> {
         self.expire_time
+    }
+
+    /// What people know it by, as it was when this was read; never empty.
+    #[must_use]
+    pub fn title(&self) -> Option<&str> {
+        self.metadata.title.as_deref()
+    }
+
+    /// What programs find it by, by name.
+    #[must_use]
+    pub fn labels(&self) -> &BTreeMap<String, String> {
+        &self.metadata.labels
+    }
+
+    /// Title and labels.
+    #[must_use]
+    pub fn metadata(&self) -> &SessionMetadata {
+        &self.metadata
     }
 
     /// The number of the last event up to which this copy has seen everything; 0 where there is none.
@@ -267,7 +297,7 @@ impl fmt::Debug for Session {
         let mut out = f.debug_struct("Session");
         out.field("key", &self.key);
         if self.secret.is_empty() {
-            out.field("state", &self.state).field("events", &self.events);
+            out.field("state", &self.state).field("events", &self.events).field("metadata", &self.metadata);
         } else {
             let keys: Vec<_> = self.state.iter().map(|(key, _)| key).collect();
             out.field("state", &keys).field("events", &self.events.len());

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, StateChange, StateOwner, StatePage,
+    Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
@@ -84,7 +84,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>>;
 
     /// Makes a new session of the same user with the events of this one up to a number and the state as it stood then,
-    /// copied inside the store; the artifacts of the session come along with all their versions. The new session's
+    /// copied inside the store; title and labels, and the artifacts with all their versions, come along as they are now. The new session's
     /// events keep their ids, numbers and times. Given back is the new session without its events.
     ///
     /// # Errors
@@ -93,13 +93,15 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `FailedPrecondition` where events up to there were pruned; `InvalidArgument` for a bad id.
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session>;
 
-    /// Lists sessions of an app, the one updated longest ago first, in pages; state merged, no events.
+    /// Lists sessions of an app, by default the one updated longest ago first, in pages; state merged, no events.
     ///
-    /// A session updated while its list is paged may be missed or seen twice.
+    /// A session updated while its list is paged may be missed or seen twice. Where sessions are looked for by title or
+    /// labels, a page looks at 1,000 sessions at most, however few of them are found: go on until there is no token.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a page size of 0 or above 1,000, or a token that is none.
+    /// `InvalidArgument` for a page size of 0 or above 1,000, a token that is none, and a title or labels that no session
+    /// could have.
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
 
     /// Deletes a session with its events and its own state. The user's and the app's state stay.
@@ -203,6 +205,14 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `NotFound` where there is no such session; `InvalidArgument` for what is no time in seconds.
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()>;
+
+    /// Changes a session's title and labels. They are no state: it is no event, and the session's number and update time
+    /// stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session; `InvalidArgument` for a title or labels that no session can have.
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()>;
 
     /// Deletes expired sessions for good, at most `limit` of them, in any order; says how many. Where it is `limit`, there may be
     /// more.
@@ -310,6 +320,10 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         (**self).set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        (**self).update_session(key, update).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

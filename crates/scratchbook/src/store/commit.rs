@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
-    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, StateCheck, StateOwner, check_id, check_owner,
-    micros_of_seconds,
+    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, SessionMetadata, StateCheck, StateOwner, check_id,
+    check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -151,6 +151,8 @@ pub struct PreparedSession {
     pub initial: Map<String, Value>,
     /// The changes to the user's and the app's keys, by name.
     pub shared: Vec<KeyChange>,
+    /// Its title and labels.
+    pub metadata: SessionMetadata,
     /// When it was made, in microseconds since 1970.
     pub created: i64,
     /// When it expires, in microseconds since 1970.
@@ -166,7 +168,7 @@ pub struct PreparedSession {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, keys, values or timestamps; `AlreadyExists` for two events of one id with
+/// `InvalidArgument` for bad ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events of one id with
 /// other content; `ResourceExhausted` for what is larger, or more, than the limits.
 pub fn prepare_session(
     app_name: &str,
@@ -176,6 +178,7 @@ pub fn prepare_session(
     limits: &Limits,
 ) -> Result<PreparedSession> {
     let key = new_key(app_name, user_id, config.session_id.as_deref(), environment)?;
+    let metadata = SessionMetadata::new(config.title, config.labels)?;
     let state = StateDelta::try_from(config.state)?;
     let changes = key_changes(&state);
     limits.check_key_changes(&changes)?;
@@ -189,7 +192,7 @@ pub fn prepare_session(
     let created = micros_of_seconds(created);
     let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
     let (limits, check) = (*limits, config.check);
-    let prepared = PreparedSession { key, initial, shared, created, expires, events, limits, check };
+    let prepared = PreparedSession { key, initial, shared, metadata, created, expires, events, limits, check };
     // What operations come to is not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;

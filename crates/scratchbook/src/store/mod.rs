@@ -11,6 +11,7 @@ pub mod conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod database;
 pub(crate) mod feed;
+pub(crate) mod filter;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod folded;
 pub(crate) mod fork;

@@ -1,16 +1,23 @@
 //! What a read reads: options turned into a plan, the same for every store.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::filter::SessionFilter;
 use crate::error::{Error, Result};
-use crate::session::{EventCursor, GetSessionConfig, ListSessionsConfig, StateSelection, check_id};
+use crate::session::{
+    EventCursor, GetSessionConfig, ListOrder, ListSessionsConfig, SessionMetadata, StateSelection, check_id,
+};
 use crate::state::{Scope, check_key};
 
 /// How many sessions a page may have.
 const MAX_PAGE_SIZE: usize = 1000;
+
+/// How many sessions are looked at for a page where only some are wanted: as many as a page may have.
+const MOST_SCANNED: usize = MAX_PAGE_SIZE;
 
 /// Which events of a session are read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,9 +122,13 @@ impl StateQuery {
 pub struct ListQuery {
     /// Of this user alone.
     pub user_id: Option<String>,
+    /// Which sessions are wanted.
+    pub filter: SessionFilter,
+    /// Which of them come first.
+    pub order: ListOrder,
     /// How many sessions at most.
     pub limit: usize,
-    /// The place of the last session of the page before.
+    /// The place after which the page begins.
     pub after: Option<ListPosition>,
 }
 
@@ -137,7 +148,7 @@ impl ListQuery {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a bad page size, user id or token.
+    /// `InvalidArgument` for a bad page size, user id or token, and a title or labels that no session could have.
     pub fn new(config: &ListSessionsConfig) -> Result<Self> {
         let limit = config.page_size;
         if limit == 0 || limit > MAX_PAGE_SIZE {
@@ -146,8 +157,56 @@ impl ListQuery {
         if let Some(user_id) = &config.user_id {
             check_id("user id", user_id)?;
         }
+        let filter = SessionFilter::new(config)?;
         let after = config.page_token.as_deref().map(ListPosition::from_token).transpose()?;
-        Ok(Self { user_id: config.user_id.clone(), limit, after })
+        let after = after.map(|after| after.among(config.user_id.as_deref()));
+        Ok(Self { user_id: config.user_id.clone(), filter, order: config.order, limit, after })
+    }
+
+    /// How many sessions have to be looked at, in the list's order, for [`pick`](Self::pick) to find a page.
+    #[must_use]
+    pub fn scan_limit(&self) -> usize {
+        if self.filter.is_empty() { self.limit + 1 } else { MOST_SCANNED + 1 }
+    }
+
+    /// Picks the sessions of a page from those after [`after`](Self::after), in the list's order, and gives the token of
+    /// the next page.
+    pub fn pick<T>(
+        &self,
+        sessions: impl IntoIterator<Item = (ListPosition, T)>,
+        metadata: impl Fn(&T) -> &SessionMetadata,
+    ) -> (Vec<(ListPosition, T)>, Option<String>) {
+        let (mut page, mut last) = (Vec::new(), None);
+        for (number, (place, session)) in sessions.into_iter().enumerate() {
+            let is_wanted = self.filter.matches(metadata(&session));
+            if number == MOST_SCANNED || (is_wanted && page.len() == self.limit) {
+                return (page, last.as_ref().map(ListPosition::to_token));
+            }
+            last = Some(place.clone());
+            if is_wanted {
+                page.push((place, session));
+            }
+        }
+        (page, None)
+    }
+
+    /// Puts sessions into the list's order.
+    pub fn sort<T>(&self, sessions: &mut [(ListPosition, T)]) {
+        match self.order {
+            ListOrder::OldestFirst => sessions.sort_by(|(a, _), (b, _)| a.cmp(b)),
+            ListOrder::NewestFirst => sessions.sort_by(|(a, _), (b, _)| b.cmp(a)),
+        }
+    }
+
+    /// The place after which the page begins, which every list has.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn start(&self) -> ListPosition {
+        let micros = match self.order {
+            ListOrder::OldestFirst => i64::MIN,
+            ListOrder::NewestFirst => i64::MAX,
+        };
+        let user_id = self.user_id.clone().unwrap_or_default();
+        self.after.clone().unwrap_or(ListPosition { micros, user_id, session_id: String::new() })
     }
 }
 
@@ -165,5 +224,16 @@ impl ListPosition {
         let (micros, user_id, session_id) =
             parsed.ok_or_else(|| Error::invalid("the page token is none that a list has given; start without one"))?;
         Ok(Self { micros, user_id, session_id })
+    }
+
+    /// The same place in the list of one user: another user's stands before or after all of this user's with its time.
+    fn among(self, user_id: Option<&str>) -> Self {
+        let Some(user_id) = user_id else { return self };
+        let (micros, session_id) = match self.user_id.as_str().cmp(user_id) {
+            Ordering::Less => (self.micros, String::new()),
+            Ordering::Equal => (self.micros, self.session_id),
+            Ordering::Greater => (self.micros.saturating_add(1), String::new()),
+        };
+        Self { micros, user_id: user_id.to_owned(), session_id }
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{Session, SessionKey, seconds_of_micros};
+use crate::session::{Session, SessionKey, SessionMetadata, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
 /// The error for a row that holds what is never written.
@@ -50,6 +50,13 @@ pub(crate) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: 
     let value = json(text, || format!("the value of key '{}' of {}", scope.key(name), owner.join("/")))?;
     values.insert(Arc::from(name), Arc::new(value));
     Ok(())
+}
+
+/// The title and labels of a session, from its row.
+pub(crate) fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() -> String) -> Result<SessionMetadata> {
+    let place = || format!("the title and labels of {}", of());
+    let labels = labels.map(|labels| json(labels, place)).transpose()?.unwrap_or_default();
+    SessionMetadata::new(title.map(str::to_owned), labels).map_err(|e| damaged(place()).with_source(e))
 }
 
 /// A session without its events.

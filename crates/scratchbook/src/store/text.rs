@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::json;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, SessionMetadata};
 use crate::state::Scope;
 
 use super::commit::{KeyChange, Prepared, PreparedSession};
@@ -51,10 +51,33 @@ impl NewEvent {
     }
 }
 
+/// A title and labels as they stand in the row of a session.
+#[derive(Debug)]
+pub(crate) struct TextMetadata {
+    pub(crate) title: Option<String>,
+    /// A JSON object; `None` where there is none.
+    pub(crate) labels: Option<String>,
+}
+
+impl TextMetadata {
+    pub(crate) fn new(metadata: SessionMetadata) -> Result<Self> {
+        let SessionMetadata { title, labels, .. } = metadata;
+        let labels = (!labels.is_empty()).then(|| json::to_text(&labels, "the labels")).transpose()?;
+        Ok(Self { title, labels })
+    }
+
+    /// Whether there is neither.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.title.is_none() && self.labels.is_none()
+    }
+}
+
 /// A session that is ready to be written.
 #[derive(Debug)]
 pub(crate) struct NewSession {
     pub(crate) key: SessionKey,
+    pub(crate) metadata: TextMetadata,
     /// The state it begins with, as one object and key by key.
     pub(crate) initial: Option<String>,
     pub(crate) own: Vec<TextChange>,
@@ -70,12 +93,13 @@ pub(crate) struct NewSession {
 
 impl NewSession {
     pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, created, expires, events, limits, .. } = prepared;
+        let PreparedSession { key, initial, shared, metadata, created, expires, events, limits, .. } = prepared;
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
         Ok(Self {
             key,
+            metadata: TextMetadata::new(metadata)?,
             own: own.collect::<Result<_>>()?,
             initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
             shared: TextChange::all(&shared)?,

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 

@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
-    Session, SessionKey, SessionService, StateChange, StateOwner, StatePage,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::state::{StateDelta, StateMap};
 
@@ -169,6 +169,10 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.on_session("set_expiry", key).watch(self.service.set_expiry(key, expiry), |()| 0).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.on_session("update_session", key).watch(self.service.update_session(key, update), |()| 0).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

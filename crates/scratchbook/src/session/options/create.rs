@@ -1,5 +1,6 @@
 //! How sessions are made, and what they begin with.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub struct CreateSessionConfig {
     pub create_time: Option<f64>,
     /// When it ends; absent, never.
     pub expiry: Option<Expiry>,
+    /// What people know it by; empty or absent, nothing.
+    pub title: Option<String>,
+    /// What programs find it by, by name.
+    pub labels: BTreeMap<String, String>,
     /// What refuses it for what its state and events come to.
     pub check: Option<Arc<dyn StateCheck>>,
 }
@@ -88,6 +93,20 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
+        self
+    }
+
+    /// With a title of at most 2,048 bytes; an empty one is none.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// With one label more. There are at most 64, with names of at most 256 bytes and values of at most 512.
+    #[must_use]
+    pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
         self
     }
 

@@ -1,9 +1,11 @@
 //! What is listed, page by page.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::session::Session;
+use crate::session::{Session, TitleFilter};
 
 /// Which keys of a user's or an app's state are listed, page by page, in byte order.
 #[derive(Clone, Debug)]
@@ -76,21 +78,39 @@ impl StatePage {
     }
 }
 
-/// Which sessions are listed: all of the app or of one user, page by page.
+/// Which sessions are listed: all of the app or of one user, or those of them with a title or labels, page by page.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ListSessionsConfig {
     /// Only this user's.
     pub user_id: Option<String>,
+    /// Only those with such a title.
+    pub title: Option<TitleFilter>,
+    /// Only those with all of these labels, compared byte by byte.
+    pub labels: BTreeMap<String, String>,
+    /// Which come first.
+    pub order: ListOrder,
     /// How many at most in a page, 1 to 1,000.
     pub page_size: usize,
     /// The token of the page before.
     pub page_token: Option<String>,
 }
 
+/// Which sessions of a list come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ListOrder {
+    /// Those updated longest ago.
+    #[default]
+    OldestFirst,
+    /// Those updated last.
+    NewestFirst,
+}
+
 impl Default for ListSessionsConfig {
     fn default() -> Self {
-        Self { user_id: None, page_size: 100, page_token: None }
+        let (title, labels, order) = (None, BTreeMap::new(), ListOrder::default());
+        Self { user_id: None, title, labels, order, page_size: 100, page_token: None }
     }
 }
 
@@ -99,6 +119,35 @@ impl ListSessionsConfig {
     #[must_use]
     pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
         self.user_id = Some(user_id.into());
+        self
+    }
+
+    /// Only sessions with this text in their title, in upper or lower case, and only those with a title unless it is
+    /// empty.
+    #[must_use]
+    pub fn with_title_containing(mut self, text: impl Into<String>) -> Self {
+        self.title = Some(TitleFilter::Containing(text.into()));
+        self
+    }
+
+    /// Only sessions with this title, to the byte; where it is empty, only those without one.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(TitleFilter::Is(title.into()));
+        self
+    }
+
+    /// Only sessions with this label, and all others that are asked for.
+    #[must_use]
+    pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Those updated last come first.
+    #[must_use]
+    pub fn newest_first(mut self) -> Self {
+        self.order = ListOrder::NewestFirst;
         self
     }
 
@@ -117,7 +166,8 @@ impl ListSessionsConfig {
     }
 }
 
-/// A page of sessions, the one updated longest ago first; state merged, no events.
+/// A page of sessions in the order of the list; state merged, no events. Where sessions are looked for by title or
+/// label, it may have fewer than were asked for, even none, and yet be followed by another.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListSessionsResponse {

@@ -8,6 +8,6 @@ mod write;
 
 pub use change::StateChange;
 pub use create::{CreateSessionConfig, Expiry, ForkConfig, InitialState};
-pub use list::{ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
+pub use list::{ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
 pub use read::{EventCursor, GetSessionConfig, StateSelection};
 pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};

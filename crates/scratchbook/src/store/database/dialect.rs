@@ -13,7 +13,7 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
-    LogPositions, Session, SessionKey, StateChange, StateOwner, StatePage,
+    LogPositions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
 };
 use crate::store::artifact::{ArtifactAddress, NewArtifact};
 use crate::store::commit::{Prepared, PreparedSession, PreparedState};
@@ -143,6 +143,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Sets when a session expires, in microseconds since 1970; `false` where there is none.
     async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool>;
+
+    /// Changes a session's title and labels; `false` where there is none.
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool>;
 
     /// Finds sessions that have expired, so many at most.
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>>;

@@ -13,8 +13,8 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    micros_of_seconds, no_session, seconds_of_micros,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
+    check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
@@ -33,7 +33,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let expires = prepared.expires.map(seconds_of_micros);
-        let own = StateMap::from(prepared.initial.clone());
+        let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?).await?,
             false => self.create_resolved(prepared).await?,
@@ -44,10 +44,9 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
-        Ok(made
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| Session::new(key, own).with_last_update_time(created).with_expire_time(expires)))
+        Ok(made.ok().flatten().unwrap_or_else(|| {
+            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+        }))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
@@ -116,6 +115,16 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             async move { dialect.set_expiry(&key, expires).await }
         };
         if self.write(Again::Same, set).await? { Ok(()) } else { Err(no_session(key)) }
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let shared = Arc::new((key.clone(), update));
+        let change = move |dialect: Arc<D>| {
+            let shared = Arc::clone(&shared);
+            async move { dialect.update_session(&shared.0, &shared.1).await }
+        };
+        if self.write(Again::Same, change).await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

@@ -7,8 +7,8 @@ use crate::artifact::PreparedArtifact;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::session::{
-    AppendOptions, Committed, Events, LogPositions, Outcome, Session, SessionKey, StateChange, StateOwner, no_session,
-    seconds_of_micros,
+    AppendOptions, Committed, Events, LogPositions, Outcome, Session, SessionKey, SessionMetadata, StateChange,
+    StateOwner, no_session, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay};
@@ -75,6 +75,7 @@ pub(super) struct Stored {
     pub(super) by_time: BTreeSet<(u64, u64)>,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
+    pub(super) metadata: Arc<SessionMetadata>,
     /// The position of its creation in the feed.
     pub(super) created: u64,
     /// The number of the last event that was taken over from the session it was forked from.
@@ -298,6 +299,7 @@ impl Stored {
             .with_last_update_time(seconds_of_micros(self.micros))
             .with_seq(self.last())
             .with_expire_time(self.expires.map(seconds_of_micros))
+            .with_metadata(Arc::clone(&self.metadata))
             .with_log_positions(LogPositions::of_feed(position))
     }
 

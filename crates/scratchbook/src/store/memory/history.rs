@@ -95,6 +95,7 @@ impl Stored {
             by_time: BTreeSet::new(),
             micros,
             expires: None,
+            metadata: Arc::default(),
             created: position,
             forked_at: None,
         }
@@ -150,6 +151,7 @@ impl Stored {
             by_time: self.by_time.iter().filter(|(_, seq)| *seq <= at).copied().collect(),
             micros: micros.map_or(created, crate::session::micros_of_seconds),
             expires: None,
+            metadata: Arc::clone(&self.metadata),
             created: created_at,
             forked_at: Some(at),
             events,

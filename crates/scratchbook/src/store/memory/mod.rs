@@ -11,6 +11,7 @@ mod resolve;
 mod retention;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -31,9 +32,9 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    micros_of_seconds, no_session, seconds_of_micros,
+    ForkConfig, GetSessionConfig, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -178,7 +179,8 @@ impl SessionService for InMemorySessionService {
         let initial = prepared.initial.into_iter();
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
         let position = self.next_position();
-        let stored = Stored { expires: prepared.expires, ..Stored::new(&key, initial, position, prepared.created) };
+        let (expires, metadata) = (prepared.expires, prepared.metadata.into());
+        let stored = Stored { expires, metadata, ..Stored::new(&key, initial, position, prepared.created) };
         let place = stored.list_position();
         user.by_update.insert(place.clone());
         user.sessions.insert(key.session_id().into(), stored);
@@ -263,20 +265,21 @@ impl SessionService for InMemorySessionService {
                 None => return Ok(ListSessionsResponse::default()),
             },
         };
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = query.after.as_ref().map_or(Unbounded, Excluded);
-        let now = self.now_micros();
-        let stored =
-            |place: &ListPosition| app.users.get(place.user_id.as_str())?.sessions.get(place.session_id.as_str());
-        let is_live = |place: &&ListPosition| stored(place).is_some_and(|stored| !stored.is_expired(|| now));
-        let mut places = order.range::<ListPosition, _>((from, Unbounded)).filter(is_live);
-        let page: Vec<_> = places.by_ref().take(query.limit).collect();
-        let token = places.next().and(page.last()).map(|last| last.to_token());
-        let sessions = page.into_iter().filter_map(|place| {
+        let (now, after) = (self.now_micros(), query.after.as_ref().map_or(Unbounded, Excluded));
+        let places: &mut (dyn Iterator<Item = &ListPosition> + Send) = match query.order {
+            ListOrder::OldestFirst => &mut order.range::<ListPosition, _>((after, Unbounded)),
+            ListOrder::NewestFirst => &mut order.range::<ListPosition, _>((Unbounded, after)).rev(),
+        };
+        let stored = |place: &ListPosition| {
             let user = app.users.get(place.user_id.as_str())?;
             let stored = user.sessions.get(place.session_id.as_str())?;
+            (!stored.is_expired(|| now)).then_some((user, stored))
+        };
+        let live = places.filter_map(|place| Some((place.clone(), stored(place)?)));
+        let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
+        let sessions = page.into_iter().map(|(_, (user, stored))| {
             let state = app.merged(user, stored, &StateQuery::All);
-            Some(stored.to_session(state, Events::default(), self.position()))
+            stored.to_session(state, Events::default(), self.position())
         });
         Ok(ListSessionsResponse::new(sessions.collect(), token))
     }
@@ -385,6 +388,16 @@ impl SessionService for InMemorySessionService {
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         app.session_mut(key).ok_or_else(|| no_session(key))?.expires = expires;
+        Ok(())
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        let stored = app.session_mut(key).ok_or_else(|| no_session(key))?;
+        stored.metadata = stored.metadata.updated(&update)?.into();
         Ok(())
     }
 

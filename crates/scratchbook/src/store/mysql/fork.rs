@@ -15,6 +15,7 @@ use crate::store::database::{Attempt, Done, Failure, NewFork, PastScopes};
 use crate::store::fork::check_event_number;
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows;
+use crate::store::text::TextMetadata;
 
 /// How many events, or keys, are copied by one statement: each is to end well within the statement timeout.
 const AT_ONCE: u64 = 5000;
@@ -27,7 +28,7 @@ impl MySql {
     pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
         let mut lease = self.connections.lease(Care::Again).await?;
         lease.begin().await?;
-        let (at, created) = self.lock_source(&mut lease, new).await?;
+        let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
         let head = self.head(&mut lease, &new.source, at).await?.ok_or_else(|| no_session(&new.source))?;
         check_event_number(&new.source, at, head.base, head.last)?;
         let updated = head.time.map_or(created, micros_of_seconds);
@@ -35,6 +36,9 @@ impl MySql {
             lease.rollback().await?;
             drop(lease);
             return self.forked_before(new, token).await;
+        }
+        if !metadata.is_empty() {
+            self.set_metadata(&mut lease, &new.key, &metadata).await?;
         }
         let (source, target) = (address(&new.source), address(&new.key));
         let to_at = [&target[2..], &source, &[number(at)]].concat();
@@ -66,18 +70,19 @@ impl MySql {
     }
 
     /// Locks the session that is forked, so that nobody prunes or deletes it meanwhile: up to which event it is taken
-    /// over, and when it was made.
-    async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64)> {
+    /// over, when it was made, and its title and labels.
+    async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
         let key = &new.source;
-        let lock = "SELECT seq, create_time FROM `{prefix}sessions`
+        let lock = "SELECT seq, create_time, title, labels FROM `{prefix}sessions`
             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE";
         let values = [&address(key)[..], &[self.now().into()]].concat();
         let Some(row) = lease.rows(&self.sql(lock), values).await?.into_iter().next() else {
             return Err(no_session(key).into());
         };
-        let (cells, place) = (Cells::from(row), || format!("the session {key}"));
+        let (mut cells, place) = (Cells::from(row), || format!("the session {key}"));
         let last = rows::number(cells.integer(0, place)?, place)?;
-        Ok((new.at.unwrap_or(last), cells.integer(1, place)?))
+        let metadata = TextMetadata { title: cells.optional_text(2, place)?, labels: cells.optional_text(3, place)? };
+        Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))
     }
 
     /// Writes the rows of the new session; `false` where its id is taken.

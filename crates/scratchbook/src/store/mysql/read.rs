@@ -11,7 +11,8 @@ use super::pool::Care;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{
-    InitialState, ListStateConfig, LogPositions, Session, SessionKey, StateOwner, StatePage, seconds_of_micros,
+    InitialState, ListStateConfig, LogPositions, Session, SessionKey, SessionMetadata, StateOwner, StatePage,
+    seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
@@ -26,6 +27,9 @@ const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
 const LOGS: i64 = 5;
 
+/// When a session expires, and, behind a space, its title: two texts that may be missing, in one column.
+pub(super) const EXPIRY_AND_TITLE: &str = "CONCAT_WS(' ', COALESCE(CAST(expire_time AS CHAR), ''), title)";
+
 /// The names that are wanted of a scope.
 const WANTED: &str =
     "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
@@ -39,10 +43,10 @@ impl MySql {
         state: &StateQuery,
     ) -> Attempt<Option<Session>> {
         let address = [key.app_name(), key.user_id(), key.session_id()];
-        let mut sql = String::from(
-            "SELECT 0 AS part, CAST(expire_time AS CHAR) AS name, NULL AS text, seq AS number, update_time AS micros
-             FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?
-                 AND (expire_time IS NULL OR expire_time > ?)",
+        let mut sql = format!(
+            "SELECT {SESSION} AS part, {EXPIRY_AND_TITLE} AS name, labels AS text, seq AS number, update_time AS micros
+             FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ?
+                 AND (expire_time IS NULL OR expire_time > ?)"
         );
         let mut values = address.map(Value::from).to_vec();
         values.push(self.now().into());
@@ -187,8 +191,9 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {
-                let expires = expire_time(cells.optional_text(1, whole)?, whole)?;
-                head = Some((rows::number(cells.integer(3, whole)?, whole)?, cells.integer(4, whole)?, expires));
+                let (expires, metadata) = expiry_and_metadata(&mut cells, whole)?;
+                let seq = rows::number(cells.integer(3, whole)?, whole)?;
+                head = Some((seq, cells.integer(4, whole)?, expires, metadata));
             }
             OWN => insert(&mut own, Scope::Session, &address, cells)?,
             USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
@@ -204,19 +209,24 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             }
         }
     }
-    let Some((seq, micros, expires)) = head else {
+    let Some((seq, micros, expires, metadata)) = head else {
         return Ok(None);
     };
     events.sort_unstable_by_key(|event| event.seq);
     let state = StateMap::new(own, users, apps);
     let session = described(key.clone(), state, micros, seq).with_log_positions(logs).with_expire_time(expires);
-    Ok(Some(session.with_events(events.into_iter().collect())))
+    Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
 }
 
-/// When a session expires, in seconds, from microseconds as a text.
-pub(super) fn expire_time(micros: Option<String>, place: impl Fn() -> String) -> Result<Option<f64>> {
-    let micros = micros.map(|text| text.parse().map_err(|_| rows::damaged(place()))).transpose()?;
-    Ok(micros.map(seconds_of_micros))
+/// When a session expires, in seconds, and its title and labels, from the second and third column of its row.
+pub(super) fn expiry_and_metadata(
+    cells: &mut Cells,
+    of: impl Fn() -> String,
+) -> Result<(Option<f64>, SessionMetadata)> {
+    let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
+    let (micros, title) = name.split_once(' ').map_or((name.as_str(), None), |(micros, title)| (micros, Some(title)));
+    let micros = (!micros.is_empty()).then(|| micros.parse().map_err(|_| rows::damaged(of()))).transpose()?;
+    Ok((micros.map(seconds_of_micros), rows::metadata(title, labels.as_deref(), of)?))
 }
 
 /// Puts a row of state where it belongs.

@@ -131,23 +131,29 @@ impl MySql {
         self.create_on(lease, &resolved, lock, &answers, token).await
     }
 
-    /// Makes a session for which there may be no room.
-    pub(super) async fn create_counted(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+    /// Makes a session for which there may be no room, or one with a title or labels, which are written into a row that is
+    /// there.
+    pub(super) async fn create_locked(&self, new: &NewSession, token: &str, rooms: &[Room]) -> Attempt<bool> {
         let changes = || new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let events = new.events.iter().map(|event| &event.prepared);
         let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
         let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
-        let reads: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
-        let reads = reads.into_iter().filter(|(scope, _)| *scope != Scope::Session).collect();
-        let lock = Lock { made, event: None, reads, whole: Vec::new(), room: Room::Counted };
+        let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
         let target = Target::session(&new.key);
-        let mut lease = self.connections.lease(Care::Again).await?;
-        let answers = self.lock_new(&mut lease, &target, &lock, &scopes).await?;
-        if target.found(&lock.reads, &answers)?.is_none() {
-            return self.is_made(&new.key, &answers);
+        for room in rooms {
+            let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
+            let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
+            let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
+            let mut lease = self.connections.lease(Care::Again).await?;
+            let answers = self.lock_new(&mut lease, &target, &lock, &scopes).await?;
+            if target.found(&lock.reads, &answers)?.is_none() {
+                return self.is_made(&new.key, &answers);
+            }
+            if let Some(is_made) = self.create_on(lease, new, &lock, &answers, token).await? {
+                return Ok(is_made);
+            }
         }
-        let is_made = self.create_on(lease, new, &lock, &answers, token).await?;
-        Ok(is_made.ok_or_else(|| strange("no room where it was counted"))?)
+        Err(strange("no room where it was counted").into())
     }
 
     /// Locks for a session to make; one that has expired makes room for it.
@@ -184,6 +190,9 @@ impl MySql {
             }
             drop(growth);
             keep_out(&mut lease, fits).await?;
+        }
+        if !new.metadata.is_empty() {
+            self.set_metadata(&mut lease, &new.key, &new.metadata).await?;
         }
         let arguments = batch::creation(new, token)?;
         let answers = self.call_on(&mut lease, arguments, Begun::WithSession, lock.room).await?;

@@ -135,6 +135,9 @@ impl MySql {
 
     /// Makes a session; `false` where its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
+        if !new.metadata.is_empty() {
+            return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
+        }
         let mut answers = self.call(batch::creation(new, token)?, Care::Again).await?;
         if matches!(answers.as_slice(), [Answer::Expired]) {
             let mut lease = self.connections.lease(Care::Again).await?;
@@ -142,7 +145,7 @@ impl MySql {
             answers = self.call_on(&mut lease, batch::creation(new, token)?, Begun::Before, Room::Unknown).await?;
         }
         if matches!(answers.as_slice(), [Answer::Full]) {
-            return self.create_counted(new, token).await;
+            return self.create_locked(new, token, &[Room::Counted]).await;
         }
         self.is_made(&new.key, &answers)
     }

@@ -12,6 +12,7 @@ use crate::store::database::{Attempt, NewFork, PastScopes};
 use crate::store::fork::check_event_number;
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows;
+use crate::store::text::TextMetadata;
 
 /// Where the other session stands, while it is locked.
 struct Source {
@@ -43,8 +44,10 @@ impl Postgres {
         let seq = i64::try_from(at).unwrap_or(i64::MAX);
         let times = lease.query(&statements.time, &[&app, &user, &source, &seq]).await?;
         let time: Option<f64> = times.first().map(|row| column(row, 0, of)).transpose()?;
+        let metadata = TextMetadata { title: column(row, 2, of)?, labels: column(row, 3, of)? };
         let row = SessionRow {
             key: fork,
+            metadata: &metadata,
             seq,
             created: *created,
             micros: time.map_or(*created, micros_of_seconds),

@@ -26,6 +26,7 @@ mod feed;
 mod fork;
 mod growth;
 mod lease;
+mod list;
 mod listen;
 mod owners;
 mod params;
@@ -66,7 +67,7 @@ use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    StateChange, StateOwner, StatePage, micros_of_seconds,
+    SessionUpdate, StateChange, StateOwner, StatePage, micros_of_seconds,
 };
 
 use connection::Connections;
@@ -220,6 +221,10 @@ impl Dialect for Postgres {
 
     async fn set_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
         self.write_expiry(key, expires).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
+        self.write_metadata(key, update).await
     }
 
     async fn expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {

@@ -1,6 +1,5 @@
 //! What a read reads: one statement, one snapshot.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -13,12 +12,10 @@ use super::lease::Lease;
 use super::statements::Keys;
 use crate::error::Result;
 use crate::event::Event;
-use crate::session::{
-    ListSessionsResponse, LogPositions, Session, SessionKey, StateChange, StateOwner, seconds_of_micros,
-};
+use crate::session::{LogPositions, Session, SessionKey, SessionMetadata, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::Attempt;
-use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
+use crate::store::query::{EventQuery, StateQuery, since_bounds};
 use crate::store::rows::{self, damaged, described, stored_key};
 
 impl Postgres {
@@ -65,31 +62,6 @@ impl Postgres {
             )
             .await?;
         Ok(assemble(key, &rows)?)
-    }
-
-    pub(super) async fn list(&self, app: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
-        let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
-        let after = query.after.as_ref().unwrap_or(&start);
-        let (limit, now) = (sql_limit(query.limit), self.now());
-        let lease = self.connections.lease().await?;
-        let rows = match &query.user_id {
-            None => {
-                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-                    [&app, &after.micros, &after.user_id, &after.session_id, &limit, &now];
-                lease.query(&self.statements.list_of_app, &params).await?
-            }
-            Some(user) => {
-                // A page token of another user's stands before or after all of this user's with its time.
-                let (micros, id) = match after.user_id.as_str().cmp(user) {
-                    std::cmp::Ordering::Less => (after.micros, ""),
-                    std::cmp::Ordering::Equal => (after.micros, after.session_id.as_str()),
-                    std::cmp::Ordering::Greater => (after.micros.saturating_add(1), ""),
-                };
-                lease.query(&self.statements.list_of_user, &[&app, &micros, user, &id, &limit, &now]).await?
-            }
-        };
-        drop(lease);
-        Ok(page(app, query, &rows)?)
     }
 
     pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
@@ -171,7 +143,8 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
             "place" => {
                 let described = || format!("the session {key}");
                 let seq = rows::number(column(row, 1, described)?, described)?;
-                place = Some((seq, column(row, 2, described)?, column(row, 5, described)?));
+                let metadata = metadata(row, [3, 4], described)?;
+                place = Some((seq, column(row, 2, described)?, metadata, column(row, 5, described)?));
                 continue;
             }
             "logs" => {
@@ -184,74 +157,30 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
         };
         rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)?;
     }
-    let Some((seq, micros, expires)) = place else {
+    let Some((seq, micros, metadata, expires)) = place else {
         return Ok(None);
     };
     events.sort_by_key(|(seq, _)| *seq);
     let events = events.into_iter().map(|(_, event)| event).collect();
     let session = described(key.clone(), StateMap::new(own, of_user, of_app), micros, seq);
-    Ok(Some(session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires))))
+    let session = session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires));
+    Ok(Some(session.with_metadata(metadata)))
 }
 
-fn seconds(micros: Option<i64>) -> Option<f64> {
+/// The title and labels in two columns of a row.
+pub(super) fn metadata(row: &Row, columns: [usize; 2], of: impl Fn() -> String) -> Result<SessionMetadata> {
+    let [title, labels] = columns;
+    rows::metadata(column(row, title, &of)?, column(row, labels, &of)?, &of)
+}
+
+pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
     micros.map(seconds_of_micros)
 }
 
 /// The last position of a log; an empty one has none.
-fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
+pub(super) fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
     let place = || format!("a position in the logs of {of}");
     column::<Option<i64>>(row, index, place)?.map_or(Ok(0), |position| rows::number(position, place))
-}
-
-fn page(app: &str, query: &ListQuery, rows: &[Row]) -> Result<ListSessionsResponse> {
-    let mut places = Vec::new();
-    let mut of_app = ScopeMap::new();
-    let mut of_users = HashMap::<&str, ScopeMap>::new();
-    let mut own = HashMap::<&str, HashMap<&str, ScopeMap>>::new();
-    let (mut app_log, mut user_logs) = (0, HashMap::<&str, u64>::new());
-    for row in rows {
-        let damaged_row = || format!("a row of the sessions of {app}");
-        let kind: &str = column(row, 0, damaged_row)?;
-        let (user, session): (&str, &str) = (column(row, 1, damaged_row)?, column(row, 2, damaged_row)?);
-        let (values, scope, owner) = match kind {
-            "place" => {
-                let described = || format!("the session {app}/{user}/{session}");
-                let seq = rows::number(column(row, 4, described)?, described)?;
-                let (user_id, session_id) = (user.to_owned(), session.to_owned());
-                let micros = column(row, 3, described)?;
-                places.push((ListPosition { micros, user_id, session_id }, seq, column(row, 7, described)?));
-                continue;
-            }
-            "user log" => {
-                user_logs.insert(user, log_position(row, 3, app)?);
-                continue;
-            }
-            "app log" => {
-                app_log = log_position(row, 3, app)?;
-                continue;
-            }
-            "session" => {
-                (own.entry(user).or_default().entry(session).or_default(), Scope::Session, &[app, user, session][..])
-            }
-            "user" => (of_users.entry(user).or_default(), Scope::User, &[app, user][..]),
-            _ => (&mut of_app, Scope::App, &[app][..]),
-        };
-        rows::insert(values, scope, owner, column(row, 5, damaged_row)?, column(row, 6, damaged_row)?)?;
-    }
-    places.sort_by(|(a, ..), (b, ..)| a.cmp(b));
-    let more = places.len() > query.limit;
-    places.truncate(query.limit);
-    let token = places.last().filter(|_| more).map(|(last, ..)| last.to_token());
-    let mut sessions = Vec::with_capacity(places.len());
-    for (ListPosition { micros, user_id, session_id }, seq, expires) in places {
-        let own = own.get_mut(user_id.as_str()).and_then(|of_user| of_user.remove(session_id.as_str()));
-        let of_user = of_users.get(user_id.as_str()).cloned().unwrap_or_default();
-        let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
-        let logs = LogPositions::new(user_logs.get(user_id.as_str()).copied().unwrap_or_default(), app_log);
-        let session = described(stored_key(app, &user_id, &session_id)?, state, micros, seq);
-        sessions.push(session.with_log_positions(logs).with_expire_time(seconds(expires)));
-    }
-    Ok(ListSessionsResponse::new(sessions, token))
 }
 
 pub(super) fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {

@@ -22,7 +22,7 @@ use crate::store::commit::{PreparedSession, PreparedState};
 use crate::store::database::{AppendRow, Attempt, NewAppend, Unresolved};
 use crate::store::resolve::{Found, Refusal, WrittenKey};
 use crate::store::rows;
-use crate::store::text::{NewEvent, NewSession, TextChange};
+use crate::store::text::{NewEvent, NewSession, TextChange, TextMetadata};
 
 impl Postgres {
     pub(super) async fn append_late(&self, new: &Unresolved) -> Attempt<(AppendRow, Event)> {
@@ -92,7 +92,8 @@ impl Postgres {
         let (owner, statements) = (Owner::of_session(key), &self.statements.resolve);
         let lease = self.connections.lease().await?;
         // What the operations come to is not in the session's row.
-        let row = NewRow { key, created: new.created, expires: new.expires, token };
+        let metadata = TextMetadata::new(new.metadata.clone())?;
+        let row = NewRow { key, metadata: &metadata, created: new.created, expires: new.expires, token };
         if !self.begin_session(&lease, row, new.events.iter()).await? {
             return self.created_before(&lease, key, token).await;
         }

@@ -6,6 +6,7 @@
 //! the name.
 
 mod history;
+mod list;
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -13,6 +14,7 @@ use tokio_postgres::types::Type;
 use crate::store::query::EventQuery;
 
 use history::{Feeds, Forks, Listens, Pasts, Retention};
+use list::Lists;
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.
 #[derive(Debug)]
@@ -57,7 +59,6 @@ const CREATE: &[Type] = &[
 ];
 const PUT: &[Type] = &[NUMBERS, TEXTS, NUMBERS, TEXTS, TEXTS, TEXT, TEXT, TEXT, FLOAT, NUMBER];
 const SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, FLOAT, NUMBER, NUMBER, TEXTS, TEXTS, TEXTS, NUMBER];
-const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER];
 const LOG: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER];
 const NAMES: &[Type; 5] = &[TEXT; 5];
 
@@ -78,8 +79,7 @@ pub(super) struct Statements {
     pub(super) listen: Listens,
     pub(super) retention: Retention,
     pub(super) owners: Owners,
-    pub(super) list_of_app: Statement,
-    pub(super) list_of_user: Statement,
+    pub(super) list: Lists,
     pub(super) user_state: Statement,
     pub(super) app_state: Statement,
     pub(super) user_page: Statement,
@@ -145,7 +145,6 @@ impl Statements {
     pub(super) fn new(schema: &str) -> Self {
         let fill = Fill { schema };
         let was = |made: &str| format!("(SELECT pg_catalog.count(*) FROM {made}) = 0");
-        let list = |sql: &str| sql.replace("{page}", include_str!("sql/list_page.sql"));
         Self {
             append: fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
             insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
@@ -161,8 +160,7 @@ impl Statements {
             listen: Listens::new(&fill),
             retention: Retention::new(&fill),
             owners: Owners::new(&fill),
-            list_of_app: fill.statement(&list(include_str!("sql/list_of_app.sql")), LIST),
-            list_of_user: fill.statement(&list(include_str!("sql/list_of_user.sql")), LIST),
+            list: Lists::new(&fill),
             user_state: fill.statement(USER_STATE, &NAMES[..2]),
             app_state: fill.statement(APP_STATE, &NAMES[..1]),
             user_page: fill.statement(USER_PAGE, &[TEXT, TEXT, TEXT, TEXT, TEXT, NUMBER]),
@@ -227,7 +225,7 @@ impl Fill<'_> {
 /// Whether other processes want to hear of commits.
 const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
 
-const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER];
+const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT];
 
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";

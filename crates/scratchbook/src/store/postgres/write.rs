@@ -19,7 +19,7 @@ use crate::store::commit::Prepared;
 use crate::store::database::{Attempt, Done, Failure};
 use crate::store::limits::Limits;
 use crate::store::rows;
-use crate::store::text::{NewEvent, NewSession, TextChange};
+use crate::store::text::{NewEvent, NewSession, TextChange, TextMetadata};
 
 /// How many positions one value of the sequence stands for.
 const POSITIONS: usize = 1024;
@@ -35,7 +35,7 @@ impl Postgres {
     async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
-        let row = NewRow { key: &new.key, created: new.created, expires: new.expires, token };
+        let row = NewRow { key: &new.key, metadata: &new.metadata, created: new.created, expires: new.expires, token };
         if !self.begin_session(&lease, row, events).await? {
             return self.created_before(&lease, &new.key, token).await;
         }
@@ -51,12 +51,12 @@ impl Postgres {
         new: NewRow<'_>,
         events: impl Iterator<Item = &'e Prepared> + Clone,
     ) -> Attempt<bool> {
-        let NewRow { key, created, expires, token } = new;
+        let NewRow { key, metadata, created, expires, token } = new;
         let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
         let mut seen = HashSet::new();
         let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
         let (seq, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
-        let row = SessionRow { key, seq, created, micros, token, expires, position: 0 };
+        let row = SessionRow { key, metadata, seq, created, micros, token, expires, position: 0 };
         let inserted =
             lease.begin_with(&[Step::new(&self.statements.insert_session, row.params(&row.address()))]).await?;
         if inserted.first().is_some_and(|rows| !rows.is_empty()) {
@@ -264,6 +264,7 @@ pub(super) struct StateWrite<'a> {
 /// What a creation says of its session's row.
 pub(super) struct NewRow<'a> {
     pub(super) key: &'a SessionKey,
+    pub(super) metadata: &'a TextMetadata,
     pub(super) created: i64,
     pub(super) expires: Option<i64>,
     pub(super) token: &'a str,
@@ -272,6 +273,7 @@ pub(super) struct NewRow<'a> {
 /// The row of a session.
 pub(super) struct SessionRow<'a> {
     pub(super) key: &'a SessionKey,
+    pub(super) metadata: &'a TextMetadata,
     pub(super) seq: i64,
     pub(super) created: i64,
     pub(super) micros: i64,
@@ -286,9 +288,10 @@ impl<'a> SessionRow<'a> {
         [self.key.app_name(), self.key.user_id(), self.key.session_id()]
     }
 
-    fn params<'p>(&'p self, [app, user, session]: &'p [&'a str; 3]) -> [&'p (dyn ToSql + Sync); 9] {
+    fn params<'p>(&'p self, [app, user, session]: &'p [&'a str; 3]) -> [&'p (dyn ToSql + Sync); 11] {
         let Self { seq, created, micros, token, expires, position, .. } = self;
-        [app, user, session, seq, created, micros, token, expires, position]
+        let TextMetadata { title, labels } = self.metadata;
+        [app, user, session, seq, created, micros, token, expires, position, title, labels]
     }
 }
 

@@ -34,8 +34,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     let fork = Fork { of: &stored, key, at, position: tx.take_positions(1 + sql_number(events))? };
     let updated = fork.updated(tx)?;
     let inserted = tx.execute(
-        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, position)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, title, labels, position)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6, title, labels, ?7 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?8
          ON CONFLICT DO NOTHING",
         params![
             key.app_name(),
@@ -44,7 +44,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
             sql_number(at),
             now,
             updated,
-            sql_number(stored.position)
+            sql_number(stored.position),
+            of.session_id()
         ],
     )?;
     if inserted == 0 {

@@ -1,6 +1,5 @@
 //! What a read reads. Each runs inside one transaction, on one snapshot.
 
-use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,7 +11,8 @@ use super::error::Fallible;
 use super::fold;
 use crate::event::Event;
 use crate::session::{
-    Events, InitialState, ListSessionsResponse, LogPositions, Session, SessionKey, seconds_of_micros,
+    Events, InitialState, ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata,
+    seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
@@ -32,16 +32,18 @@ pub(super) fn session(
     state: &StateQuery,
     now: i64,
 ) -> Fallible<Option<Session>> {
-    let sql = "SELECT seq, update_time, expire_time FROM sessions
+    let sql = "SELECT seq, update_time, expire_time, title, labels FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row(params![address[0], address[1], address[2], now], |row| {
-        Ok((number(row, 0)?, row.get(1)?, row.get(2)?))
+        Ok((number(row, 0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
     });
-    let Some((seq, micros, expires)) = named(found.optional(), || format!("the session {key}"))? else {
+    let place = || format!("the session {key}");
+    let Some((seq, micros, expires, title, labels)) = named(found.optional(), place)? else {
         return Ok(None);
     };
+    let metadata = metadata(title, labels, place)?;
     let state = StateMap::new(
         values(connection, SESSION_STATE, &address, state, Scope::Session)?,
         values(connection, USER_STATE, &address[..2], state, Scope::User)?,
@@ -49,7 +51,7 @@ pub(super) fn session(
     );
     let events = self::events(connection, key, events)?;
     let session = described(key.clone(), state, micros, seq).with_events(events).with_expire_time(seconds(expires));
-    Ok(Some(session.with_log_positions(log_positions(connection)?)))
+    Ok(Some(session.with_metadata(metadata).with_log_positions(log_positions(connection)?)))
 }
 
 /// The state with which the fold of a session's events begins.
@@ -60,6 +62,15 @@ pub(super) fn initial_state(connection: &Connection, key: &SessionKey, now: i64)
     }
 }
 
+/// A title and labels as they stand in a row.
+pub(super) fn metadata(
+    title: Option<String>,
+    labels: Option<String>,
+    of: impl Fn() -> String,
+) -> Fallible<SessionMetadata> {
+    Ok(rows::metadata(title.as_deref(), labels.as_deref(), of)?)
+}
+
 /// A page of sessions with their merged state.
 pub(super) fn list(
     connection: &Connection,
@@ -67,15 +78,12 @@ pub(super) fn list(
     query: &ListQuery,
     now: i64,
 ) -> Fallible<ListSessionsResponse> {
-    let mut places = places(connection, app_name, query, now)?;
-    let more = places.len() > query.limit;
-    places.truncate(query.limit);
-    let token = places.last().filter(|_| more).map(|last| last.place.to_token());
+    let (page, token) = query.pick(places(connection, app_name, query, now)?, |listed| &listed.metadata);
     let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App)?;
     let logs = log_positions(connection)?;
     let mut users = HashMap::<String, ScopeMap>::new();
-    let mut sessions = Vec::with_capacity(places.len());
-    for Listed { place: ListPosition { micros, user_id, session_id }, seq, expires } in places {
+    let mut sessions = Vec::with_capacity(page.len());
+    for (ListPosition { micros, user_id, session_id }, Listed { seq, expires, metadata }) in page {
         let key = stored_key(app_name, &user_id, &session_id)?;
         let address = [app_name, &user_id, &session_id];
         let user = match users.get(&user_id) {
@@ -89,57 +97,56 @@ pub(super) fn list(
         let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
         let state = StateMap::new(own, user, app.clone());
         let session = described(key, state, micros, seq).with_expire_time(seconds(expires));
-        sessions.push(session.with_log_positions(logs));
+        sessions.push(session.with_metadata(metadata).with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
 }
 
 /// A session in a list.
 struct Listed {
-    place: ListPosition,
     seq: u64,
     expires: Option<i64>,
+    metadata: SessionMetadata,
 }
 
-/// One place more than the page has, which tells whether there is another page.
-fn places(connection: &Connection, app_name: &str, query: &ListQuery, now: i64) -> Fallible<Vec<Listed>> {
-    let start = ListPosition { micros: i64::MIN, user_id: String::new(), session_id: String::new() };
-    let after = query.after.as_ref().unwrap_or(&start);
+/// The sessions to pick a page from, in the list's order.
+fn places(
+    connection: &Connection,
+    app_name: &str,
+    query: &ListQuery,
+    now: i64,
+) -> Fallible<Vec<(ListPosition, Listed)>> {
+    let (after, limit) = (query.start(), sql_limit(query.scan_limit()));
+    let (from, way) = match query.order {
+        ListOrder::OldestFirst => (">", "ASC"),
+        ListOrder::NewestFirst => ("<", "DESC"),
+    };
+    let select = "SELECT update_time, user_id, id, seq, expire_time, title, labels FROM sessions";
     let sql = match query.user_id {
-        None => {
-            "SELECT update_time, user_id, id, seq, expire_time FROM sessions
-             WHERE app_name = ?1 AND (update_time, user_id, id) > (?2, ?3, ?4)
+        None => format!(
+            "{select}
+             WHERE app_name = ?1 AND (update_time, user_id, id) {from} (?2, ?3, ?4)
                  AND (expire_time IS NULL OR expire_time > ?6)
-             ORDER BY update_time, user_id, id LIMIT ?5"
-        }
-        Some(_) => {
-            "SELECT update_time, user_id, id, seq, expire_time FROM sessions
-             WHERE app_name = ?1 AND user_id = ?2 AND (update_time, id) > (?3, ?4)
+             ORDER BY update_time {way}, user_id {way}, id {way} LIMIT ?5"
+        ),
+        Some(_) => format!(
+            "{select}
+             WHERE app_name = ?1 AND user_id = ?3 AND (update_time, id) {from} (?2, ?4)
                  AND (expire_time IS NULL OR expire_time > ?6)
-             ORDER BY update_time, id LIMIT ?5"
-        }
+             ORDER BY update_time {way}, id {way} LIMIT ?5"
+        ),
     };
-    let limit = sql_limit(query.limit + 1);
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = match &query.user_id {
-        None => statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, now])?,
-        Some(user) => {
-            // A page token of another user's stands before or after all of this user's with its time.
-            let (micros, id) = match after.user_id.as_str().cmp(user) {
-                Ordering::Less => (after.micros, ""),
-                Ordering::Equal => (after.micros, after.session_id.as_str()),
-                Ordering::Greater => (after.micros.saturating_add(1), ""),
-            };
-            statement.query(params![app_name, user, micros, id, limit, now])?
-        }
-    };
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![app_name, after.micros, after.user_id, after.session_id, limit, now])?;
     let mut places = Vec::new();
     while let Some(row) = rows.next()? {
+        let of = || format!("the session {app_name}/{}/{}", lossy(row, 1), lossy(row, 2));
         let place = || -> rusqlite::Result<_> {
             let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
-            Ok(Listed { place, seq: number(row, 3)?, expires: row.get(4)? })
+            Ok((place, number(row, 3)?, row.get(4)?, row.get(5)?, row.get(6)?))
         };
-        places.push(named(place(), || format!("the session {app_name}/{}/{}", lossy(row, 1), lossy(row, 2)))?);
+        let (place, seq, expires, title, labels) = named(place(), of)?;
+        places.push((place, Listed { seq, expires, metadata: metadata(title, labels, of)? }));
     }
     Ok(places)
 }

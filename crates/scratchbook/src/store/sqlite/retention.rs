@@ -5,12 +5,13 @@ use rusqlite::{Connection, params};
 use super::error::Fallible;
 use super::fold;
 use super::owned::scope_and_user;
-use super::read::{sql_limit, sql_number};
+use super::read::{self, sql_limit, sql_number};
 use super::transaction::Tx;
 use super::write;
 use crate::error::Error;
 use crate::json;
-use crate::session::{SessionKey, StateOwner, no_session};
+use crate::session::{SessionKey, SessionUpdate, StateOwner, no_session};
+use crate::store::text::TextMetadata;
 
 /// As many sessions, or sessions with about as many events, are deleted in one commit: others want to write as well.
 const SESSIONS_AT_ONCE: usize = 64;
@@ -34,6 +35,22 @@ pub(super) fn set_expiry(tx: &Tx<'_>, key: &SessionKey, expires: Option<i64>, no
         params![key.app_name(), key.user_id(), key.session_id(), expires, now],
     )?;
     if changed == 0 { Err(no_session(key).into()) } else { Ok(()) }
+}
+
+/// Changes a session's title and labels.
+pub(super) fn update_session(tx: &Tx<'_>, key: &SessionKey, update: &SessionUpdate, now: i64) -> Fallible<()> {
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let sql = "SELECT title, labels FROM sessions
+        WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
+    let found = tx.find_row(sql, params![app, user, session, now], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (title, labels) = found.ok_or_else(|| no_session(key))?;
+    let metadata = read::metadata(title, labels, || format!("the session {key}"))?;
+    let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
+    tx.execute(
+        "UPDATE sessions SET title = ?4, labels = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+        params![app, user, session, title, labels],
+    )?;
+    Ok(())
 }
 
 /// Whether any session has expired.

@@ -16,8 +16,8 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, StateChange, StateOwner, StatePage, check_id, check_owner,
-    seconds_of_micros,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
+    check_owner, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::closed;
@@ -34,6 +34,7 @@ impl SessionService for SqliteSessionService {
         let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
+        let metadata = prepared.metadata.clone();
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
@@ -47,7 +48,9 @@ impl SessionService for SqliteSessionService {
         let made = self.made(&key, EventQuery::All).await?;
         let expires = expires.map(seconds_of_micros);
         // Where there is none any more, this is what was made.
-        Ok(made.unwrap_or_else(|| Session::new(key, own).with_last_update_time(created).with_expire_time(expires)))
+        Ok(made.unwrap_or_else(|| {
+            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+        }))
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
@@ -118,6 +121,12 @@ impl SessionService for SqliteSessionService {
         let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
         let (key, now) = (key.clone(), self.now_micros());
         self.write(0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let (key, now) = (key.clone(), self.now_micros());
+        self.write(0, move |tx| retention::update_session(tx, &key, &update, now)).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

@@ -111,10 +111,10 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let position = tx.next_position()?;
     let inserted = tx.execute(
-        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, position)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6)
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT DO NOTHING",
-        params![app, user, session, new.created, new.expires, position],
+        params![app, user, session, new.created, new.expires, new.metadata.title, new.metadata.labels, position],
     )?;
     if inserted == 0 {
         return Err(taken(key).into());

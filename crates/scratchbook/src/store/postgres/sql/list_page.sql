@@ -1,6 +1,6 @@
--- A page of sessions with their state, each key once. One session more than the page tells of a next page.
+-- The sessions of a page with their state, each key once.
 users AS MATERIALIZED (SELECT DISTINCT user_id FROM page)
-SELECT 'place' AS kind, user_id, id AS session_id, update_time, seq, '' AS key, '' AS value, expire_time FROM found
+SELECT 'place' AS kind, user_id, id AS session_id, update_time, seq, title AS key, labels AS value, expire_time FROM found
 UNION ALL
 SELECT 'session', p.user_id, p.id, 0, 0, k.key, k.value, NULL
 FROM page AS p CROSS JOIN LATERAL (

@@ -81,7 +81,7 @@ impl Forks {
         ];
         Self {
             lock: fill.statement(
-                "SELECT seq, position FROM {schema}.sessions
+                "SELECT seq, position, title, labels FROM {schema}.sessions
                  WHERE
                      app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
                      AND (expire_time IS NULL OR expire_time > $4)
