@@ -6,11 +6,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
-use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
@@ -96,17 +96,17 @@ fn caller(parts: &Parts) -> Result<Caller> {
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded.
-async fn named<const N: usize>(parts: &mut Parts, served: &Arc<Served>, names: [&str; N]) -> Result<[String; N]> {
-    let params = RawPathParams::from_request_parts(parts, served)
-        .await
-        .map_err(|e| Error::internal("the route has no parameters").with_source(e))?;
+pub(crate) async fn named<const N: usize>(parts: &mut Parts, served: &Arc<Served>, names: [&str; N]) -> Result<[String; N]> {
+    // The router has decoded them, once: a name may look as if it was still encoded.
+    let params = RawPathParams::from_request_parts(parts, served).await.map_err(|rejection| match rejection {
+        RawPathParamsRejection::InvalidUtf8InPathParam(_) => Error::invalid("a name in the path is not UTF-8"),
+        other => Error::internal("the route has no parameters").with_source(other),
+    })?;
     let mut found = names.map(|_| String::new());
     for (name, found) in names.iter().zip(&mut found) {
-        let raw = params.iter().find(|(param, _)| param == name).map(|(_, value)| value);
-        let raw = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
-        let text = percent_decode_str(raw).decode_utf8();
-        let text = text.map_err(|_| Error::invalid(format!("the {name} in the path is not UTF-8")))?;
-        *found = text.into_owned();
+        let text = params.iter().find(|(param, _)| param == name).map(|(_, value)| value);
+        let text = text.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
+        *found = text.to_owned();
     }
     Ok(found)
 }

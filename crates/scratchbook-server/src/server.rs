@@ -64,7 +64,7 @@ impl Server {
     pub fn router(&self) -> Router {
         Router::new()
             .merge(adk::routes())
-            .nest("/v1", v1::routes())
+            .merge(v1::routes())
             .fallback(adk::not_found)
             .method_not_allowed_fallback(adk::method_not_allowed)
             .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))

@@ -202,6 +202,11 @@ impl Event {
         &self.extra
     }
 
+    /// The same fields, to be changed: for a service on the way, whose own fields are no part of the event.
+    pub fn extra_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.extra
+    }
+
     /// The function calls in the event.
     pub fn function_calls(&self) -> impl Iterator<Item = &FunctionCall> {
         self.content.iter().flat_map(Content::function_calls)

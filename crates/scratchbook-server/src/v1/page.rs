@@ -1,0 +1,2 @@
+use axum::response::Html;
+pub(super) async fn get() -> Html<&'static str> { Html("") }
