@@ -96,7 +96,11 @@ fn caller(parts: &Parts) -> Result<Caller> {
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded.
-pub(crate) async fn named<const N: usize>(parts: &mut Parts, served: &Arc<Served>, names: [&str; N]) -> Result<[String; N]> {
+pub(crate) async fn named<const N: usize>(
+    parts: &mut Parts,
+    served: &Arc<Served>,
+    names: [&str; N],
+) -> Result<[String; N]> {
     // The router has decoded them, once: a name may look as if it was still encoded.
     let params = RawPathParams::from_request_parts(parts, served).await.map_err(|rejection| match rejection {
         RawPathParamsRejection::InvalidUtf8InPathParam(_) => Error::invalid("a name in the path is not UTF-8"),

@@ -36,15 +36,14 @@ use crate::served::Served;
 )]
 struct About;
 
-/// The document, as an object and as its text.
-pub(super) static DOCUMENT: LazyLock<(utoipa::openapi::OpenApi, Bytes)> = LazyLock::new(|| {
+/// The document, as JSON.
+pub(super) static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(About::openapi());
     let document = router.nest("/v1", api()).into_openapi();
     // The document is ours, and has text for keys: it can be written.
-    let text = serde_json::to_vec(&document).unwrap_or_default();
-    (document, text.into())
+    serde_json::to_vec(&document).unwrap_or_default().into()
 });
 
 pub(super) async fn get() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.1.clone())
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone())
 }

@@ -42,12 +42,13 @@ struct Problem {
     /// Of a `conflict`: the keys that are in the way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<KeyInTheWay>,
 }
 
 /// A key that is in the way of a write.
 #[derive(Debug, Serialize, ToSchema)]
-struct Conflict {
+#[schema(as = KeyConflict)]
+struct KeyInTheWay {
     /// The key, with its prefix.
     key: String,
     /// `changed`: it was written since it was seen. `guard`: it is not what the write expects.
@@ -90,11 +91,11 @@ impl ApiError {
         });
         let error = Error::conflict(conflicts.collect());
         let may_read = caller.check(Right::Read).is_ok();
-        let conflicts = error.conflicts().iter().map(|conflict| Conflict::shown(conflict, may_read));
+        let conflicts = error.conflicts().iter().map(|conflict| KeyInTheWay::shown(conflict, may_read));
         Self::new(status(error.kind()), &error, conflicts.collect())
     }
 
-    fn new(status: StatusCode, error: &Error, conflicts: Vec<Conflict>) -> Self {
+    fn new(status: StatusCode, error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
         let problem = Problem { kind: error.kind().as_str(), message: error.to_string(), conflicts };
         Self { status, body: ErrorBody { error: problem } }
     }
@@ -105,7 +106,7 @@ impl ApiError {
     }
 }
 
-impl Conflict {
+impl KeyInTheWay {
     fn shown(conflict: &KeyConflict, may_read: bool) -> Self {
         Self {
             key: conflict.key.clone(),
@@ -126,7 +127,8 @@ impl From<Error> for ApiError {
         if error.conflicts().is_empty() {
             return Self::new(status(error.kind()), &error, Vec::new());
         }
-        let error = Error::new(ErrorKind::Conflict, "others have changed keys of this write; read again, then try again");
+        let error =
+            Error::new(ErrorKind::Conflict, "others have changed keys of this write; read again, then try again");
         Self::new(status(error.kind()), &error, Vec::new())
     }
 }
@@ -155,26 +157,55 @@ pub(super) struct Refusals;
 pub(super) struct WriteRefusals;
 
 const REFUSALS: [(&str, &str, &str, &str); 8] = [
-    ("400", "What was sent can never be right, or the store is not in a state for it.", "invalid_argument",
-     "limit: invalid digit found in string"),
-    ("401", "The server wants a token, and there is none, or none that it knows.", "unauthenticated",
-     "there is no token; send 'Authorization: Bearer TOKEN'"),
-    ("403", "The token lacks the right that this takes.", "permission_denied",
-     "this takes the right 'admin', which your token lacks"),
-    ("404", "There is no such app, user, session, event or key, or it is not yours to see.", "not_found",
-     "session not found: shop/alice/s1; create it first"),
+    (
+        "400",
+        "What was sent can never be right, or the store is not in a state for it.",
+        "invalid_argument",
+        "limit: invalid digit found in string",
+    ),
+    (
+        "401",
+        "The server wants a token, and there is none, or none that it knows.",
+        "unauthenticated",
+        "there is no token; send 'Authorization: Bearer TOKEN'",
+    ),
+    (
+        "403",
+        "The token lacks the right that this takes.",
+        "permission_denied",
+        "this takes the right 'admin', which your token lacks",
+    ),
+    (
+        "404",
+        "There is no such app, user, session, event or key, or it is not yours to see.",
+        "not_found",
+        "session not found: shop/alice/s1; create it first",
+    ),
     ("429", "A queue or a limit is full.", "resource_exhausted", "the store's queue is full; try again"),
-    ("500", "A defect, or stored data that cannot be read.", "data_corrupted", "the event 3 of shop/alice/s1 is missing"),
+    (
+        "500",
+        "A defect, or stored data that cannot be read.",
+        "data_corrupted",
+        "the event 3 of shop/alice/s1 is missing",
+    ),
     ("501", "This store cannot do it.", "unsupported", "this store keeps no feed"),
     ("503", "The store cannot be reached just now.", "unavailable", "the database cannot be reached; try again"),
 ];
 
 const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
-    ("409", "Somebody was faster, a guard does not hold, or it is there already with other content.", "conflict",
-     "'step' was changed since it was read; read again, then try again"),
+    (
+        "409",
+        "Somebody was faster, a guard does not hold, or it is there already with other content.",
+        "conflict",
+        "'step' was changed since it was read; read again, then try again",
+    ),
     ("413", "The body is too large.", "resource_exhausted", "the body is larger than the server takes"),
-    ("415", "The body is not said to be JSON.", "invalid_argument",
-     "the body's content type is 'text/plain'; send 'application/json'"),
+    (
+        "415",
+        "The body is not said to be JSON.",
+        "invalid_argument",
+        "the body's content type is 'text/plain'; send 'application/json'",
+    ),
 ];
 
 impl IntoResponses for Refusals {
@@ -198,4 +229,3 @@ fn documented(refusal: (&str, &str, &str, &str)) -> (String, RefOr<openapi::Resp
     let response = ResponseBuilder::new().description(what).content("application/json", content).build();
     (status.to_owned(), response.into())
 }
-

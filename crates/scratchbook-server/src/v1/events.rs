@@ -191,7 +191,8 @@ pub(super) async fn by_number(
     let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
     let session = read(&served, &scope.key, &config).await?;
     let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
-    let missing = || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
+    let missing =
+        || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
     Ok(Json(Stored(found.ok_or_else(missing)?)))
 }
 

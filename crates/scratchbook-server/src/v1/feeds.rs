@@ -48,6 +48,10 @@ pub(super) enum Origin {
 
 /// A part of a feed.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"entries": [{
+    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "shop", "userId": "alice", "sessionId": "s1", "seq": 3,
+    "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
+}], "cursor": "c2hvcCAzIGUz"}))]
 pub(super) struct FeedPage {
     /// What was committed, in an order in which no session, user or app goes back.
     entries: Vec<Entry>,

@@ -51,6 +51,11 @@ enum Order {
 /// A page of sessions, without their events.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"sessions": [{
+    "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
+    "state": {"cart": {"milk": 2}, "user:language": "en"}, "events": [], "lastUpdateTime": 1795194011.59,
+    "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
+}], "nextPageToken": null}))]
 pub(super) struct SessionPage {
     /// The sessions in the order of the list. Where they are looked for by title or label, a page may have few or none,
     /// and yet not be the last.

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{
-    GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateDiff, StateOwner,
-};
+use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateDiff, StateOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -281,8 +279,7 @@ pub(super) async fn initial(
     _: NoQuery,
 ) -> Result<Json<Initial>, ApiError> {
     let initial = served.store.sessions.get_initial_state(&scope.key).await?;
-    let initial = initial.ok_or_else(|| {
-        scratchbook::Error::not_found(format!("session not found: {}; create it first", scope.key))
-    })?;
+    let initial = initial
+        .ok_or_else(|| scratchbook::Error::not_found(format!("session not found: {}; create it first", scope.key)))?;
     Ok(Json(Initial { state: initial.state, seq: initial.seq }))
 }

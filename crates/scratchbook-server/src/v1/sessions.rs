@@ -238,7 +238,9 @@ impl ReadSession {
             (Some(seq), None) => config.with_events_after(seq, limit),
             (None, Some(seq)) => config.with_events_before(seq, limit),
             (None, None) if self.limit.is_some() => {
-                return Err(Error::invalid("limit goes with after or before; the last events are num_recent_events"));
+                return Err(Error::invalid(
+                    "limit goes with after or before; of the last events there are numRecentEvents",
+                ));
             }
             (None, None) => config.with_num_recent_events(usual()),
         };

@@ -60,7 +60,8 @@ pub(super) async fn list(
         None => scope.owner()?,
     };
     let owners = served.store.sessions.list_owners(Some(&after), size).await?;
-    let of_app = |owner: &StateOwner| if owner.app_name() == scope.app_name { owner.user_id().map(str::to_owned) } else { None };
+    let of_app =
+        |owner: &StateOwner| if owner.app_name() == scope.app_name { owner.user_id().map(str::to_owned) } else { None };
     let users: Vec<_> = owners.iter().map_while(of_app).collect();
     let next_page_token = users.last().filter(|_| users.len() == size).cloned();
     Ok(Json(UserPage { users, next_page_token }))

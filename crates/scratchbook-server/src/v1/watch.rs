@@ -140,9 +140,7 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
 }
 
 /// The stream: one frame for each entry, and one every while.
-fn frames(
-    mut watch: Watch<Arc<dyn SessionService>>,
-) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
     async_stream::stream! {
         // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
         let mut told = watch.cursor().clone();

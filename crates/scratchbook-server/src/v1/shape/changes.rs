@@ -84,6 +84,7 @@ impl Operations {
 /// When a write is refused for the sake of what others have committed meanwhile.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ConflictMode)]
 pub(crate) enum Conflict {
     /// Never: changes merge key by key, and the later commit wins a key.
     #[default]

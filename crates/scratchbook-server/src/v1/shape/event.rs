@@ -65,7 +65,9 @@ impl Given {
             return Err(Error::invalid("the event has a 'seq'; leave it out, the store gives the number"));
         }
         if event.is_partial() {
-            return Err(Error::invalid("the event is partial, a piece of a stream, which is not stored; append it whole"));
+            return Err(Error::invalid(
+                "the event is partial, a piece of a stream, which is not stored; append it whole",
+            ));
         }
         Ok(event)
     }

@@ -1,2 +1,0 @@
-use axum::response::Html;
-pub(super) async fn get() -> Html<&'static str> { Html("") }

@@ -1,0 +1,4 @@
+//! `/v1`, over memory and SQLite.
+
+mod document;
+mod support;
