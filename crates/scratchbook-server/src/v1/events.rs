@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result};
+use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result, json};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -41,7 +41,7 @@ pub(super) struct Append {
     #[schema(required = false)]
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::optional_object")]
     seen: Option<Seen>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Appended {
     positions: Positions,
 }
 
-/// Positions in two logs; 0 where nothing was written.
+/// Positions in two logs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Positions {
     /// In the log of the user's state.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::get;
+use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -51,7 +51,12 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
         .layer(DefaultBodyLimit::max(MOST_BYTES));
-    Router::new().route("/openapi.json", get(document::get)).route("/docs", get(page::get)).nest("/v1", api)
+    Router::new()
+        .route("/openapi.json", get(document::get))
+        .route("/docs", get(page::get))
+        .nest("/v1", api)
+        // What is nested does not have this one.
+        .route("/v1/", any(error::no_route))
 }
 
 /// The API with its document; paths without `/v1`.

@@ -50,8 +50,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<Served>> for Body<T> {
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
         let bytes = Bytes::from_request(request, served).await.map_err(unreadable)?;
-        if bytes.is_empty() {
-            return Err(Error::invalid("the body is empty; send a JSON object").into());
+        // Serde would take a list for a struct as well, its fields in their order.
+        match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') => {}
+            Some(_) => return Err(Error::invalid("the body is no JSON object; send one").into()),
+            None => return Err(Error::invalid("the body is empty; send a JSON object").into()),
         }
         Ok(Self(read(&bytes)?))
     }

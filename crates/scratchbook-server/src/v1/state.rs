@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap};
+use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -93,7 +93,7 @@ pub(super) struct PatchState {
     #[schema(required = false)]
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "json::optional_object")]
     seen: Option<Seen>,
 }
 

@@ -18,7 +18,6 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
 async fn document() -> (Api, Value) {
     let api = Api::memory().await;
     let document = api.ok("GET", "/openapi.json", None).await;
-    std::fs::write("/tmp/openapi-api.json", document.to_string()).unwrap();
     (api, document)
 }
 

@@ -1,4 +1,13 @@
 //! `/v1`, over memory and SQLite.
 
 mod document;
+mod errors;
+mod events;
+mod feeds;
+mod page;
+mod past;
+mod sessions;
+mod state;
 mod support;
+mod upkeep;
+mod watch;
