@@ -48,7 +48,7 @@ async fn bad_json_is_told_with_its_place() {
         (b"{\"events\": [{\"author\": \"a\"}, {\"author\": []}]}", "events[1].author: "),
         (b"{\"state\": {\"k\": 18446744073709551616}}", "64 bits"),
         (b"{\"state\": {\"k\": 1e999}}", "out of range"),
-        (b"{\"state\": {\"k\": \"\\ud800\"}}", "surrogate"),
+        (b"{\"state\": {\"k\": \"\\ud800\"}}", "hex escape"),
         (b"{\"state\": {\"k\": \"\xff\"}}", "malformed"),
         (b"{\"id\": \"a\", \"id\": \"b\"}", "duplicate field"),
         (b"{\"createTime\": \"soon\"}", "createTime: "),

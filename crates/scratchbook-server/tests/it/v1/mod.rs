@@ -4,6 +4,7 @@ mod document;
 mod errors;
 mod events;
 mod feeds;
+mod idle;
 mod page;
 mod past;
 mod sessions;
