@@ -47,6 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tool",
         ],
     ),
+    ("agent_config", &["agent", "error", "model", "tool"]),
     ("runner", &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state"]),
 ];
 

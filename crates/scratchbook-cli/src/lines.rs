@@ -5,6 +5,8 @@
 //! lines and its `artifact` lines; then the user's own artifacts. At the end stands `end`, with counts. Owners stand in
 //! byte order, an app before its users.
 
+use std::collections::BTreeMap;
+
 use scratchbook::{Event, Part, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -49,6 +51,10 @@ pub(crate) enum Line<'a> {
         /// When it expires, if it does.
         #[serde(skip_serializing_if = "Option::is_none")]
         expire_time: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<&'a str>,
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        labels: &'a BTreeMap<String, String>,
         state: &'a Map<String, Value>,
         /// How many events follow.
         events: u64,

@@ -123,6 +123,7 @@ async fn run_sessions(global: &Global, command: SessionsCommand, out: &mut Outpu
         SessionsCommand::Delete(args) => sessions::delete(&database, args, out).await?,
         SessionsCommand::Rewind(args) => sessions::rewind(&database, args, out).await?,
         SessionsCommand::Fork(args) => sessions::fork(&database, args, out).await?,
+        SessionsCommand::Update(args) => sessions::update(&database, args, out).await?,
         SessionsCommand::Expire(args) => sessions::expire(&database, args, out).await?,
     }
     database.close().await

@@ -3,7 +3,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{Change, Content, Event, Part, Scope, StateDelta};
+use scratchbook::{Change, Content, Event, Part, Scope, Session, StateDelta};
 use serde_json::{Map, Value};
 
 use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};
@@ -43,6 +43,18 @@ pub(crate) fn delta(out: &mut Output, delta: &StateDelta) -> io::Result<()> {
             out.line(format_args!("      {}  {}  {change}{note}", styled(DIM, label), scope_name(scope)))?;
             label = "     ";
         }
+    }
+    Ok(())
+}
+
+/// Prints title and labels, a line each where there are any.
+pub(crate) fn metadata(out: &mut Output, session: &Session) -> io::Result<()> {
+    if let Some(title) = session.title() {
+        out.line(styled(DIM, format_args!("      title  {}", visible(title))))?;
+    }
+    if !session.labels().is_empty() {
+        let labels = session.labels().iter().map(|(name, value)| format!("{}={}", visible(name), visible(value)));
+        out.line(styled(DIM, format_args!("      labels {}", labels.collect::<Vec<_>>().join(", "))))?;
     }
     Ok(())
 }

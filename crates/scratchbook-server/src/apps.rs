@@ -15,7 +15,27 @@ pub(crate) struct Apps {
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) agent: Arc<dyn Agent>,
+    pub(crate) origin: Origin,
     pub(crate) runner: Runner,
+}
+
+/// Where an agent was written. ADK's clients know two languages, and refuse any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// In code.
+    Code,
+    /// In a file of ADK's Agent Config.
+    Config,
+}
+
+impl Origin {
+    /// The language that ADK's clients are told.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Code => "python",
+            Self::Config => "yaml",
+        }
+    }
 }
 
 impl Apps {
@@ -23,26 +43,31 @@ impl Apps {
     ///
     /// `InvalidArgument` where two apps have one name, and where a runner cannot be built of one.
     pub(crate) fn new(
-        agents: Vec<(String, Arc<dyn Agent>)>,
+        agents: Vec<(String, Arc<dyn Agent>, Origin)>,
         store: &Store,
         environment: &Arc<dyn Environment>,
     ) -> Result<Self> {
         let mut by_name = BTreeMap::new();
-        for (name, agent) in agents {
+        for (name, agent, origin) in agents {
             let runner = Runner::builder(&name, Arc::clone(&agent), Arc::clone(&store.sessions))
                 .artifacts(Arc::clone(&store.artifacts))
                 .environment(Arc::clone(environment))
                 .build()
-                .map_err(|e| e.context(&format!("the app '{name}'")))?;
-            if by_name.insert(name.clone(), App { agent, runner }).is_some() {
+                .map_err(|e| e.context(format!("the app '{name}'")))?;
+            if by_name.insert(name.clone(), App { agent, origin, runner }).is_some() {
                 return Err(Error::invalid(format!("two apps are called '{name}'; give each a name of its own")));
             }
         }
         Ok(Self { by_name })
     }
 
-    /// The names, in byte order.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.by_name.keys().map(String::as_str).collect()
+    /// The apps with their names, in byte order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &App)> {
+        self.by_name.iter().map(|(name, app)| (name.as_str(), app))
+    }
+
+    /// An app by name.
+    pub(crate) fn get(&self, name: &str) -> Option<&App> {
+        self.by_name.get(name)
     }
 }

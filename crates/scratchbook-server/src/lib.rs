@@ -20,14 +20,17 @@
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
+//! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 
 mod access;
 mod adk;
 mod apps;
+mod runs;
 mod scope;
 mod served;
 mod server;
+mod sse;
 mod v1;
 
 pub use server::{Server, ServerBuilder};

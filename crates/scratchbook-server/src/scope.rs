@@ -6,15 +6,30 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{FromRequestParts, RawPathParams};
+use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
+use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
+use crate::adk::AdkError;
 use crate::served::Served;
+
+/// The form in which a surface refuses, and how it reads the names in its paths.
+pub(crate) trait Refusal: From<Error> + IntoResponse {
+    /// A name as it was before it was encoded for a path.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` where it is not UTF-8, and what else a surface refuses.
+    fn decode(parameter: &str, raw: &str) -> Result<String, Self> {
+        let text = percent_decode_str(raw).decode_utf8();
+        let text = text.map_err(|_| Error::invalid(format!("the {parameter} in the path is not UTF-8")))?;
+        Ok(text.into_owned())
+    }
+}
 
 /// An app named by a path, all of which is within the caller's reach; `R` is the form of refusals.
 #[derive(Debug)]
@@ -55,37 +70,60 @@ impl<R> UserScope<R> {
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for AppScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name] = named(parts, served, ["app"]).await?;
+        let [app_name] = named::<R, _>(parts, served, ["app"]).await?;
         within_reach(parts, served, &caller, &app_name, None).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for UserScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for UserScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id] = named(parts, served, ["app", "user"]).await?;
+        let [app_name, user_id] = named::<R, _>(parts, served, ["app", "user"]).await?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         Ok(Self { app_name, user_id, caller, refusal: PhantomData })
     }
 }
 
-impl<R: From<Error> + IntoResponse> FromRequestParts<Arc<Served>> for SessionScope<R> {
+impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
     type Rejection = R;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id, session_id] = named(parts, served, ["app", "user", "session"]).await?;
+        let [app_name, user_id, session_id] = named::<R, _>(parts, served, ["app", "user", "session"]).await?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
+    }
+}
+
+/// A session that a body names, checked against the caller as one that a path names; for a change, or a run.
+///
+/// # Errors
+///
+/// `NotFound` where it is out of reach, or its name can be none; `PermissionDenied` names the right that is missing.
+pub(crate) async fn session_of_body(
+    served: &Served,
+    caller: &Caller,
+    (app_name, user_id, session_id): (&str, &str, &str),
+) -> Result<SessionKey> {
+    check(served, caller, app_name, Some(user_id), Right::Write).await?;
+    let key = SessionKey::new(app_name, user_id, session_id);
+    key.map_err(|e| Error::not_found("there is no such session").with_source(e))
+}
+
+impl FromRequestParts<Arc<Served>> for Caller {
+    type Rejection = AdkError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, AdkError> {
+        Ok(caller(parts)?)
     }
 }
 
@@ -96,21 +134,22 @@ fn caller(parts: &Parts) -> Result<Caller> {
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded.
-pub(crate) async fn named<const N: usize>(
+///
+/// Out of the path as it came: what the router gives was decoded already, and a name may look as if it was still encoded.
+pub(crate) async fn named<R: Refusal, const N: usize>(
     parts: &mut Parts,
     served: &Arc<Served>,
     names: [&str; N],
-) -> Result<[String; N]> {
-    // The router has decoded them, once: a name may look as if it was still encoded.
-    let params = RawPathParams::from_request_parts(parts, served).await.map_err(|rejection| match rejection {
-        RawPathParamsRejection::InvalidUtf8InPathParam(_) => Error::invalid("a name in the path is not UTF-8"),
-        other => Error::internal("the route has no parameters").with_source(other),
-    })?;
+) -> Result<[String; N], R> {
+    let internal = |what: &str| Error::internal(format!("the route has no {what}"));
+    let matched = parts.extensions.get::<MatchedPath>().cloned().ok_or_else(|| internal("path of its own"))?;
+    let Ok(OriginalUri(uri)) = OriginalUri::from_request_parts(parts, served).await;
+    let segments = || matched.as_str().split('/').zip(uri.path().split('/'));
     let mut found = names.map(|_| String::new());
     for (name, found) in names.iter().zip(&mut found) {
-        let text = params.iter().find(|(param, _)| param == name).map(|(_, value)| value);
-        let text = text.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
-        *found = text.to_owned();
+        let is_named = |segment: &str| segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) == Some(*name);
+        let raw = segments().find(|(segment, _)| is_named(segment)).map(|(_, raw)| raw);
+        *found = R::decode(name, raw.ok_or_else(|| internal(&format!("parameter '{name}'")))?)?;
     }
     Ok(found)
 }
@@ -123,12 +162,16 @@ async fn within_reach(
     app_name: &str,
     user_id: Option<&str>,
 ) -> Result<()> {
+    let reads = matches!(parts.method, Method::GET | Method::HEAD);
+    check(served, caller, app_name, user_id, if reads { Right::Read } else { Right::Write }).await
+}
+
+async fn check(served: &Served, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
         // As much work as looking for a session that is not there, and the same answer.
         let nobody = SessionKey::new("-", "-", "-")?;
         served.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await?;
         return Err(Error::new(ErrorKind::NotFound, "there is no such app, user or session"));
     }
-    let reads = matches!(parts.method, Method::GET | Method::HEAD);
-    caller.check(if reads { Right::Read } else { Right::Write })
+    caller.check(right)
 }

@@ -6,6 +6,7 @@ use scratchbook::{Environment, Store};
 
 use crate::access::Access;
 use crate::apps::Apps;
+use crate::runs::Runs;
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -13,5 +14,6 @@ pub(crate) struct Served {
     pub(crate) store: Store,
     pub(crate) apps: Apps,
     pub(crate) access: Access,
+    pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
 }

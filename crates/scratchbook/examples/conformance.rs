@@ -3,7 +3,7 @@
 //! `cargo run --example conformance --features conformance -- URI [TEXT [ADAPTER...]]`: a fresh database, please; promises
 //! leave their sessions behind. Adapters go around the store, the first one innermost: `deadline`, `metrics`, `secret`,
 //! `encryption`, `compression`. What is sealed needs more room than there is by default, as in
-//! `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864`.
+//! `sqlite://x.db?value_bytes=16777216&delta_bytes=33554432&event_bytes=67108864&artifact_bytes=67108864`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ async fn main() -> Result<ExitCode> {
 /// Sealed values need room, in memory as in a URI.
 async fn open(uri: &str, is_sealed: bool) -> Result<Store> {
     if uri == "memory:" && is_sealed {
-        let limits = Limits::default().with_value_bytes(u64::MAX).with_delta_bytes(u64::MAX).with_event_bytes(u64::MAX);
+        let limits = Limits::unlimited().with_keys_per_scope(Limits::default().keys_per_scope);
         return Ok(Store::new(Arc::new(InMemorySessionService::new().with_limits(limits))));
     }
     connect(uri).await

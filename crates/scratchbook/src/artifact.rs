@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 
 use crate::content::Part;
 use crate::error::{Error, Result};
-use crate::json;
 use crate::session::{SessionKey, check_id};
 
 /// Keeps artifacts. Versions count from 0; nothing is overwritten.
@@ -22,8 +21,9 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, and for a part that
-    /// holds neither text nor data.
+    /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
+    /// `..` or `versions` in it, and for a part that holds neither text nor data. `ResourceExhausted` for one that is larger
+    /// than [`Limits::artifact_bytes`](crate::Limits::artifact_bytes).
     async fn save_artifact(
         &self,
         session: &SessionKey,
@@ -102,7 +102,7 @@ pub struct ArtifactVersion {
     pub custom_metadata: Map<String, Value>,
     /// When it was saved, in seconds since 1970.
     pub create_time: f64,
-    /// What kind of data it is.
+    /// What kind of data it is; text has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
@@ -121,35 +121,6 @@ impl ArtifactVersion {
         self.custom_metadata = custom_metadata;
         self
     }
-}
-
-/// An artifact made ready to be stored.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PreparedArtifact {
-    /// The data.
-    pub artifact: Arc<Part>,
-    /// What kind of data it is.
-    pub mime_type: Option<String>,
-    /// What the saver wants kept beside it.
-    pub custom_metadata: Map<String, Value>,
-}
-
-/// Makes an artifact ready.
-///
-/// # Errors
-///
-/// `InvalidArgument` for a part without text, data or a file's URI, and for one that is nested too deep.
-pub fn prepare_artifact(artifact: Part, custom_metadata: Map<String, Value>) -> Result<PreparedArtifact> {
-    let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
-        (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
-        (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
-        (_, _, Some(_)) => Some("text/plain".to_owned()),
-        _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
-    };
-    json::check_writable(&artifact, "the artifact")?;
-    json::check_writable(&custom_metadata, "the artifact's metadata")?;
-    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
 }
 
 /// Whether a name belongs to the user.

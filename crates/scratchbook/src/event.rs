@@ -1,5 +1,6 @@
 //! `Event` and `EventActions`, field by field as ADK spells them in JSON.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -205,6 +206,18 @@ impl Event {
     /// The same fields, to be changed: for a service on the way, whose own fields are no part of the event.
     pub fn extra_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.extra
+    }
+
+    /// The event without what this version does not know of, for readers who take nothing else.
+    #[must_use]
+    pub fn known(&self) -> Cow<'_, Self> {
+        if self.extra.is_empty() && self.node_info.extra.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut known = self.clone();
+        known.extra.clear();
+        known.node_info.extra.clear();
+        Cow::Owned(known)
     }
 
     /// The function calls in the event.

@@ -35,6 +35,7 @@ use crate::state::{Scope, StateMap};
 /// A string is inserted as it is, `null` as nothing, any other value as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstructionTemplate {
+    source: String,
     segments: Vec<Segment>,
 }
 
@@ -71,6 +72,12 @@ impl InstructionTemplate {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         Parser::new(text).run()
+    }
+
+    /// The template as it was written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// The text with values from a state, where no artifact is asked for.
@@ -215,7 +222,7 @@ impl<'a> Parser<'a> {
             if self.text.as_bytes()[self.at] == b'{' { self.opening() } else { self.closing() }
         }
         self.push_text(self.at, self.text.len());
-        InstructionTemplate { segments: join_texts(self.segments) }
+        InstructionTemplate { source: self.text.to_owned(), segments: join_texts(self.segments) }
     }
 
     fn push_text(&mut self, from: usize, to: usize) {

@@ -171,9 +171,11 @@ pub(crate) fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<S
     String::from_utf8(text).map_err(|e| Error::internal("JSON that is not UTF-8").with_source(e))
 }
 
-/// Refuses something of ours whose JSON could not be read back.
-pub(crate) fn check_writable(value: &(impl Serialize + ?Sized), what: &str) -> Result<()> {
-    write(value, io::sink(), what)
+/// Refuses something of ours whose JSON could not be read back; gives its bytes.
+pub(crate) fn check_writable(value: &(impl Serialize + ?Sized), what: &str) -> Result<u64> {
+    let mut count = ByteCount::default();
+    write(value, &mut count, what)?;
+    Ok(count.0)
 }
 
 fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> Result<()> {

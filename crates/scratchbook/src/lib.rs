@@ -42,6 +42,7 @@
 //! - `postgres`: a store in PostgreSQL, `PostgresSessionService`.
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
+//! - `agent-config`: agents from YAML files of ADK's Agent Config, `load_agent`.
 //! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
 //! - `compression`: large ones compressed, `WithCompression`.
 //! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
@@ -53,6 +54,8 @@
 mod adapter;
 #[cfg(feature = "agent")]
 mod agent;
+#[cfg(feature = "agent-config")]
+mod agent_config;
 mod artifact;
 mod content;
 mod environment;
@@ -87,6 +90,8 @@ pub use agent::{
     InvocationContext, LlmAgent, LlmAgentBuilder, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall,
     ToolContext, inject_session_state,
 };
+#[cfg(feature = "agent-config")]
+pub use agent_config::{AgentCatalog, load_agent, load_agents};
 pub use artifact::{ArtifactService, ArtifactVersion};
 pub use content::{Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part};
 pub use environment::{Environment, SystemEnvironment};
@@ -105,8 +110,8 @@ pub use session::{
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
-    SessionService, SessionServiceExt, SessionUpdate, StateChange, StateCheck, StateDiff, StateOwner, StatePage,
-    StateSelection, TitleFilter, Verified, Watch, Watched,
+    SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
+    StatePage, StateSelection, TitleFilter, Verified, Watch, Watched,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

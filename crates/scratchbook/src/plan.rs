@@ -4,7 +4,8 @@
 //! all stores keep the same promises. The example `custom_store` is a whole store on them, which passes the
 //! conformance suite. They grow with the crate: a new version may add to them what a store then has to carry out.
 
-pub use crate::artifact::{PreparedArtifact, check_filename, prepare_artifact};
+pub use crate::artifact::check_filename;
+pub use crate::store::artifact::{PreparedArtifact, prepare_artifact};
 pub use crate::store::commit::{
     KeyChange, Prepared as PreparedEvent, PreparedSession, PreparedState, prepare_event, prepare_session,
     prepare_state, replay,

@@ -16,13 +16,13 @@ use crate::schema::Schema;
 
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
 pub(crate) use sessions::{
-    CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs,
+    CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };
 pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
 };
-pub(crate) use values::Moment;
+pub(crate) use values::{Label, Moment};
 
 /// How to write what would be taken for an option.
 pub(crate) const DASHES: &str =
@@ -73,7 +73,7 @@ pub(crate) enum Command {
     /// Sessions are new in each run; users and apps get their starting values where they have none, so that on
     /// a file the next run finds what the last one left. Exits with 1 where a value is different.
     Demo(DemoArgs),
-    /// Create, list, show, fork, rewind and delete sessions, and have them expire
+    /// Create, list, show, label, fork, rewind and delete sessions, and have them expire
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,

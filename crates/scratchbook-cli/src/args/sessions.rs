@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::values::{self, Moment, Span};
+use super::values::{self, Label, Moment, Span};
 use super::{Assignments, DASHES, SessionAddress, named};
 
 #[derive(Debug, Subcommand)]
@@ -13,6 +13,12 @@ pub(crate) enum SessionsCommand {
     #[command(after_help = DASHES)]
     Create(CreateArgs),
     /// List the sessions of an app or of one of its users, the one updated longest ago first
+    ///
+    /// --title and --label leave out all others; --label may be given several times, for sessions that have all of them.
+    #[command(after_help = "\
+Examples:
+  scratchbook sessions list --app shop --user alice --newest-first
+  scratchbook sessions list --app shop --title parcel --label status=open")]
     List(ListArgs),
     /// Show a session: its state by scope and its last events
     Show(ShowArgs),
@@ -35,6 +41,12 @@ Examples:
   scratchbook sessions fork --app shop --user alice --session s1
   scratchbook sessions fork --app shop --user alice --session s1 --at 12 --id what-if")]
     Fork(ForkArgs),
+    /// Change the title and the labels of a session; they are no state, and the session's update time stays
+    #[command(after_help = "\
+Examples:
+  scratchbook sessions update --app shop --user alice --session s1 --title 'Lost parcel' --label status=open
+  scratchbook sessions update --app shop --user alice --session s1 --title '' --remove-label status")]
+    Update(UpdateArgs),
     /// Say when a session expires; from then on it is as if it had been deleted
     ///
     /// `scratchbook prune --expired` frees what expired sessions occupy.
@@ -56,6 +68,7 @@ impl SessionsCommand {
             Self::Delete(args) => &args.app,
             Self::Rewind(args) => &args.session.app,
             Self::Fork(args) => &args.session.app,
+            Self::Update(args) => &args.session.app,
             Self::Expire(args) => &args.session.app,
         }
     }
@@ -75,6 +88,12 @@ pub(crate) struct CreateArgs {
     /// How long it lives: 30d, 12h, "1 week"
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) time_to_live: Option<Span>,
+    /// What people know it by
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// What programs find it by; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
+    pub(crate) labels: Vec<Label>,
     #[command(flatten)]
     pub(crate) values: Assignments,
 }
@@ -87,6 +106,15 @@ pub(crate) struct ListArgs {
     /// Only this user's sessions
     #[arg(long, short, value_parser = named)]
     pub(crate) user: Option<String>,
+    /// Only sessions with this text in their title, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Only sessions with this label; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
+    pub(crate) labels: Vec<Label>,
+    /// The session updated last comes first
+    #[arg(long)]
+    pub(crate) newest_first: bool,
     /// How many sessions at most, 1 to 1000
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
@@ -136,6 +164,29 @@ pub(crate) struct ForkArgs {
     /// The new session's id; one is made if none is given
     #[arg(long, value_name = "NEW", value_parser = named)]
     pub(crate) id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    #[command(flatten)]
+    pub(crate) session: SessionAddress,
+    #[command(flatten)]
+    pub(crate) changes: Changes,
+}
+
+/// What is changed of a session; something has to be.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Changes {
+    /// The new title; '' removes it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+    /// Set a label; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = values::label)]
+    pub(crate) labels: Vec<Label>,
+    /// Remove a label; may be given several times
+    #[arg(long = "remove-label", value_name = "KEY")]
+    pub(crate) removed: Vec<String>,
 }
 
 #[derive(Debug, Args)]

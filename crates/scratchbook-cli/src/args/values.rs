@@ -29,6 +29,13 @@ impl Moment {
     }
 }
 
+/// A label of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
 /// From where a feed is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Start(pub(crate) FeedStart);
@@ -54,6 +61,14 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
     }
     let in_utc = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
     in_utc.map(|time| Moment(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
+}
+
+/// Reads a label. Its name ends at the first `=`.
+pub(super) fn label(text: &str) -> Result<Label, String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok(Label { name: name.to_owned(), value: value.to_owned() }),
+        _ => Err("write it as KEY=VALUE, such as status=open".to_owned()),
+    }
 }
 
 /// Reads a place in a feed.

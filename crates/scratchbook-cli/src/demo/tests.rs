@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use scratchbook::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Event, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InMemorySessionService, InitialState, KeyWriter, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, PutStateOptions, Result, Session, SessionKey, SessionService, StateChange, StateDelta, StateMap,
-    StateOwner, StatePage,
+    ListStateConfig, PutStateOptions, Result, Session, SessionKey, SessionService, SessionUpdate, StateChange,
+    StateDelta, StateMap, StateOwner, StatePage,
 };
 use serde_json::{Map, Value, json};
 
@@ -100,6 +100,10 @@ impl SessionService for WrongStore {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.store.set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.store.update_session(key, update).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

@@ -177,7 +177,8 @@ impl<'a> Walk<'a> {
         let create_time = (pruned == last).then(|| session.last_update_time());
         let events = last.saturating_sub(pruned);
         let (id, expire_time) = (key.session_id(), session.expire_time());
-        self.lines.write(&Line::Session { id, create_time, expire_time, state, events })?;
+        let (title, labels) = (session.title(), session.labels());
+        self.lines.write(&Line::Session { id, create_time, expire_time, title, labels, state, events })?;
         let mut seq = pruned;
         while seq < last {
             let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));

@@ -1,11 +1,11 @@
-//! Back to before an invocation, another way from an event on, and an end.
+//! Back to before an invocation, another way from an event on, another title, and an end.
 
 use jiff::Timestamp;
-use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey};
+use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionUpdate};
 use serde_json::json;
 
-use super::whole;
-use crate::args::{ExpireArgs, ForkArgs, RewindArgs, SessionAddress};
+use super::{no_session, nothing_of_it, whole};
+use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, SessionAddress, UpdateArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, visible};
@@ -40,6 +40,26 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
     Ok(show::state(out, &session.state().to_map())?)
 }
 
+pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Output) -> Result<(), Failure> {
+    let key = key_of(&args.session)?;
+    let mut update = SessionUpdate::default();
+    update.title = args.changes.title;
+    for name in args.changes.removed {
+        update = update.without_label(name);
+    }
+    for Label { name, value } in args.changes.labels {
+        update = update.with_label(name, value);
+    }
+    database.sessions.update_session(&key, update).await?;
+    let session = database.sessions.get_session(&key, &nothing_of_it()).await?.ok_or_else(|| no_session(&key))?;
+    if out.format() == Format::Json {
+        let answer = json!({"id": key.session_id(), "title": session.title(), "labels": session.labels()});
+        return Ok(out.json(&answer)?);
+    }
+    out.line(format_args!("changed {}", visible(&key.to_string())))?;
+    Ok(show::metadata(out, &session)?)
+}
+
 pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
     let key = key_of(&args.session)?;
     let expiry = match (args.when.span, args.when.at) {
@@ -52,8 +72,7 @@ pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Outp
         (None, None) => None,
     };
     database.sessions.set_expiry(&key, expiry).await?;
-    let nothing = scratchbook::GetSessionConfig::state_only().without_state();
-    let session = database.sessions.get_session(&key, &nothing).await?;
+    let session = database.sessions.get_session(&key, &nothing_of_it()).await?;
     let expires = session.and_then(|session| session.expire_time());
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"id": key.session_id(), "expireTime": expires}))?);

@@ -1,4 +1,4 @@
-//! `scratchbook sessions`: create, list, show, delete; `change.rs` has rewind, fork and expire.
+//! `scratchbook sessions`: create, list, show, delete; `change.rs` has rewind, fork, update and expire.
 
 mod change;
 
@@ -6,11 +6,12 @@ use std::io;
 
 use comfy_table::Row;
 use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Scope, Session, SessionKey, StateOwner,
+    CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Scope, Session,
+    SessionKey, StateOwner, TitleFilter,
 };
 use serde_json::{Map, Value, json};
 
-use crate::args::{CreateArgs, DeleteArgs, ListArgs, ShowArgs};
+use crate::args::{CreateArgs, DeleteArgs, Label, ListArgs, ShowArgs};
 use crate::database::Database;
 use crate::delta;
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
 use crate::times::time;
 
-pub(crate) use change::{expire, fork, rewind};
+pub(crate) use change::{expire, fork, rewind, update};
 
 /// What `sessions create` is to make, all of it checked.
 pub(crate) struct Creation {
@@ -44,6 +45,8 @@ impl Creation {
         if let Some(span) = args.time_to_live {
             config = config.with_time_to_live(span.0);
         }
+        config.title = args.title;
+        config.labels = args.labels.into_iter().map(|Label { name, value }| (name, value)).collect();
         Ok(Self { app: args.app, user: args.user, config })
     }
 }
@@ -55,29 +58,48 @@ pub(crate) async fn create(database: &Database, creation: Creation, out: &mut Ou
         return Ok(out.json(&whole(&session)?)?);
     }
     out.line(format_args!("created {}{}", visible(&session.key().to_string()), expiry(&session)))?;
+    show::metadata(out, &session)?;
     Ok(show::state(out, &session.state().to_map())?)
 }
 
 pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) -> Result<(), Failure> {
     let mut config = ListSessionsConfig::default().with_page_size(args.limit);
     config.user_id = args.user;
+    config.title = args.title.map(TitleFilter::Containing);
+    config.labels = args.labels.into_iter().map(|Label { name, value }| (name, value)).collect();
     config.page_token = args.page_token;
-    let page = database.sessions.list_sessions(&args.app, &config).await?;
+    if args.newest_first {
+        config = config.newest_first();
+    }
+    let (is_first, mut page) = (config.page_token.is_none(), ListSessionsResponse::default());
+    // A page that looks for few among many may end before it is full.
+    loop {
+        let more = database.sessions.list_sessions(&args.app, &config).await?;
+        page.sessions.extend(more.sessions);
+        page.next_page_token.clone_from(&more.next_page_token);
+        config.page_size = args.limit.saturating_sub(page.sessions.len());
+        config.page_token = more.next_page_token;
+        if config.page_size == 0 || config.page_token.is_none() {
+            break;
+        }
+    }
     if out.format() == Format::Json {
-        let answer = json!({"sessions": page.sessions, "nextPageToken": page.next_page_token});
-        return Ok(out.json(&answer)?);
+        let sessions = page.sessions.iter().map(described).collect::<Result<Vec<_>, _>>()?;
+        return Ok(out.json(&json!({"sessions": sessions, "nextPageToken": page.next_page_token}))?);
     }
     if page.sessions.is_empty() {
         let app = visible(&args.app);
         let of_user = config.user_id.map(|user| format!(" of user '{}'", visible(&user))).unwrap_or_default();
-        let more = if config.page_token.is_some() { "more " } else { "" };
-        return Ok(out.line(format_args!("no {more}sessions{of_user} of app '{app}'"))?);
+        let such = if config.title.is_some() || !config.labels.is_empty() { "such " } else { "" };
+        let more = if is_first { "" } else { "more " };
+        return Ok(out.line(format_args!("no {more}{such}sessions{of_user} of app '{app}'"))?);
     }
     let rows = page.sessions.iter().map(|session| {
         let (user, id, keys) = (visible(session.user_id()), visible(session.id()), session.state().len());
-        Row::from([user.into_owned(), id.into_owned(), time(session.last_update_time()), keys.to_string()])
+        let title = visible(session.title().unwrap_or_default()).into_owned();
+        Row::from([user.into_owned(), id.into_owned(), time(session.last_update_time()), keys.to_string(), title])
     });
-    out.table(&["USER", "SESSION", "UPDATED", "KEYS"], rows)?;
+    out.table(&["USER", "SESSION", "UPDATED", "KEYS", "TITLE"], rows)?;
     if let Some(token) = &page.next_page_token {
         out.line(styled(DIM, format_args!("more with --page-token={token}")))?;
     }
@@ -131,6 +153,7 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
     let address = session.key().to_string();
     let updated = time(session.last_update_time());
     out.line(format_args!("{}  updated {updated}{}", styled(BOLD, visible(&address)), expiry(session)))?;
+    show::metadata(out, session)?;
     show::state(out, &session.state().to_map())?;
     for event in session.events().iter() {
         show::event(out, event)?;
@@ -148,10 +171,18 @@ fn expiry(session: &Session) -> String {
     session.expire_time().map(|at| format!("  expires {}", time(at))).unwrap_or_default()
 }
 
-/// A session as JSON, with what its own JSON leaves out: how many events it has in all, each event's number,
-/// whether only the last ones are here, and when it expires.
-fn whole(session: &Session) -> Result<Value, Failure> {
+/// A session as JSON, with its title and labels, which its own JSON leaves out.
+fn described(session: &Session) -> Result<Value, Failure> {
     let mut shown = serde_json::to_value(session).map_err(io::Error::other)?;
+    shown["title"] = session.title().into();
+    shown["labels"] = json!(session.labels());
+    Ok(shown)
+}
+
+/// The same with what else is left out: how many events it has in all, each event's number, whether only the last ones
+/// are here, and when it expires.
+fn whole(session: &Session) -> Result<Value, Failure> {
+    let mut shown = described(session)?;
     let total = session.seq();
     shown["eventCount"] = total.into();
     shown["expireTime"] = session.expire_time().into();

@@ -61,6 +61,8 @@ fn filled() -> Fixture {
         "operator",
     ]);
     set(&["unset", "-a", "Shöp", "-u", "o'brien 🛒", "theme"]);
+    let label = ["-a", "Shöp", "-u", "o'brien 🛒", "-s", "s", "--title", "100% \"🛒\"", "--label", "a=b=c"];
+    fixture.text(&[&["sessions", "update"], &label[..]].concat());
     set(&["set", "-a", "Shöp", "-u", "nobody's sessions", "only=\"state\\u0000\""]);
     set(&["set", "-a", "Shöp", "tax=0.30000000000000004"]);
     set(&["set", "-a", "an app alone", "x=1"]);
@@ -95,6 +97,7 @@ fn what_was_exported_and_imported_is_exported_the_same() {
     let fixture = filled();
     let first = export(&fixture, "first.jsonl");
     assert!(first.starts_with("{\"type\":\"header\",\"format\":\"scratchbook-export\",\"version\":1}\n"), "{first}");
+    assert!(first.contains(r#""title":"100% \"🛒\"","labels":{"a":"b=c"},"state""#), "{first}");
     let report = import(&fixture, "first.jsonl");
     assert_eq!(report["refused"], json!([]));
     assert_eq!(text(other(&fixture, &["export"])), first);

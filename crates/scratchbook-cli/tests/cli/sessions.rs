@@ -35,6 +35,50 @@ fn a_session_is_shown_with_its_last_events() {
 }
 
 #[test]
+fn sessions_have_titles_and_labels_and_are_found_by_them() {
+    let fixture = Fixture::new();
+    let of = |id| ["-a", "shop", "-u", "alice", "-s", id];
+    let create = |id, more: &[&str]| fixture.text(&[&["sessions", "create"], &of(id)[..], more].concat());
+    let said = create("s1", &["--title", "Lost parcel", "--label", "status=open", "--label", "note=a=b"]);
+    assert!(said.contains("title  Lost parcel") && said.contains("labels note=a=b, status=open"), "{said}");
+    create("s2", &["--title", "Parcels", "--label", "status=open"]);
+    create("s3", &[]);
+    let found = |more: &[&str]| {
+        let list = fixture.json(&[&["sessions", "list", "-a", "shop"], more].concat());
+        assert_eq!(list["nextPageToken"], json!(null));
+        let ids = list["sessions"].as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["--title", "PARCEL"]), ["s1", "s2"]);
+    assert_eq!(found(&["--title", "parcel", "--newest-first"]), ["s2", "s1"]);
+    assert_eq!(found(&["--label", "status=open", "--label", "note=a=b"]), ["s1"]);
+    assert_eq!(found(&["--title", "none"]), [""; 0]);
+    let first = fixture.json(&["sessions", "list", "-a", "shop", "--title", "parcel", "--limit", "1"]);
+    assert_eq!(first["sessions"][0]["title"], "Lost parcel");
+    let more = ["--page-token", first["nextPageToken"].as_str().unwrap()];
+    assert_eq!(found(&[&["--title", "parcel"], &more[..]].concat()), ["s2"]);
+    let text = fixture.text(&["sessions", "list", "-a", "shop"]);
+    assert!(text.contains("TITLE") && text.contains("Lost parcel"), "{text}");
+
+    let update = |more: &[&str]| fixture.json(&[&["sessions", "update"], &of("s1")[..], more].concat());
+    let changed = update(&["--title", "Found", "--label", "status=closed", "--remove-label", "note"]);
+    assert_eq!(changed, json!({"id": "s1", "title": "Found", "labels": {"status": "closed"}}));
+    assert_eq!(update(&["--title", ""])["title"], json!(null));
+    let shown = fixture.json(&[&["sessions", "show"], &of("s1")[..]].concat());
+    assert_eq!((&shown["title"], &shown["labels"]), (&json!(null), &json!({"status": "closed"})));
+    let said = fixture.text(&[&["sessions", "show"], &of("s1")[..]].concat());
+    assert!(said.contains("labels status=closed") && !said.contains("title"), "{said}");
+
+    fixture.fails(2, &[&["sessions", "update"], &of("s1")[..]].concat());
+    let said = fixture.fails(2, &[&["sessions", "update"], &of("s1")[..], &["--title", "\u{1b}[2J"]].concat());
+    assert!(said.contains("control character"), "{said}");
+    let said = fixture.fails(2, &[&["sessions", "update"], &of("s1")[..], &["--label", "status"]].concat());
+    assert!(said.contains("KEY=VALUE"), "{said}");
+    let said = fixture.fails(3, &[&["sessions", "update"], &of("none")[..], &["--title", "x"]].concat());
+    assert!(said.contains("not found"), "{said}");
+}
+
+#[test]
 fn sessions_are_deleted_and_a_missing_one_is_told() {
     let fixture = Fixture::new();
     let ids = fixture.sessions("ecommerce_app");

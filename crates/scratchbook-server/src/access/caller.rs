@@ -62,6 +62,11 @@ impl Caller {
         Err(Error::new(ErrorKind::PermissionDenied, message))
     }
 
+    /// Whether anything of an app is within reach, be it of one user alone.
+    pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
+        self.app.as_deref().is_none_or(|app| app == app_name)
+    }
+
     /// # Errors
     ///
     /// `PermissionDenied` names the right that is missing.

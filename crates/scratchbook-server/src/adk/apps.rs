@@ -3,15 +3,165 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use indexmap::IndexMap;
+use percent_encoding::percent_decode_str;
+use scratchbook::{Agent, FunctionDeclaration, LlmAgent};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::AdkError;
+use crate::access::{Caller, Right};
+use crate::apps::App;
 use crate::served::Served;
 
 pub(super) async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-pub(super) async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
-    Json(json!(served.apps.names()))
+pub(super) async fn version() -> Json<Value> {
+    let (version, rustc) = (env!("CARGO_PKG_VERSION"), env!("SCRATCHBOOK_RUSTC_VERSION"));
+    Json(json!({"version": version, "language": "rust", "language_version": rustc}))
+}
+
+/// The names of the apps within the caller's reach, or what is to be known of each.
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, AdkError> {
+    let detailed = is_detailed(query.as_deref().unwrap_or_default())?;
+    caller.check(Right::Read)?;
+    let apps = served.apps.iter().filter(|(name, _)| caller.reaches_app(name));
+    if !detailed {
+        return Ok(Json(apps.map(|(name, _)| name).collect()));
+    }
+    let apps: Vec<_> = apps
+        .map(|(name, app)| {
+            let mut about = json!(About::new(name, app));
+            // This one answer keeps what is null.
+            about["agents"] = Value::Null;
+            about
+        })
+        .collect();
+    Ok(Json(json!({"apps": apps})))
+}
+
+/// What is to be known of an app and of the LLM agents in it.
+pub(super) async fn info(
+    State(served): State<Arc<Served>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<AppInfo>, AdkError> {
+    caller.check(Right::Read)?;
+    check_reserved(&name)?;
+    let app = served.apps.get(&name).filter(|_| caller.reaches_app(&name)).ok_or_else(|| no_app(&name))?;
+    let Some(root) = app.agent.as_llm_agent() else {
+        return Err(AdkError::new(StatusCode::BAD_REQUEST, json!("Root agent is not an LlmAgent")));
+    };
+    let mut agents = IndexMap::new();
+    collect(root, &mut agents);
+    Ok(Json(AppInfo { about: About::new(&name, app), agents }))
+}
+
+/// # Errors
+///
+/// 403 for a name that ADK keeps for itself, in its words.
+pub(super) fn check_reserved(name: &str) -> Result<(), AdkError> {
+    if !name.starts_with("__") {
+        return Ok(());
+    }
+    let reserved = "Access to internal special agents is disabled in API server mode and on a development server not \
+                    known to be bound to a loopback address.";
+    Err(AdkError::new(StatusCode::FORBIDDEN, json!(reserved)))
+}
+
+/// The error for an app that is not hosted; what it begins with is ADK's.
+pub(crate) fn no_app(name: &str) -> AdkError {
+    let detail = format!("Agent not found: '{name}'. GET /list-apps names those that are hosted.");
+    AdkError::new(StatusCode::NOT_FOUND, json!(detail))
+}
+
+/// What `/list-apps` and `app-info` both tell of an app.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    name: String,
+    root_agent_name: String,
+    description: String,
+    language: &'static str,
+    is_computer_use: bool,
+}
+
+impl About {
+    fn new(name: &str, app: &App) -> Self {
+        Self {
+            name: name.to_owned(),
+            root_agent_name: app.agent.name().to_owned(),
+            description: app.agent.description().to_owned(),
+            language: app.origin.as_str(),
+            is_computer_use: false,
+        }
+    }
+}
+
+/// An app, as ADK's `AppInfo`.
+#[derive(Debug, Serialize)]
+pub(super) struct AppInfo {
+    #[serde(flatten)]
+    about: About,
+    agents: IndexMap<String, AgentInfo>,
+}
+
+/// An agent, as ADK's `AgentInfo`.
+#[derive(Debug, Serialize)]
+struct AgentInfo {
+    name: String,
+    description: String,
+    instruction: String,
+    tools: Vec<ToolInfo>,
+    sub_agents: Vec<String>,
+}
+
+/// A tool, as Gemini's API is told of it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolInfo {
+    function_declarations: [FunctionDeclaration; 1],
+}
+
+/// The LLM agents of a tree, those below an agent before it, as in ADK.
+fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
+    let below: Vec<_> = agent.sub_agents().iter().filter_map(|sub_agent| sub_agent.as_llm_agent()).collect();
+    for sub_agent in &below {
+        collect(sub_agent, into);
+    }
+    let tools = agent.tools().iter().map(|tool| ToolInfo { function_declarations: [tool.declaration().clone()] });
+    let info = AgentInfo {
+        name: agent.name().to_owned(),
+        description: agent.description().to_owned(),
+        instruction: agent.instruction().and_then(|i| i.source()).unwrap_or_default().to_owned(),
+        tools: tools.collect(),
+        sub_agents: below.iter().map(|sub_agent| sub_agent.name().to_owned()).collect(),
+    };
+    into.insert(info.name.clone(), info);
+}
+
+/// Reads `?detailed=`; of several the last counts, and anything else in the query means nothing, as in ADK.
+fn is_detailed(query: &str) -> Result<bool, AdkError> {
+    let values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
+    let Some(raw) = values.last() else {
+        return Ok(false);
+    };
+    let value = percent_decode_str(raw).decode_utf8_lossy();
+    match value.to_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => {
+            let msg = "Input should be a valid boolean, unable to interpret input";
+            let detail = json!([{"type": "bool_parsing", "loc": ["query", "detailed"], "msg": msg, "input": value}]);
+            Err(AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, detail))
+        }
+    }
 }

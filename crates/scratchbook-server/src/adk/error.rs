@@ -3,30 +3,67 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use percent_encoding::percent_decode_str;
 use scratchbook::{Error, ErrorKind};
 use serde_json::{Value, json};
+
+use crate::scope::Refusal;
 
 /// An error as ADK's clients know it.
 #[derive(Debug)]
 pub(crate) struct AdkError {
-    status: StatusCode,
-    detail: Value,
+    pub(super) status: StatusCode,
+    pub(super) detail: Value,
 }
 
 impl AdkError {
     pub(crate) fn new(status: StatusCode, detail: Value) -> Self {
         Self { status, detail }
     }
+
+    /// A path that no route is for.
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, json!("Not Found"))
+    }
+
+    /// A session that is not there, or not within the caller's reach.
+    pub(crate) fn no_session() -> Self {
+        Self::new(StatusCode::NOT_FOUND, json!("Session not found"))
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<Value>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail.into())
+    }
 }
 
 impl From<Error> for AdkError {
     fn from(error: Error) -> Self {
-        Self::new(status(error.kind()), json!(error.to_string()))
+        let status = status(error.kind());
+        match error.kind() {
+            ErrorKind::NotFound => Self::no_session(),
+            _ if status == StatusCode::INTERNAL_SERVER_ERROR => {
+                tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
+                Self::new(status, Value::Null)
+            }
+            _ => Self::new(status, json!(error.to_string())),
+        }
+    }
+}
+
+impl Refusal for AdkError {
+    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path.
+    fn decode(_: &str, raw: &str) -> Result<String, Self> {
+        let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
+        if name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
     }
 }
 
 impl IntoResponse for AdkError {
     fn into_response(self) -> Response {
+        // What went wrong inside is in the log.
+        if self.status == StatusCode::INTERNAL_SERVER_ERROR {
+            return (self.status, "Internal Server Error").into_response();
+        }
         (self.status, Json(json!({"detail": self.detail}))).into_response()
     }
 }

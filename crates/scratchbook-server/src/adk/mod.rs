@@ -1,34 +1,43 @@
 //! ADK's surface: the routes of `adk api_server` of google-adk 2.13.0, with its bodies and its errors.
 
 mod apps;
+mod body;
+mod credentials;
 mod error;
+mod memory;
+mod paths;
+mod python_json;
+mod restore;
+mod run;
 mod sessions;
+mod shape;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::get;
-use serde_json::json;
+use axum::routing::{get, patch, post};
+use axum::{Router, middleware};
 
 use crate::served::Served;
 
 pub(crate) use error::{AdkError, status};
+pub(crate) use paths::Paths;
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
     Router::new()
         .route("/health", get(apps::health))
+        .route("/version", get(apps::version))
         .route("/list-apps", get(apps::list))
-        .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
-}
-
-/// What answers where there is no route.
-pub(crate) async fn not_found() -> AdkError {
-    AdkError::new(StatusCode::NOT_FOUND, json!("Not Found"))
-}
-
-/// What answers where a route has no such method.
-pub(crate) async fn method_not_allowed() -> AdkError {
-    AdkError::new(StatusCode::METHOD_NOT_ALLOWED, json!("Method Not Allowed"))
+        .route("/run", post(run::run))
+        .route("/run_sse", post(run::run_sse))
+        .route("/apps/{app}/app-info", get(apps::info))
+        .route("/apps/{app}/users/{user}/memory", patch(memory::update))
+        .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))
+        .route(
+            "/apps/{app}/users/{user}/sessions/{session}",
+            get(sessions::get).post(sessions::create_with_id).patch(sessions::update).delete(sessions::delete),
+        )
+        // The last two are for every route above them.
+        .method_not_allowed_fallback(paths::method_not_allowed)
+        .route_layer(middleware::from_fn(paths::no_head))
 }

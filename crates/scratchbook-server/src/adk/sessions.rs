@@ -5,17 +5,140 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use scratchbook::{GetSessionConfig, Session};
-use serde_json::json;
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig, SessionKey,
+};
+use serde_json::{Map, Value, json};
 
-use super::AdkError;
-use crate::scope::SessionScope;
+use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
+use super::shape::{self, Text};
+use super::{AdkError, restore};
+use crate::access::Caller;
+use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
-pub(super) async fn get(
+/// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
+const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
+
+pub(super) async fn get(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Text, AdkError> {
+    read(&served, &scope.key).await
+}
+
+async fn read(served: &Served, key: &SessionKey) -> Result<Text, AdkError> {
+    let session = served.store.sessions.get_session(key, &GetSessionConfig::default()).await?;
+    Ok(shape::session(&session.ok_or_else(AdkError::no_session)?)?)
+}
+
+/// All sessions of a user, whatever number of pages they fill.
+pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<AdkError>) -> Result<Text, AdkError> {
+    let mut config = ListSessionsConfig::default().with_user_id(&scope.user_id).with_page_size(1000);
+    let mut sessions = Vec::new();
+    loop {
+        let page = served.store.sessions.list_sessions(&scope.app_name, &config).await?;
+        sessions.extend(page.sessions);
+        match page.next_page_token {
+            Some(token) => config = config.with_page_token(token),
+            None => break,
+        }
+    }
+    let shown = sessions.iter().filter(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
+    let mut out = String::new();
+    shape::push_list(&mut out, shown, shape::push_session)?;
+    Ok(Text(out))
+}
+
+pub(super) async fn create(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<AdkError>,
+    request: Option<JsonBody<CreateSessionRequest>>,
+) -> Result<Text, AdkError> {
+    let CreateSessionRequest { session_id, state, events, options } = request.map(|body| body.0).unwrap_or_default();
+    let events = restore::events(events.unwrap_or_default())?;
+    check_options(&options.unwrap_or_default())?;
+    let new = New { app_name: &scope.app_name, user_id: &scope.user_id, session_id };
+    new.make(&served, &scope.caller, state.unwrap_or_default(), events).await
+}
+
+/// The form whose body is the state.
+pub(super) async fn create_with_id(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
-) -> Result<Json<Session>, AdkError> {
-    let session = served.store.sessions.get_session(&scope.key, &GetSessionConfig::default()).await?;
-    session.map(Json).ok_or_else(|| AdkError::new(StatusCode::NOT_FOUND, json!("Session not found")))
+    state: Option<JsonBody<InitialState>>,
+) -> Result<Text, AdkError> {
+    let state = state.map(|body| body.0.0).unwrap_or_default();
+    let key = &scope.key;
+    let session_id = Some(key.session_id().to_owned());
+    let new = New { app_name: key.app_name(), user_id: key.user_id(), session_id };
+    new.make(&served, &scope.caller, state, Vec::new()).await
+}
+
+/// A session to be made.
+struct New<'a> {
+    app_name: &'a str,
+    user_id: &'a str,
+    session_id: Option<String>,
+}
+
+impl New<'_> {
+    async fn make(
+        self,
+        served: &Served,
+        caller: &Caller,
+        state: Map<String, Value>,
+        events: Vec<Event>,
+    ) -> Result<Text, AdkError> {
+        let id = self.session_id.unwrap_or_default();
+        let mut config = CreateSessionConfig::default().with_session_id(&id);
+        if events.is_empty() {
+            caller.check_app_keys(state.keys().map(String::as_str))?;
+        } else {
+            // The session comes from elsewhere: what it knows of the user and the app is old.
+            config = config.with_events(events).with_shared_keys_left();
+        }
+        let made = served.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
+        let session = made.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                AdkError::new(StatusCode::CONFLICT, json!(format!("Session already exists: {id}")))
+            }
+            _ => error.into(),
+        })?;
+        Ok(shape::session(&session)?)
+    }
+}
+
+/// Options are for the services of ADK that take some; ours takes none.
+fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
+    let bound = ["app_name", "session_id", "state", "user_id"];
+    let bound: Vec<_> = bound.into_iter().filter(|name| options.contains_key(*name)).collect();
+    if !bound.is_empty() {
+        let bound = bound.join(", ");
+        let detail = format!("Session options cannot contain keys already bound by the endpoint: {bound}");
+        return Err(AdkError::bad_request(detail));
+    }
+    if !options.is_empty() {
+        return Err(AdkError::bad_request("Session options are not supported by the configured session service."));
+    }
+    Ok(())
+}
+
+/// Changes state without a run, by an event of the user.
+pub(super) async fn update(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    JsonBody(request): JsonBody<UpdateSessionRequest>,
+) -> Result<Text, AdkError> {
+    scope.caller.check_delta(&request.state_delta)?;
+    let invocation = format!("p-{}", served.environment.new_id());
+    let event = Event::new("user").with_invocation_id(invocation).with_state_delta(request.state_delta);
+    served.store.sessions.append(&scope.key, event, AppendOptions::default()).await?;
+    read(&served, &scope.key).await
+}
+
+/// Silent where there is no such session.
+pub(super) async fn delete(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+) -> Result<Json<Value>, AdkError> {
+    served.store.sessions.delete_session(&scope.key).await?;
+    Ok(Json(Value::Null))
 }

@@ -14,6 +14,7 @@ use utoipa::{IntoResponses, ToSchema, openapi};
 use super::shape::Writer;
 use crate::access::{Caller, Right};
 use crate::adk::status;
+use crate::scope::Refusal;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) struct ErrorBody {
 
 /// The kind of an error, in words, and the keys for whose sake a write was refused.
 #[derive(Debug, Serialize, ToSchema)]
-struct Problem {
+pub(super) struct Problem {
     /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
     /// `resource_exhausted`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`, `data_corrupted` or
     /// `internal`.
@@ -96,14 +97,22 @@ impl ApiError {
     }
 
     fn new(status: StatusCode, error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
+        }
         let problem = Problem { kind: error.kind().as_str(), message: error.to_string(), conflicts };
         Self { status, body: ErrorBody { error: problem } }
     }
+}
 
-    /// The body, where it is part of a stream.
-    pub(super) fn body(&self) -> &ErrorBody {
-        &self.body
-    }
+/// An error where it is a part of a stream. Of a conflict it is said that there is one, and no more: whether its reader may
+/// know of the writers is not known.
+pub(super) fn shown(error: &Error) -> Problem {
+    let message = match error.conflicts() {
+        [] => error.to_string(),
+        _ => "others have changed keys of this write; read again, then try again".to_owned(),
+    };
+    Problem { kind: error.kind().as_str(), message, conflicts: Vec::new() }
 }
 
 impl KeyInTheWay {
@@ -121,17 +130,15 @@ impl KeyInTheWay {
     }
 }
 
-/// Of a conflict whose reader is not known it is said that there is one, and no more.
+/// As [`shown`]: who is told is not known here.
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        if error.conflicts().is_empty() {
-            return Self::new(status(error.kind()), &error, Vec::new());
-        }
-        let error =
-            Error::new(ErrorKind::Conflict, "others have changed keys of this write; read again, then try again");
+        let error = if error.conflicts().is_empty() { error } else { Error::new(error.kind(), shown(&error).message) };
         Self::new(status(error.kind()), &error, Vec::new())
     }
 }
+
+impl Refusal for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {

@@ -14,6 +14,7 @@ mod page;
 mod past;
 mod path;
 mod request;
+mod runs;
 mod sessions;
 mod shape;
 mod state;
@@ -42,6 +43,7 @@ const EVENTS: &str = "Events";
 const STATE: &str = "State";
 const TIME: &str = "Time";
 const FEEDS: &str = "Feeds";
+const RUNS: &str = "Runs";
 const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
@@ -90,6 +92,8 @@ fn api() -> OpenApiRouter<Arc<Served>> {
         .routes(routes!(watch::session))
         .routes(routes!(watch::user))
         .routes(routes!(watch::app))
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(runs::resume, runs::cancel))
         .routes(routes!(users::list))
         .routes(routes!(users::erase))
         .routes(routes!(upkeep::session))

@@ -48,6 +48,24 @@ pub(super) struct KeyPath {
     key: String,
 }
 
+/// A run of a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct RunPath {
+    /// The app, percent-encoded.
+    #[param(example = "shop", min_length = 1)]
+    app: String,
+    /// The user, percent-encoded.
+    #[param(example = "alice", min_length = 1)]
+    user: String,
+    /// The session's id, percent-encoded.
+    #[param(example = "s1", min_length = 1)]
+    session: String,
+    /// The run's id, percent-encoded.
+    #[param(example = "i2", min_length = 1)]
+    invocation: String,
+}
+
 /// An event, by its number.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]

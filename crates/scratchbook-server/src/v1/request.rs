@@ -40,6 +40,10 @@ pub(super) struct PathKey(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathEvent(pub(super) String);
 
+/// The id of an invocation that a path names as `{invocation}`.
+#[derive(Debug)]
+pub(super) struct PathInvocation(pub(super) String);
+
 /// The number of an event that a path names as `{seq}`.
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
@@ -114,7 +118,7 @@ impl FromRequestParts<Arc<Served>> for PathKey {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [key] = scope::named(parts, served, ["key"]).await?;
+        let [key] = scope::named::<ApiError, _>(parts, served, ["key"]).await?;
         Ok(Self(key))
     }
 }
@@ -123,8 +127,17 @@ impl FromRequestParts<Arc<Served>> for PathEvent {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [event] = scope::named(parts, served, ["event"]).await?;
+        let [event] = scope::named::<ApiError, _>(parts, served, ["event"]).await?;
         Ok(Self(event))
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathInvocation {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
+        let [invocation] = scope::named::<ApiError, _>(parts, served, ["invocation"]).await?;
+        Ok(Self(invocation))
     }
 }
 
@@ -132,7 +145,7 @@ impl FromRequestParts<Arc<Served>> for PathSeq {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [seq] = scope::named(parts, served, ["seq"]).await?;
+        let [seq] = scope::named::<ApiError, _>(parts, served, ["seq"]).await?;
         seq.parse().map(Self).map_err(|_| {
             let message = format!("'{seq}' is no number of an event; by its id an event is read at events/by-id/ID");
             Error::invalid(message).into()

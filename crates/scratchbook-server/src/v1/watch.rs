@@ -1,20 +1,20 @@
 //! Following what is committed: a stream of server-sent events that can be taken up again.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
 use futures_util::Stream;
 use scratchbook::{Error, FeedEntry, FeedStart, Result, SessionService, Watch, Watched};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 use utoipa::IntoParams;
 
-use super::error::Refusals;
+use super::error::{Refusals, shown};
 use super::feeds::{Origin, start};
 use super::path::{AppPath, SessionPath, UserPath};
 use super::request::Query;
@@ -22,6 +22,7 @@ use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
+use crate::sse;
 
 /// How often something is sent where nothing is committed, so that both ends see that the other is there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -130,37 +131,31 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
     let start = seen.or(said).unwrap_or(FeedStart::Now);
     let what = what.with_key_prefix(query.prefix);
     let watch = Watch::start(Arc::clone(&served.store.sessions), what, start).await?;
-    let headers = [
-        (header::CONTENT_TYPE, "text/event-stream"),
-        (header::CACHE_CONTROL, "no-store"),
-        // A proxy that gathers what it passes on would hold back the last entry.
-        (HeaderName::from_static("x-accel-buffering"), "no"),
-    ];
-    Ok((headers, Body::from_stream(frames(watch))).into_response())
+    Ok(sse::stream(frames(watch)))
 }
 
 /// The stream: one frame for each entry, and one every while.
-fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
         // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
         let mut told = watch.cursor().clone();
-        yield Ok(place("retry: 1000\n", &Cursor::from(&told)));
+        yield place("retry: 1000\n", &Cursor::from(&told));
         loop {
             match timeout(HEARTBEAT, watch.next()).await {
                 Ok(Ok(entry)) => {
                     told = entry.cursor.clone();
-                    yield Ok(frame(entry));
+                    yield frame(entry);
                 }
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
-                    yield Ok(failure(error));
+                    yield failure(&error);
                     break;
                 }
                 Err(_) if *watch.cursor() != told => {
                     told = watch.cursor().clone();
-                    yield Ok(place(":\n", &Cursor::from(&told)));
+                    yield place(":\n", &Cursor::from(&told));
                 }
-                Err(_) => yield Ok(Bytes::from_static(b":\n\n")),
+                Err(_) => yield Bytes::from_static(b":\n\n"),
             }
         }
     }
@@ -177,8 +172,8 @@ fn frame(entry: FeedEntry) -> Bytes {
 }
 
 /// The end, with its reason.
-fn failure(error: Error) -> Bytes {
-    format!("event: error\ndata: {}\n\n", line(ApiError::from(error).body())).into()
+fn failure(error: &Error) -> Bytes {
+    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(&error)}))).into()
 }
 
 /// JSON on one line.

@@ -1,6 +1,8 @@
 //! The server by `oneshot` on its router, and over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod apps;
+mod runs;
 mod support;
 mod v1;
 

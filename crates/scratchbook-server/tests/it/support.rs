@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use scratchbook::{CreateSessionConfig, LlmAgent, ScriptedLlm, Store, connect};
-use scratchbook_server::Server;
+use scratchbook_server::{Server, ServerBuilder};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -17,9 +17,14 @@ pub(crate) struct Client {
 impl Client {
     /// Over memory, with the app `demo`.
     pub(crate) async fn memory() -> Self {
-        let store = connect("memory:").await.unwrap();
         let agent = LlmAgent::builder("demo_agent").model(ScriptedLlm::new(["Hello."])).build().unwrap();
-        let server = Server::builder(store.clone()).app("demo", agent).build().unwrap();
+        Self::with(|server| server.app("demo", agent)).await
+    }
+
+    /// Over memory, with what is hosted said by a function.
+    pub(crate) async fn with(hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+        let store = connect("memory:").await.unwrap();
+        let server = hosting(Server::builder(store.clone())).build().unwrap();
         Self { store, router: server.router() }
     }
 

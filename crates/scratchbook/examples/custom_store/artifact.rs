@@ -35,7 +35,8 @@ impl ArtifactService for MapStore {
         artifact: Part,
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
-        let (name, prepared) = (artifact_name(session, filename)?, prepare_artifact(artifact, custom_metadata)?);
+        let name = artifact_name(session, filename)?;
+        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
         let mut inner = self.of_session(session)?;
         let versions = inner.artifacts.entry(name).or_default();
         versions.push((prepared, SystemEnvironment.now()));

@@ -249,6 +249,7 @@ impl Inner {
             .with_last_update_time(seconds(kept.micros))
             .with_seq(kept.last())
             .with_expire_time(kept.expires.map(seconds))
+            .with_metadata(kept.metadata.clone())
             .with_log_positions(LogPositions::of_feed(self.position));
         Ok(Some(session))
     }

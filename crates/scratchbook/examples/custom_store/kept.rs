@@ -24,6 +24,7 @@ pub(super) struct Kept {
     pub(super) known: HashMap<String, ([u8; 32], u64)>,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
+    pub(super) metadata: SessionMetadata,
 }
 
 impl Kept {

@@ -32,8 +32,11 @@ impl SessionService for MapStore {
         let (initial, state) = (prepared.initial.clone(), prepared.initial);
         inner.position += 1;
         let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
+        let metadata = prepared.metadata;
         let made = FeedCommit::Created { session: key.clone(), state: initial.clone(), forked_at: None };
-        inner.sessions.insert(key.clone(), Kept { initial, state, position, micros, expires, ..Kept::default() });
+        inner
+            .sessions
+            .insert(key.clone(), Kept { initial, state, metadata, position, micros, expires, ..Kept::default() });
         for change in &prepared.shared {
             inner.change(owner_of(change.scope, &key)?, change, |change| {
                 change.with_origin(key.clone(), 0, "").with_author("user", seconds(prepared.created))
@@ -132,6 +135,7 @@ impl SessionService for MapStore {
             known,
             micros,
             expires: None,
+            metadata: kept.metadata.clone(),
         };
         let artifacts = inner.artifacts.iter().filter(|((app, user, session, _), _)| {
             (app.as_str(), user.as_str(), session.as_deref()) == (key.app_name(), key.user_id(), Some(key.session_id()))
@@ -205,6 +209,15 @@ impl SessionService for MapStore {
         Ok(())
     }
 
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let mut inner = self.open()?;
+        inner.drop_expired(key);
+        let kept = inner.sessions.get_mut(key).ok_or_else(|| missing(key))?;
+        kept.metadata = kept.metadata.updated(&update)?;
+        Ok(())
+    }
+
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
         let mut inner = self.open()?;
         let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
@@ -257,22 +270,22 @@ impl SessionService for MapStore {
         StateOwner::app(app_name)?; // checks the name
         let (query, inner) = (ListQuery::new(config)?, self.open()?);
         let of_app = inner.sessions.iter().filter(|(key, _)| key.app_name() == app_name);
-        let places: BTreeSet<_> = of_app
+        let place = |key: &SessionKey, micros| ListPosition {
+            micros,
+            user_id: key.user_id().to_owned(),
+            session_id: key.session_id().to_owned(),
+        };
+        let mut places: Vec<_> = of_app
             .filter(|(_, kept)| !kept.is_expired())
             .filter(|(key, _)| query.user_id.as_deref().is_none_or(|user_id| user_id == key.user_id()))
-            .map(|(key, kept)| ListPosition {
-                micros: kept.micros,
-                user_id: key.user_id().to_owned(),
-                session_id: key.session_id().to_owned(),
-            })
-            .filter(|place| query.after.as_ref().is_none_or(|after| place > after))
+            .map(|(key, kept)| (place(key, kept.micros), (key, kept)))
+            .filter(|(place, _)| query.is_after(place))
             .collect();
-        let page: Vec<_> = places.iter().take(query.limit).collect();
-        let token = (places.len() > page.len()).then(|| page.last().map(|last| last.to_token())).flatten();
+        query.sort(&mut places);
+        let (page, token) = query.pick(places, |(_, kept)| &kept.metadata);
         let mut sessions = Vec::new();
-        for place in page {
-            let key = SessionKey::new(app_name, &place.user_id, &place.session_id)?;
-            sessions.extend(inner.session(&key, EventQuery::None, &StateQuery::All)?);
+        for (_, (key, _)) in page {
+            sessions.extend(inner.session(key, EventQuery::None, &StateQuery::All)?);
         }
         Ok(ListSessionsResponse::new(sessions, token))
     }

@@ -60,6 +60,7 @@ impl Codec for Compression {
     const MARK: &'static str = "scratchbook:zstd:";
     const FIELD: &'static str = "scratchbookZstd";
     const MIME_TYPE: &'static str = "application/vnd.scratchbook.zstd";
+    const OF_METADATA: bool = false;
 
     fn wants(&self, bytes: usize) -> bool {
         bytes >= self.above

@@ -15,14 +15,18 @@ const NONCE_BYTES: usize = 24;
 const VERSION: &str = "1";
 
 /// A service behind which everything is sealed: values in all scopes, whatever events say and carry, artifacts with their
-/// descriptions.
+/// descriptions, titles of sessions and values of labels.
 ///
 /// The store has the names of things in the clear, because it needs them: app, user, session and event ids, authors,
-/// invocation ids, branches, times, and the names of keys and artifacts. What is sealed is bound to its place: a value that
+/// invocation ids, branches, times, and the names of keys, labels and artifacts. What is sealed is bound to its place: a value that
 /// is copied to another key or user of the database is found to be `DataCorrupted`, and so is a changed author.
 ///
 /// Operations are carried out here and not in the store: such a write reads first, and is tried again where others were
 /// faster. Sealed values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
+///
+/// Sessions are looked for by title and label here as well: they are read from the store page by page and opened, so that a
+/// page may have fewer than were asked for. What is sealed has to keep to the store's limits on titles and labels, so that
+/// a title has at most about 1,400 bytes and a label's value 300.
 ///
 /// Put it inside of `WithCompression`: what is sealed cannot be compressed any more.
 ///
@@ -89,6 +93,7 @@ pub fn sealed_limits(limits: Limits) -> Limits {
         value_bytes: room(limits.value_bytes),
         delta_bytes: room(limits.delta_bytes),
         event_bytes: room(limits.event_bytes),
+        artifact_bytes: room(limits.artifact_bytes),
         ..limits
     }
 }
@@ -104,6 +109,7 @@ impl Codec for Encryption {
     const MARK: &'static str = "scratchbook:sealed:";
     const FIELD: &'static str = "scratchbookSealed";
     const MIME_TYPE: &'static str = "application/vnd.scratchbook.sealed";
+    const OF_METADATA: bool = true;
 
     fn wants(&self, _: usize) -> bool {
         true

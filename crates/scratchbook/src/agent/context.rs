@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::AgentTree;
 use super::board::Board;
 use super::draft::EventDraft;
+use super::node::{Node, Turns};
 use crate::artifact::ArtifactService;
 use crate::content::{Content, Part};
 use crate::environment::Environment;
@@ -29,6 +30,7 @@ pub(crate) struct Invocation {
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
+    pub(crate) turns: Turns,
 }
 
 /// A run as one agent is given it: cheap to clone, shared with every other agent of the run.
@@ -37,11 +39,13 @@ pub struct InvocationContext {
     invocation: Arc<Invocation>,
     agent_name: Arc<str>,
     branch: Option<Arc<str>>,
+    /// Where the agent's turn stands, below a root that has such places.
+    node: Option<Arc<Node>>,
 }
 
 impl InvocationContext {
     pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
-        Self { invocation, agent_name: agent_name.into(), branch: None }
+        Self { invocation, agent_name: agent_name.into(), branch: None, node: None }
     }
 
     /// The same run for another agent.
@@ -56,6 +60,21 @@ impl InvocationContext {
         let outer = self.branch.as_ref().map(|outer| format!("{outer}.")).unwrap_or_default();
         let branch = format!("{outer}{}.{agent_name}", self.agent_name);
         Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
+    }
+
+    /// The run for the agent it begins with.
+    pub(crate) fn for_first_agent(&self, agent_name: &str) -> Self {
+        let node = self.invocation.turns.begin(self.tree(), agent_name);
+        Self { node, ..self.for_agent(agent_name) }
+    }
+
+    /// The run for an agent that this one hands the conversation to. Within a workflow agent it stays in its place.
+    pub(super) fn for_next_agent(&self, agent_name: &str) -> Self {
+        let node = self.node.as_ref().map(|node| match node.name() == &*self.agent_name {
+            true => self.invocation.turns.next(self.tree(), node, agent_name),
+            false => Arc::clone(node),
+        });
+        Self { node, ..self.for_agent(agent_name) }
     }
 
     /// The run's id, shared by all its agents and on all its events.
@@ -146,6 +165,15 @@ impl InvocationContext {
         event.author = self.agent_name.to_string();
         event.branch = self.branch.as_ref().map(ToString::to_string);
         event.timestamp = Some(self.environment().now());
+        event.node_info.path.clear();
+        self.place(event);
+    }
+
+    /// Says where the event arose, unless it says so itself.
+    pub(super) fn place(&self, event: &mut Event) {
+        if let Some(node) = self.node.as_ref().filter(|_| event.node_info.path.is_empty()) {
+            node.path().clone_into(&mut event.node_info.path);
+        }
     }
 
     /// Counts a model call.

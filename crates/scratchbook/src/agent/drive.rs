@@ -40,7 +40,8 @@ pub(super) fn drive(first: Turn) -> EventStream {
             let mut handed_to = None;
             while let Some(item) = events.next().await {
                 match item {
-                    Ok(event) => {
+                    Ok(mut event) => {
+                        context.place(&mut event);
                         if event.author == context.agent_name() && !event.is_partial() {
                             handed_to.clone_from(&event.actions.transfer_to_agent);
                         }
@@ -83,13 +84,10 @@ pub(super) fn drive(first: Turn) -> EventStream {
 
 /// The turn of an agent that is handed the conversation.
 fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> Turn {
+    let context = context.for_next_agent(agent.name());
     match agent.as_llm_agent() {
-        Some(agent) => agent.turn(context),
-        None => Turn {
-            callbacks: AgentCallbacks::default(),
-            context: context.for_agent(agent.name()),
-            events: agent.run(context.clone()),
-        },
+        Some(agent) => agent.turn(&context),
+        None => Turn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context },
     }
 }
 

@@ -47,6 +47,15 @@ impl Instruction {
         Self::Provider(Arc::new(move |context| Box::pin(function(context))))
     }
 
+    /// The text as it was written, before values are filled in; a function has none.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        match self {
+            Self::Template(template) => Some(template.source()),
+            Self::Provider(_) => None,
+        }
+    }
+
     /// The text for a model call.
     pub(super) async fn render(&self, context: ReadonlyContext) -> Result<String> {
         match self {
@@ -112,6 +121,8 @@ async fn render(template: &InstructionTemplate, context: &ReadonlyContext) -> Re
 
 /// An agent that asks a model.
 ///
+/// What it was built from can be read: its name, description and sub-agents as any [`Agent`]'s, and the rest here.
+///
 /// ```
 /// use scratchbook::{InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
 /// use futures_util::TryStreamExt;
@@ -176,6 +187,30 @@ impl LlmAgent {
             agent_callbacks: AgentCallbacks::default(),
             sub_agents: Vec::new(),
         }
+    }
+
+    /// The model it asks.
+    #[must_use]
+    pub fn model(&self) -> &Arc<dyn Llm> {
+        &self.inner.model
+    }
+
+    /// What the model is told to be and do.
+    #[must_use]
+    pub fn instruction(&self) -> Option<&Instruction> {
+        self.inner.instruction.as_ref()
+    }
+
+    /// Its tools, in the order they were added. The one that hands over to other agents is not among them.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.inner.tools
+    }
+
+    /// The state key that its final text goes to.
+    #[must_use]
+    pub fn output_key(&self) -> Option<&str> {
+        self.inner.output_key.as_deref()
     }
 
     /// The agent's turn in a run.

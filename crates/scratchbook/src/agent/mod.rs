@@ -8,6 +8,8 @@ mod drive;
 mod function_agent;
 mod history;
 mod llm_agent;
+mod look_ahead;
+mod node;
 mod state;
 mod step;
 mod tree;
@@ -34,6 +36,7 @@ pub use write_context::{CallbackContext, ToolContext};
 pub(crate) use board::Board;
 pub(crate) use context::Invocation;
 pub(crate) use drive::catch_panics;
+pub(crate) use node::Turns as NodeTurns;
 pub(crate) use tree::AgentTree;
 
 /// The events of an agent's turn or of a whole run, as they arise.

@@ -14,6 +14,7 @@ use super::context::InvocationContext;
 use super::draft::{EventDraft, Page};
 use super::drive::catch_panic;
 use super::llm_agent::Inner;
+use super::look_ahead::look_ahead;
 use super::write_context::{CallbackContext, ToolContext};
 use super::{EventStream, failure_event, history};
 use crate::content::{Content, FunctionCall, FunctionResponse, Part};
@@ -31,7 +32,7 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
             // What the model says. A stream may hold several whole answers; each one's calls are answered.
             let mut calls = Vec::new();
             let mut is_final = true;
-            let mut said = model_step(Arc::clone(&agent), &tools, context.clone());
+            let mut said = look_ahead(model_step(Arc::clone(&agent), &tools, context.clone()));
             while let Some(event) = said.next().await {
                 let event = event?;
                 if !event.is_partial() {

@@ -41,6 +41,15 @@ impl AgentTree {
         Ok(Self { root, nodes })
     }
 
+    pub(crate) fn root(&self) -> &Arc<dyn Agent> {
+        &self.root
+    }
+
+    /// The name of the agent above an agent.
+    pub(crate) fn parent(&self, name: &str) -> Option<&str> {
+        self.nodes.get(name)?.parent.as_deref()
+    }
+
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn Agent>> {
         self.nodes.get(name).map(|node| &node.agent)
     }

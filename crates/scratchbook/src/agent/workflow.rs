@@ -168,7 +168,7 @@ impl ParallelAgent {
             while let Some((event, taken)) = receiver.recv().await {
                 let event = event?;
                 // A child that escalates ends its siblings; one of its own children does not.
-                let ends = event.actions.escalate == Some(true) && names.contains(&event.author);
+                let ends = !event.is_partial() && event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
                 if ends {
                     return;

@@ -75,7 +75,7 @@ pub struct FunctionDeclaration {
 pub struct LlmResponse {
     /// The answer: text, function calls, data.
     pub content: Option<Content>,
-    /// Whether this is a piece of an answer still coming.
+    /// Whether this is a piece of an answer still coming; `false` for the whole after its pieces, as in ADK.
     pub partial: Option<bool>,
     /// Whether the model's turn ends here.
     pub turn_complete: Option<bool>,
@@ -104,6 +104,12 @@ impl LlmResponse {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: Some(Content::model(text)), finish_reason: Some("STOP".to_owned()), ..Self::default() }
+    }
+
+    /// A piece of an answer of text that is still coming.
+    #[must_use]
+    pub fn piece(text: impl Into<String>) -> Self {
+        Self { content: Some(Content::model(text)), partial: Some(true), ..Self::default() }
     }
 
     /// An answer that calls one tool.

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::stream;
+use futures_util::{Stream, stream};
 
 use super::{Llm, LlmRequest, LlmResponse, LlmStream};
-use crate::content::{Content, Part};
+use crate::content::Content;
 use crate::error::{Error, ErrorKind, Result};
 
-type Script = dyn Fn(&LlmRequest) -> Result<LlmResponse> + Send + Sync;
+type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
 
 /// A model with a script: written turns, or a function of the request.
 ///
-/// Where a stream is wanted, text comes word by word before the whole.
+/// Where a stream is wanted, text comes word by word before the whole, unless the script streams itself.
 ///
 /// ```
 /// use scratchbook::{LlmResponse, ScriptedLlm};
@@ -50,7 +50,27 @@ impl ScriptedLlm {
     /// A model that answers as a function of the request.
     #[must_use]
     pub fn from_fn(script: impl Fn(&LlmRequest) -> Result<LlmResponse> + Send + Sync + 'static) -> Self {
-        Self { script: Arc::new(script), requests: Arc::default() }
+        Self::from_stream(move |request| stream::iter(word_by_word(script(request), request.stream)))
+    }
+
+    /// A model whose answers are streams of its own: pieces as it cuts them, pauses, failures half-way.
+    ///
+    /// ```
+    /// use futures_util::stream;
+    /// use scratchbook::{LlmResponse, ScriptedLlm};
+    ///
+    /// let halves = ScriptedLlm::from_stream(|request| {
+    ///     let pieces = if request.stream { vec!["Hel", "lo."] } else { Vec::new() };
+    ///     let pieces = pieces.into_iter().map(LlmResponse::piece);
+    ///     stream::iter(pieces.chain([LlmResponse::text("Hello.")]).map(Ok))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn from_stream<S>(script: impl Fn(&LlmRequest) -> S + Send + Sync + 'static) -> Self
+    where
+        S: Stream<Item = Result<LlmResponse>> + Send + 'static,
+    {
+        Self { script: Arc::new(move |request| Box::pin(script(request))), requests: Arc::default() }
     }
 
     /// What the model was asked so far.
@@ -66,26 +86,24 @@ impl Llm for ScriptedLlm {
     }
 
     fn generate(&self, request: LlmRequest) -> LlmStream {
-        let response = (self.script)(&request);
-        let mut out = Vec::new();
-        if let (true, Ok(response)) = (request.stream, &response) {
-            out.extend(pieces(response).map(Ok));
-        }
+        let responses = (self.script)(&request);
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
-        out.push(response);
-        Box::pin(stream::iter(out))
+        responses
     }
 }
 
-/// The words of a response of text, each a partial response.
-fn pieces(response: &LlmResponse) -> impl Iterator<Item = LlmResponse> {
-    let text = response.content.as_ref().map(Content::text).unwrap_or_default();
-    let words: Vec<_> = text.split_inclusive(' ').map(str::to_owned).collect();
-    words.into_iter().map(|word| LlmResponse {
-        content: Some(Content::new("model", vec![Part::text(word)])),
-        partial: Some(true),
-        ..LlmResponse::default()
-    })
+/// An answer, where a stream is wanted with the words of its text before it.
+fn word_by_word(response: Result<LlmResponse>, stream: bool) -> Vec<Result<LlmResponse>> {
+    let Ok(mut whole) = response else {
+        return vec![response];
+    };
+    let text = whole.content.as_ref().filter(|_| stream).map(Content::text).unwrap_or_default();
+    let mut responses: Vec<_> = text.split_inclusive(' ').map(|word| Ok(LlmResponse::piece(word))).collect();
+    if !responses.is_empty() {
+        whole.partial = whole.partial.or(Some(false));
+    }
+    responses.push(Ok(whole));
+    responses
 }
 
 impl fmt::Debug for ScriptedLlm {

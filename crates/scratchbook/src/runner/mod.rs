@@ -1,6 +1,7 @@
 //! The Runner: takes a message, lets an agent act on it, and appends what it yields. It is the only place
 //! that appends an agent's events.
 
+mod answered;
 mod options;
 mod turns;
 
@@ -9,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt;
+use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, catch_panics, failure_event};
+use crate::agent::{
+    Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, NodeTurns, catch_panics, failure_event,
+};
 use crate::artifact::ArtifactService;
 use crate::content::Content;
 use crate::environment::{Environment, SystemEnvironment};
@@ -26,6 +30,7 @@ pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use turns::inherit_run;
 
+use answered::answered_run;
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -143,19 +148,33 @@ impl Runner {
         &self.inner.app_name
     }
 
+    /// The agent at the root of its tree.
+    #[must_use]
+    pub fn agent(&self) -> &Arc<dyn Agent> {
+        self.inner.tree.root()
+    }
+
     /// Where sessions are kept.
     #[must_use]
     pub fn session_service(&self) -> &Arc<dyn SessionService> {
         &self.inner.sessions
     }
 
-    /// Runs the agent on a session: a message, a state delta, or both. The stream yields the agent's events,
-    /// committed, as they arise; nothing happens until it is polled. Needs a Tokio runtime.
+    /// Where artifacts are kept, if they are.
+    #[must_use]
+    pub fn artifact_service(&self) -> Option<&Arc<dyn ArtifactService>> {
+        self.inner.artifacts.as_ref()
+    }
+
+    /// Runs the agent on a session: a message, a state delta, or both; without either, on what the session holds. The
+    /// stream yields the agent's events, committed, as they arise; nothing happens until it is polled. Needs a Tokio
+    /// runtime.
     ///
     /// The stream ends with an error where the session is missing (`NotFound`), where another run of the
     /// session is going on and waiting is not wanted (`Conflict`), where the run was started inside a run of
-    /// its own session (`FailedPrecondition`), and where the agent or its model fails; the event before such a
-    /// failure tells of it.
+    /// its own session (`FailedPrecondition`), where the message answers a call that the session does not have, calls of
+    /// several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event before
+    /// such a failure tells of it.
     ///
     /// A run waits for the run of its session before it. Code inside a run that starts another of the same
     /// session in a task of its own and waits for it, or that keeps a stream unread while waiting for the next,
@@ -198,12 +217,12 @@ impl Inner {
     /// Reads the session, appends what the user says, and picks the agent.
     async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
         let RunRequest { message, state_delta, invocation_id, config } = request;
-        if message.is_none() && state_delta.is_empty() {
-            return Err(Error::invalid("a run needs a message or a state delta; give it one"));
-        }
         let session = self.session(&key, &config.get_session_config).await?;
+        let answered = message.as_ref().map(|message| answered_run(message, session.events())).transpose()?.flatten();
+        let given = || invocation_id.filter(|id| !id.is_empty());
+        let id = answered.or_else(given).unwrap_or_else(|| format!("e-{}", self.environment.new_id()));
         let invocation = Invocation {
-            id: invocation_id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
+            id,
             board: Board::new(session),
             key,
             tree: Arc::clone(&self.tree),
@@ -212,13 +231,17 @@ impl Inner {
             user_content: message.clone(),
             config,
             llm_calls: AtomicUsize::new(0),
+            turns: NodeTurns::default(),
         };
         let context = InvocationContext::new(Arc::new(invocation), "user");
-        let mut event = context.event().with_state_delta(state_delta);
-        event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
-        self.commit(&context, event, turn).await?;
+        // Without either, the run goes on from what the session holds.
+        if message.is_some() || !state_delta.is_empty() {
+            let mut event = context.event().with_state_delta(state_delta);
+            event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
+            self.commit(&context, event, turn).await?;
+        }
         let agent = Arc::clone(self.tree.next_agent(context.session().events()));
-        let context = context.for_agent(agent.name());
+        let context = context.for_first_agent(agent.name());
         Ok(Run { agent, context })
     }
 
@@ -241,12 +264,7 @@ impl Inner {
 
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
     async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
-        if event.is_partial() {
-            let delta = &mut event.actions.state_delta;
-            delta.retain(|key| Scope::split(key).0 != Scope::Temp);
-            *delta = context.board().shown(delta)?;
-            return Ok(event);
-        }
+        add_metadata(&mut event, &context.run_config().custom_metadata);
         // With an id and a time of its own the append can be tried again.
         if event.id.is_empty() {
             event.id = self.environment.new_id();
@@ -257,6 +275,12 @@ impl Inner {
         }
         if event.invocation_id.is_empty() {
             context.invocation_id().clone_into(&mut event.invocation_id);
+        }
+        if event.is_partial() {
+            let delta = &mut event.actions.state_delta;
+            delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+            *delta = context.board().shown(delta)?;
+            return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
         let committed = self.append(context.session_key().clone(), event, turn).await?;
@@ -282,4 +306,14 @@ impl Inner {
             }
         }
     }
+}
+
+/// Puts a run's metadata beside an event; where both say something, the event has it right.
+fn add_metadata(event: &mut Event, of_run: &Map<String, Value>) {
+    if of_run.is_empty() {
+        return;
+    }
+    let mut metadata = of_run.clone();
+    metadata.extend(event.custom_metadata.take().unwrap_or_default());
+    event.custom_metadata = Some(metadata);
 }

@@ -1,10 +1,12 @@
 //! What a run is asked to do, and how.
 
+use serde_json::{Map, Value};
+
 use crate::content::Content;
 use crate::session::GetSessionConfig;
 use crate::state::StateDelta;
 
-/// A run's input: a message, state changes, or both.
+/// A run's input: a message, state changes, or both. Without either the run goes on from what the session holds.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunRequest {
@@ -12,7 +14,8 @@ pub struct RunRequest {
     pub message: Option<Content>,
     /// State changes that are committed with the message; its `temp:` keys are seen all through the run.
     pub state_delta: StateDelta,
-    /// The run's id; absent, one is made.
+    /// The run's id; absent or empty, one is made. A message that answers calls goes on with the run that made them, under
+    /// its id, whatever is said here; the rule is ADK's.
     pub invocation_id: Option<String>,
     /// How it is done.
     pub config: RunConfig,
@@ -73,6 +76,8 @@ pub struct RunConfig {
     pub get_session_config: GetSessionConfig,
     /// Whether instruction templates may insert values of keys that are marked as secret; not by default.
     pub secrets_in_templates: bool,
+    /// What is kept beside every event of the run, the user's too; where an event has a key itself, its own value stays.
+    pub custom_metadata: Map<String, Value>,
 }
 
 impl Default for RunConfig {
@@ -83,6 +88,7 @@ impl Default for RunConfig {
             when_busy: WhenBusy::default(),
             get_session_config: GetSessionConfig::default(),
             secrets_in_templates: false,
+            custom_metadata: Map::new(),
         }
     }
 }
@@ -114,6 +120,13 @@ impl RunConfig {
     #[must_use]
     pub fn with_secrets_in_templates(mut self) -> Self {
         self.secrets_in_templates = true;
+        self
+    }
+
+    /// What is kept beside every event of the run, in its [`custom_metadata`](crate::Event::custom_metadata).
+    #[must_use]
+    pub fn with_custom_metadata(mut self, metadata: Map<String, Value>) -> Self {
+        self.custom_metadata = metadata;
         self
     }
 

@@ -34,7 +34,7 @@ pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
     InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    StateChange, StatePage, StateSelection,
+    SharedKeys, StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};

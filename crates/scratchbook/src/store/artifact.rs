@@ -1,64 +1,67 @@
-//! Artifacts as SQL stores write them.
+//! What a save of an artifact saves, for every store.
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::artifact::{check_filename, prepare_artifact};
+use super::limits::Limits;
+use crate::artifact::check_filename;
 use crate::content::Part;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::json;
-use crate::session::SessionKey;
 
-/// Whose artifact it is, and its name.
-#[derive(Debug)]
-pub(crate) struct ArtifactAddress {
-    key: SessionKey,
-    filename: String,
-    /// Whether it is the user's own, seen from every session.
-    user: bool,
+/// An artifact made ready to be stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PreparedArtifact {
+    /// The data.
+    pub artifact: Arc<Part>,
+    /// What kind of data it is.
+    pub mime_type: Option<String>,
+    /// What the saver wants kept beside it.
+    pub custom_metadata: Map<String, Value>,
 }
 
-impl ArtifactAddress {
-    pub(crate) fn new(key: &SessionKey, filename: &str) -> Result<Self> {
-        let user = check_filename(filename)?;
-        Ok(Self { key: key.clone(), filename: filename.to_owned(), user })
-    }
-
-    /// App, user, session and name.
-    pub(crate) fn columns(&self) -> [&str; 4] {
-        // No session has the empty id.
-        let session = if self.user { "" } else { self.key.session_id() };
-        [self.key.app_name(), self.key.user_id(), session, &self.filename]
-    }
-
-    /// What a message calls a version of it.
-    pub(crate) fn place(&self, version: impl std::fmt::Display) -> String {
-        format!("version {version} of the artifact '{}' of {}", self.filename, self.key)
-    }
+/// Makes an artifact ready to be saved under a name.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a name that [`check_filename`] refuses, or that means something as a path: an absolute one, one
+/// with `..` in it, or one with `versions` in it, which the addresses of versions have. For a part without text, data or a
+/// file's URI, and for one that is nested too deep. `ResourceExhausted` for what is larger than the limits say.
+pub fn prepare_artifact(
+    filename: &str,
+    artifact: Part,
+    custom_metadata: Map<String, Value>,
+    limits: &Limits,
+) -> Result<PreparedArtifact> {
+    check_new_filename(filename)?;
+    let mime_type = match (&artifact.inline_data, &artifact.file_data, &artifact.text) {
+        (Some(blob), _, _) if blob.data.is_some() => blob.mime_type.clone(),
+        (_, Some(file), _) if file.file_uri.is_some() => file.mime_type.clone(),
+        (_, _, Some(_)) => None,
+        _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
+    };
+    let bytes = json::check_writable(&artifact, "the artifact")?;
+    let beside = json::check_writable(&custom_metadata, "the artifact's metadata")?;
+    limits.check_artifact(filename, bytes.saturating_add(beside))?;
+    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
 }
 
-/// An artifact that is ready to be written.
-#[derive(Debug)]
-pub(crate) struct NewArtifact {
-    pub(crate) address: ArtifactAddress,
-    /// The part as JSON.
-    pub(crate) text: String,
-    /// One JSON object.
-    pub(crate) metadata: String,
-    pub(crate) mime_type: Option<String>,
-    /// In seconds since 1970.
-    pub(crate) created: f64,
-}
-
-impl NewArtifact {
-    pub(crate) fn new(
-        address: ArtifactAddress,
-        part: Part,
-        metadata: Map<String, Value>,
-        created: f64,
-    ) -> Result<Self> {
-        let prepared = prepare_artifact(part, metadata)?;
-        let text = json::to_text(&prepared.artifact, "the artifact")?;
-        let metadata = json::to_text(&prepared.custom_metadata, "its metadata")?;
-        Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })
-    }
+/// Refuses a new name that would lead elsewhere as a path of a file or an address; the rules are those of ADK's store in
+/// files. What has such a name already can be read and deleted.
+fn check_new_filename(filename: &str) -> Result<()> {
+    let user = check_filename(filename)?;
+    let name = if user { &filename["user:".len()..] } else { filename }.trim();
+    let drive = name.as_bytes().get(1) == Some(&b':') && name.as_bytes()[0].is_ascii_alphabetic();
+    let why = if drive || name.starts_with(['/', '\\']) {
+        "is an absolute path; give it one without a beginning"
+    } else if name.split(['/', '\\']).any(|segment| segment == "..") {
+        "must not contain parent traversal"
+    } else if name.split(['/', '\\']).any(|segment| segment == "versions") {
+        "contains 'versions', by which the versions of an artifact are asked for; give it another name"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("the artifact name '{filename}' {why}")))
 }

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
-    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, SessionMetadata, StateCheck, StateOwner, check_id,
-    check_owner, micros_of_seconds,
+    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck, StateOwner,
+    check_id, check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -103,6 +103,20 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     Ok(Prepared { event, text, hash, micros, changes, limits: *limits })
 }
 
+impl Prepared {
+    /// Takes the user's and the app's keys out of what is written. The event keeps them.
+    fn leave_shared_keys(&mut self) -> Result<()> {
+        if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
+            let (key, id) = (change.scope.key(&change.name), &self.event.id);
+            let message =
+                format!("the event {id} has an operation on '{key}'; an event from elsewhere holds values alone");
+            return Err(Error::invalid(message));
+        }
+        self.changes.retain(|change| change.scope == Scope::Session);
+        Ok(())
+    }
+}
+
 /// Takes a delta with operations out of an event and leaves what has a form in JSON.
 fn take_operations(event: &mut Event) -> Option<StateDelta> {
     if !event.actions.state_delta.has_operations() {
@@ -185,7 +199,14 @@ pub fn prepare_session(
     let (own, shared) = changes.into_iter().partition(|change| change.scope == Scope::Session);
     let initial = own_values(own);
     let events = config.events.into_iter().filter(|event| !event.is_partial());
-    let events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let mut events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let shared = match config.shared_keys {
+        SharedKeys::Written => shared,
+        SharedKeys::Left => {
+            events.iter_mut().try_for_each(Prepared::leave_shared_keys)?;
+            Vec::new()
+        }
+    };
     limits.check_seq(check_event_ids(&events)?)?;
     let created = config.create_time.unwrap_or_else(|| environment.now());
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;

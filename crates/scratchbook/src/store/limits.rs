@@ -35,6 +35,9 @@ pub struct Limits {
     pub delta_bytes: u64,
     /// Bytes of one event; 16 MiB otherwise.
     pub event_bytes: u64,
+    /// Bytes of one version of an artifact, with what is kept beside it; 16 MiB otherwise, which is 12 MiB of data: as
+    /// JSON, data is a third longer.
+    pub artifact_bytes: u64,
     /// Keys of one session, of one user of an app, and of one app, each for itself; 10,000 otherwise. Removed keys do
     /// not count.
     pub keys_per_scope: u64,
@@ -49,6 +52,7 @@ impl Default for Limits {
             value_bytes: 4 << 20,
             delta_bytes: 8 << 20,
             event_bytes: 16 << 20,
+            artifact_bytes: 16 << 20,
             keys_per_scope: 10_000,
             events_per_session: None,
         }
@@ -60,7 +64,14 @@ impl Limits {
     #[must_use]
     pub fn unlimited() -> Self {
         let any = u64::MAX;
-        Self { value_bytes: any, delta_bytes: any, event_bytes: any, keys_per_scope: any, events_per_session: None }
+        Self {
+            value_bytes: any,
+            delta_bytes: any,
+            event_bytes: any,
+            artifact_bytes: any,
+            keys_per_scope: any,
+            events_per_session: None,
+        }
     }
 
     /// Bytes of the value of one key.
@@ -81,6 +92,13 @@ impl Limits {
     #[must_use]
     pub fn with_event_bytes(mut self, bytes: u64) -> Self {
         self.event_bytes = bytes;
+        self
+    }
+
+    /// Bytes of one version of an artifact.
+    #[must_use]
+    pub fn with_artifact_bytes(mut self, bytes: u64) -> Self {
+        self.artifact_bytes = bytes;
         self
     }
 
@@ -161,6 +179,18 @@ impl Limits {
         self.check_keys(scope, new, count, after)
     }
 
+    /// Checks the bytes of an artifact with what is kept beside it.
+    pub(crate) fn check_artifact(&self, filename: &str, bytes: u64) -> Result<()> {
+        let limit = self.artifact_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(exhausted(format!(
+            "the artifact '{filename}' has {bytes} bytes of JSON, and artifact_bytes is {limit}; keep it elsewhere and \
+             save its URI, or raise the limit"
+        )))
+    }
+
     /// Checks an event with its text, and the values in its delta.
     pub(crate) fn check_event(&self, id: &str, text: &str, delta: &StateDelta) -> Result<()> {
         let bytes = text.len() as u64;
@@ -229,6 +259,7 @@ impl Limits {
             "value_bytes" => self.value_bytes = number()?,
             "delta_bytes" => self.delta_bytes = number()?,
             "event_bytes" => self.event_bytes = number()?,
+            "artifact_bytes" => self.artifact_bytes = number()?,
             "keys_per_scope" => self.keys_per_scope = number()?,
             "events_per_session" => self.events_per_session = Some(number()?),
             _ => return Ok(false),
@@ -238,8 +269,8 @@ impl Limits {
 
     /// The parameters of a URI that are limits.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    pub(crate) const PARAMETERS: [&str; 5] =
-        ["value_bytes", "delta_bytes", "event_bytes", "keys_per_scope", "events_per_session"];
+    pub(crate) const PARAMETERS: [&str; 6] =
+        ["value_bytes", "delta_bytes", "event_bytes", "artifact_bytes", "keys_per_scope", "events_per_session"];
 }
 
 fn exhausted(message: String) -> Error {

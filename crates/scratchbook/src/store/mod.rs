@@ -1,8 +1,9 @@
 //! The stores. Each carries out the same description of a write and the same plan of a read; none knows
 //! another.
 
+pub(crate) mod artifact;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-mod artifact;
+mod artifact_text;
 pub(crate) mod commit;
 #[cfg(feature = "conformance")]
 pub mod conformance;

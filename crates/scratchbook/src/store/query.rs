@@ -190,6 +190,15 @@ impl ListQuery {
         (page, None)
     }
 
+    /// Whether a place comes after the page before.
+    #[must_use]
+    pub fn is_after(&self, place: &ListPosition) -> bool {
+        self.after.as_ref().is_none_or(|after| match self.order {
+            ListOrder::OldestFirst => place > after,
+            ListOrder::NewestFirst => place < after,
+        })
+    }
+
     /// Puts sessions into the list's order.
     pub fn sort<T>(&self, sessions: &mut [(ListPosition, T)]) {
         match self.order {

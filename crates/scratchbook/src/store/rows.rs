@@ -56,7 +56,8 @@ pub(crate) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], name: 
 pub(crate) fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() -> String) -> Result<SessionMetadata> {
     let place = || format!("the title and labels of {}", of());
     let labels = labels.map(|labels| json(labels, place)).transpose()?.unwrap_or_default();
-    SessionMetadata::new(title.map(str::to_owned), labels).map_err(|e| damaged(place()).with_source(e))
+    // What is there is shown, also where it has come there past us and is longer than it may be.
+    Ok(SessionMetadata { title: title.filter(|title| !title.is_empty()).map(str::to_owned), labels })
 }
 
 /// A session without its events.

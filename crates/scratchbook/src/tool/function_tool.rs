@@ -69,6 +69,26 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         Self { declaration, long_running: false, function, arguments: PhantomData }
     }
 
+    /// The same tool with this JSON Schema shown to the model in place of the one that comes from the arguments' type.
+    /// What the model sends must still be read as that type.
+    ///
+    /// ```
+    /// use scratchbook::{FunctionTool, Tool, ToolContext};
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// let echo = FunctionTool::new("echo", "Says it again.", |args: Map<String, Value>, _: ToolContext| async move {
+    ///     Ok(args.get("text").cloned())
+    /// });
+    /// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    /// let echo = echo.with_parameters_json_schema(schema.clone());
+    /// assert_eq!(echo.declaration().parameters_json_schema, schema);
+    /// ```
+    #[must_use]
+    pub fn with_parameters_json_schema(mut self, schema: Value) -> Self {
+        self.declaration.parameters_json_schema = schema;
+        self
+    }
+
     /// The same tool as one whose answer comes later.
     #[must_use]
     pub fn long_running(mut self) -> Self {

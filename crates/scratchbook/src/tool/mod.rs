@@ -4,6 +4,7 @@ mod function_tool;
 mod transfer;
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -36,4 +37,20 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ///
     /// Any error; the model is told its message.
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<T: Tool + ?Sized> Tool for Arc<T> {
+    fn declaration(&self) -> &FunctionDeclaration {
+        (**self).declaration()
+    }
+
+    fn is_long_running(&self) -> bool {
+        (**self).is_long_running()
+    }
+
+    async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
+        (**self).run(args, context).await
+    }
 }

@@ -587,3 +587,27 @@ async fn many_pieces_with_a_callback_on_each_take_time_in_proportion() {
     // Cubic work would take minutes.
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
 }
+
+#[tokio::test]
+async fn what_an_agent_was_built_from_can_be_read() {
+    let helper = LlmAgent::builder("helper").model(ScriptedLlm::new(["Hi."])).build().unwrap();
+    let instruction = "You are scripted. cart={cart?} {{literally}}";
+    let agent = LlmAgent::builder("demo")
+        .description("Scripted")
+        .model(ScriptedLlm::new(["Hi."]))
+        .instruction(instruction)
+        .output_key("said")
+        .sub_agent(helper)
+        .build()
+        .unwrap();
+    assert_eq!((agent.name(), agent.description(), agent.model().name()), ("demo", "Scripted", "scripted"));
+    assert_eq!(agent.instruction().unwrap().source(), Some(instruction));
+    assert_eq!(agent.output_key(), Some("said"));
+    assert!(agent.tools().is_empty());
+    let runner = runner(agent);
+    let root = runner.agent().as_llm_agent().unwrap();
+    let helper = root.sub_agents()[0].as_llm_agent().unwrap();
+    assert!(helper.instruction().is_none() && helper.output_key().is_none());
+    let provided = scratchbook::Instruction::provider(|_| async { Ok("hidden".to_owned()) });
+    assert_eq!(provided.source(), None);
+}

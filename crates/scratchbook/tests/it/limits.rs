@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, ForkConfig, GetSessionConfig, InMemorySessionService, Limits,
-    Outcome, Session, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Store,
-    connect,
+    Outcome, Part, Session, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta, StateOwner,
+    Store, connect,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -39,11 +39,12 @@ on_every_store! {
     a_session_made_again_is_counted_anew
 }
 
-const LIMITS: &str = "events_per_session=3&keys_per_scope=4&value_bytes=20&delta_bytes=61&event_bytes=1000";
+const LIMITS: &str =
+    "events_per_session=3&keys_per_scope=4&value_bytes=20&delta_bytes=61&event_bytes=1000&artifact_bytes=20";
 
 async fn memory() -> (Store, ()) {
     let limits = Limits::default().with_events_per_session(3).with_keys_per_scope(4);
-    let limits = limits.with_value_bytes(20).with_delta_bytes(61).with_event_bytes(1000);
+    let limits = limits.with_value_bytes(20).with_delta_bytes(61).with_event_bytes(1000).with_artifact_bytes(20);
     (Store::new(Arc::new(InMemorySessionService::new().with_limits(limits))), ())
 }
 
@@ -121,6 +122,12 @@ async fn small_limits_are_exact(store: Store) {
     refused(sessions, &key, event(json!({"a": "x".repeat(18), "b": "x".repeat(18), "cc": [1, 2]})), "delta_bytes")
         .await;
     refused(sessions, &key, Event::new("agent").with_content("x".repeat(1000)), "event_bytes").await;
+    let save = |text: &str| store.artifacts.save_artifact(&key, "f", Part::text(text), Default::default());
+    // {"text":"1234567"} and {}
+    let error = save("12345678").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert_eq!(save("12345678").await.unwrap_err().to_string(), error.to_string(), "nothing was saved");
+    assert_eq!(save("1234567").await.unwrap(), 0);
     let most = json!({"a": "x".repeat(18), "b": "x".repeat(18), "c": [1, 2]});
     assert_eq!(most.to_string().len(), 61);
     append(sessions, &key, event(most)).await;
@@ -243,7 +250,14 @@ async fn services_on_one_file_keep_one_limit() {
 
 #[tokio::test]
 async fn a_limit_in_a_uri_is_a_number() {
-    for parameter in ["value_bytes=4MB", "keys_per_scope=-1", "events_per_session=", "event_bytes=1.5", "delta_bytes"] {
+    for parameter in [
+        "value_bytes=4MB",
+        "keys_per_scope=-1",
+        "events_per_session=",
+        "event_bytes=1.5",
+        "delta_bytes",
+        "artifact_bytes=10MB",
+    ] {
         let name = parameter.split('=').next().unwrap();
         let error = connect(&format!("sqlite:///nowhere/agents.db?{parameter}")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -5,6 +5,7 @@
 mod stores;
 
 mod adapters;
+mod agent_config;
 mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
@@ -21,9 +22,12 @@ mod mariadb;
 mod model;
 mod operations;
 mod overlay;
+mod pieces;
+mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod recorded;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;

@@ -64,8 +64,104 @@ async fn a_state_delta_without_a_message_is_a_contentless_user_event() {
     let session = stored(&runner).await;
     assert_eq!(session.events().get(0).unwrap().content, None);
     assert_eq!(session.state().get("a"), Some(&json!(1)));
-    let error = run(&runner, RunRequest::default()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_run_without_message_and_changes_goes_on_from_what_the_session_holds() {
+    let model = ScriptedLlm::new(["Hi.", "Again."]);
+    let runner = runner(LlmAgent::builder("agent").model(model.clone()).build().unwrap());
+    run(&runner, "Hello").await.unwrap();
+    let events = run(&runner, RunRequest::default()).await.unwrap();
+    assert_eq!(events.len(), 1);
+    let said = |contents: &[scratchbook::Content]| contents.iter().map(scratchbook::Content::text).collect::<Vec<_>>();
+    assert_eq!(said(&model.requests()[1].contents), ["Hello", "Hi."]);
+    let authors: Vec<_> = stored(&runner).await.events().iter().map(|event| event.author.clone()).collect();
+    assert_eq!(authors, ["user", "agent", "agent"], "no event of the user was made");
+}
+
+#[tokio::test]
+async fn a_message_without_parts_or_without_a_role_is_the_users() {
+    for (given, shown) in [
+        (json!({"parts": []}), json!({"parts": [], "role": "user"})),
+        (json!({"parts": [{"text": "no role"}]}), json!({"parts": [{"text": "no role"}], "role": "user"})),
+        (json!({"parts": [{"text": "other"}], "role": "model"}), json!({"parts": [{"text": "other"}], "role": "user"})),
+    ] {
+        let runner = runner(says("Hi."));
+        let message: scratchbook::Content = serde_json::from_value(given).unwrap();
+        run(&runner, message).await.unwrap();
+        assert_eq!(json!(stored(&runner).await.events().get(0).unwrap().content), shown);
+    }
+}
+
+pub(crate) fn metadata(state: Value) -> serde_json::Map<String, Value> {
+    state.as_object().unwrap().clone()
+}
+
+#[tokio::test]
+async fn the_metadata_of_a_run_is_beside_all_its_events_and_theirs_wins() {
+    let whole = LlmResponse { custom_metadata: Some(metadata(json!({"m": "event", "own": 1}))), .."x".into() };
+    let model = ScriptedLlm::from_stream(move |_| stream::iter([LlmResponse::piece("x"), whole.clone()].map(Ok)));
+    let runner = runner(LlmAgent::builder("agent").model(model).build().unwrap());
+    let config = RunConfig::default().with_streaming().with_custom_metadata(metadata(json!({"m": "run", "r": 2})));
+    let events = run(&runner, RunRequest::message("Hi").with_config(config)).await.unwrap();
+    let shown: Vec<_> = events.iter().map(|event| json!(event.custom_metadata)).collect();
+    assert_eq!(shown, [json!({"m": "run", "r": 2}), json!({"m": "event", "r": 2, "own": 1})]);
+    let kept: Vec<_> = stored(&runner).await.events().iter().map(|event| json!(event.custom_metadata)).collect();
+    assert_eq!(kept, [json!({"m": "run", "r": 2}), json!({"m": "event", "r": 2, "own": 1})]);
+    let plain = runner_of_failing();
+    run(&plain, "Hi").await.unwrap_err();
+    let kept: Vec<_> = stored(&plain).await.events().iter().map(|event| event.custom_metadata.clone()).collect();
+    assert_eq!(kept, [None, None]);
+    let config = RunConfig::default().with_custom_metadata(metadata(json!({"m": 1})));
+    run(&plain, RunRequest::message("Hi").with_config(config)).await.unwrap_err();
+    let failure = stored(&plain).await.events().last().unwrap().clone();
+    assert_eq!(failure.error_code.as_deref(), Some("INTERNAL"));
+    assert_eq!(json!(failure.custom_metadata), json!({"m": 1}), "an event that tells of a failure has it too");
+}
+
+fn runner_of_failing() -> Runner {
+    let model = ScriptedLlm::from_fn(|_| Err(Error::new(ErrorKind::Internal, "scripted model failure")));
+    runner(LlmAgent::builder("agent").model(model).build().unwrap())
+}
+
+fn response(id: &str) -> Value {
+    json!({"functionResponse": {"id": id, "name": "ask", "response": {"ok": true}}})
+}
+
+fn parts(parts: &[Value]) -> scratchbook::Content {
+    serde_json::from_value(json!({"role": "user", "parts": parts})).unwrap()
+}
+
+#[tokio::test]
+async fn a_message_that_answers_a_call_goes_on_with_the_run_of_the_call() {
+    let ask = || LlmResponse::call("ask", json!({}));
+    let tool = scratchbook::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, Value>, _| async { Ok(()) });
+    let model = ScriptedLlm::new([ask(), ask(), "Thanks.".into()]);
+    let runner = runner(LlmAgent::builder("agent").model(model).tool(tool.long_running()).build().unwrap());
+    let mut asked = Vec::new();
+    for invocation in ["one", ""] {
+        let events = run(&runner, RunRequest::message("go").with_invocation_id(invocation)).await.unwrap();
+        let id = events[0].function_calls().next().unwrap().id.clone().unwrap();
+        asked.push((id, events[0].invocation_id.clone()));
+    }
+    assert_eq!(asked[0].1, "one");
+    assert!(asked[1].1.starts_with("e-"), "an empty id is none");
+    let length = stored(&runner).await.events().len();
+    let call = json!({"functionCall": {"id": "x", "name": "ask", "args": {}}});
+    for (bad, word) in [
+        (vec![response("nobody's")], "'nobody's'"),
+        (vec![response(&asked[0].0), response(&asked[1].0)], "the run one"),
+        (vec![call], "'ask'"),
+    ] {
+        let error = run(&runner, parts(&bad)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    assert_eq!(stored(&runner).await.events().len(), length, "nothing is stored of what is refused");
+    let answer = RunRequest::message(parts(&[response(&asked[0].0)])).with_invocation_id("ignored");
+    let events = run(&runner, answer).await.unwrap();
+    assert_eq!(events[0].invocation_id, "one");
+    assert_eq!(stored(&runner).await.events().iter().rev().nth(1).unwrap().invocation_id, "one");
 }
 
 #[tokio::test]

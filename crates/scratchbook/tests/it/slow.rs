@@ -70,6 +70,10 @@ impl SessionService for Slow {
         self.store.set_expiry(key, expiry).await
     }
 
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.store.update_session(key, update).await
+    }
+
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
         self.store.delete_expired(limit).await
     }

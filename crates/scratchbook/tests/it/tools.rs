@@ -82,6 +82,23 @@ async fn the_schema_shown_to_the_model_comes_from_the_type() {
 }
 
 #[tokio::test]
+async fn a_schema_written_by_hand_is_shown_as_it_is_written() {
+    let written = json!({
+        "properties": {"item": {"title": "Item", "type": "string"}},
+        "required": ["item"],
+        "title": "addParams",
+        "type": "object",
+    });
+    let tool = add_tool().with_parameters_json_schema(written.clone());
+    let turns = ScriptedLlm::new([LlmResponse::call("add", json!({"item": "book"})), "Done.".into()]);
+    let agent = LlmAgent::builder("agent").model(turns.clone()).tool(tool).build().unwrap();
+    assert_eq!(agent.tools()[0].declaration().parameters_json_schema, written);
+    run(&runner(agent), "go").await.unwrap();
+    let shown = &turns.requests()[0].tools[0].parameters_json_schema;
+    assert_eq!(serde_json::to_string(shown).unwrap(), written.to_string(), "in the order written");
+}
+
+#[tokio::test]
 async fn parallel_calls_merge_in_call_order_and_see_others_writes_when_they_have_returned() {
     let calls = LlmResponse::calls([
         ("add", json!({"item": "slow", "wait_ms": 40})),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use scratchbook::plan::{check_filename, prepare_artifact, prepare_event, prepare_session, prepare_state};
+use scratchbook::plan::{prepare_artifact, prepare_event, prepare_session, prepare_state};
 use scratchbook::{
     CreateSessionConfig, Error, ErrorKind, Event, Expiry, Limits, Part, PutStateOptions, SessionKey, StateDelta,
     StateOwner, SystemEnvironment, json,
@@ -67,6 +67,8 @@ impl Record {
                 let mut config = CreateSessionConfig::default().with_state(state);
                 config.create_time = fields.optional("createTime")?;
                 config.expiry = fields.optional("expireTime")?.map(Expiry::At);
+                config.title = fields.optional("title")?;
+                config.labels = fields.optional("labels")?.unwrap_or_default();
                 Self::Session { id: fields.take("id")?, config: Box::new(config), events: fields.take("events")? }
             }
             "event" => {
@@ -137,8 +139,8 @@ impl Record {
                 drop(prepare_event(event.as_ref().clone(), &SystemEnvironment, &limits)?);
             }
             Self::Artifact(artifact) => {
-                check_filename(&artifact.filename)?;
-                drop(prepare_artifact(artifact.part.clone(), artifact.custom_metadata.clone())?);
+                let (part, metadata) = (artifact.part.clone(), artifact.custom_metadata.clone());
+                drop(prepare_artifact(&artifact.filename, part, metadata, &limits)?);
             }
             Self::Header | Self::End(_) => {}
         }

@@ -56,10 +56,6 @@ impl Api {
         (status, body)
     }
 
-    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        self.send("GET", path, None).await
-    }
-
     /// What is answered, which is to be a success.
     pub(crate) async fn ok(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         let (status, answer) = self.send(method, path, body).await;

@@ -40,7 +40,7 @@ impl Stream {
         let mut stream = Self { lines: BufReader::new(socket), last_id: String::new() };
         let head = stream.block().await;
         assert!(head[0].contains(" 200 "), "{head:?}");
-        assert!(head.iter().any(|line| line.eq_ignore_ascii_case("content-type: text/event-stream")), "{head:?}");
+        assert!(head.iter().any(|line| line.to_lowercase().starts_with("content-type: text/event-stream")), "{head:?}");
         let first = stream.block().await;
         assert!(first[0].starts_with("retry: "), "{first:?}");
         stream.take_id(&first);

@@ -6,11 +6,12 @@ use uuid::Uuid;
 
 use super::text::{Encoded, marked, unreadable};
 use super::{Codec, Coded, Place};
-use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
+use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
 use crate::json;
 use crate::session::SessionKey;
+use crate::store::artifact::prepare_artifact;
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
@@ -22,8 +23,7 @@ impl<S: ArtifactService, C: Codec> ArtifactService for Coded<S, C> {
         artifact: Part,
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
-        check_filename(filename)?;
-        let prepared = prepare_artifact(artifact, custom_metadata)?;
+        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
         let (part, metadata) = match self.encode_part(session, filename, &prepared.artifact)? {
             None => ((*prepared.artifact).clone(), prepared.custom_metadata),
             Some(part) => {

@@ -35,6 +35,8 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
         config.session_id = Some(prepared.key.session_id().to_owned());
         config.events = Vec::new();
         config.state = self.coded_state(&prepared)?.into();
+        let metadata = self.coder.coded_metadata(&prepared.key, prepared.metadata.clone())?;
+        (config.title, config.labels) = (metadata.title, metadata.labels);
         let creation = Creation { prepared, config, timeless };
         if creation.prepared.is_plain() {
             let config = self.coded_creation(&creation, &creation.prepared.events, &Raw::new())?;

@@ -9,6 +9,7 @@ mod artifact;
 mod check;
 mod create;
 mod event;
+mod metadata;
 mod open;
 mod place;
 mod put;
@@ -38,6 +39,8 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     const FIELD: &'static str;
     /// The type of artifacts in this form.
     const MIME_TYPE: &'static str;
+    /// Whether titles and labels have this form as well, however short they are. A store cannot look for them then.
+    const OF_METADATA: bool;
 
     /// Whether so many bytes are to be encoded.
     fn wants(&self, bytes: usize) -> bool;

@@ -15,7 +15,8 @@ impl<C: Codec> Coder<C> {
         let state = self.open_state(&key, session.state())?;
         let events = session.events().iter().map(|event| Ok(Arc::new(self.decode_event(&key, event)?.0)));
         let events = events.collect::<Result<Events>>()?;
-        Ok(session.with_state(state).with_events(events))
+        let metadata = self.open_metadata(&key, session.metadata())?;
+        Ok(session.with_state(state).with_events(events).with_metadata(metadata))
     }
 
     pub(super) fn open_state(&self, key: &SessionKey, state: &StateMap) -> Result<StateMap> {

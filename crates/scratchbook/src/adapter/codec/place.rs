@@ -26,6 +26,8 @@ enum Kind {
     Event,
     Artifact,
     Metadata,
+    Title,
+    Label,
 }
 
 impl<'a> Place<'a> {
@@ -66,6 +68,17 @@ impl<'a> Place<'a> {
         Self { kind: Kind::Metadata, ..Self::artifact(session, filename) }
     }
 
+    /// The title of a session of a user.
+    pub(super) fn title(session: &'a SessionKey) -> Self {
+        Self { kind: Kind::Title, ..Self::label(session, "") }
+    }
+
+    /// The value of a label of a session of a user.
+    pub(super) fn label(session: &'a SessionKey, name: &'a str) -> Self {
+        let (app, user) = (session.app_name(), Some(session.user_id()));
+        Self { kind: Kind::Label, app, user, name: Cow::Borrowed(name), beside: Vec::new() }
+    }
+
     /// Bytes that no other place has.
     #[cfg(feature = "encryption")]
     pub(in crate::adapter) fn to_bytes(&self) -> Vec<u8> {
@@ -96,8 +109,14 @@ impl fmt::Display for Place<'_> {
             Kind::Event => "the event",
             Kind::Artifact => "the artifact",
             Kind::Metadata => "the description of the artifact",
+            Kind::Title => "the title of a session",
+            Kind::Label => "the label",
         };
         let slash = if self.user.is_some() { "/" } else { "" };
-        write!(f, "{what} '{}' ({}{slash}{})", self.name, self.app, self.user.unwrap_or_default())
+        let owner = format_args!("({}{slash}{})", self.app, self.user.unwrap_or_default());
+        match self.kind {
+            Kind::Title => write!(f, "{what} {owner}"),
+            _ => write!(f, "{what} '{}' {owner}", self.name),
+        }
     }
 }

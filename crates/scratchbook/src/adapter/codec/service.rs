@@ -47,9 +47,7 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
-        let page = self.service.list_sessions(app_name, config).await?;
-        let sessions = page.sessions.into_iter().map(|session| self.coder.open_session(session));
-        Ok(ListSessionsResponse::new(sessions.collect::<Result<_>>()?, page.next_page_token))
+        self.list_coded(app_name, config).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
@@ -100,6 +98,10 @@ impl<S: SessionService, C: Codec> SessionService for Coded<S, C> {
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         self.service.set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.update_coded(key, update).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {

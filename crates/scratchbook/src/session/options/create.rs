@@ -21,6 +21,8 @@ pub struct CreateSessionConfig {
     pub state: Value,
     /// Events to begin with, committed together with the session, as if appended one by one.
     pub events: Vec<Event>,
+    /// What becomes of the `user:` and `app:` keys of the state and the events.
+    pub shared_keys: SharedKeys,
     /// When it was made, in seconds since 1970; absent, now. For sessions that come from elsewhere.
     pub create_time: Option<f64>,
     /// When it ends; absent, never.
@@ -31,6 +33,18 @@ pub struct CreateSessionConfig {
     pub labels: BTreeMap<String, String>,
     /// What refuses it for what its state and events come to.
     pub check: Option<Arc<dyn StateCheck>>,
+}
+
+/// What becomes of the `user:` and `app:` keys of the state and the events that a session begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SharedKeys {
+    /// They are written, as by any creation and any append.
+    #[default]
+    Written,
+    /// They stay as they are: in a session that comes from elsewhere they are old. Its events keep theirs in what is
+    /// read of them.
+    Left,
 }
 
 /// When a session ends. From then on it is as if it had been deleted; what it occupies is freed by
@@ -79,6 +93,26 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_events(mut self, events: Vec<Event>) -> Self {
         self.events = events;
+        self
+    }
+
+    /// With the keys of the user and the app left as they are.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+    /// use scratchbook::{CreateSessionConfig, Event, SessionService, StateDelta, connect};
+    ///
+    /// let service = connect("memory:").await?.sessions;
+    /// let said = Event::new("agent").with_state_delta(StateDelta::new().with("step", 2)?.with("user:lang", "fr")?);
+    /// let config = CreateSessionConfig::default().with_events(vec![said]).with_shared_keys_left();
+    /// let session = service.create_session("app", "alice", config).await?;
+    /// assert!(session.state().contains("step") && !session.state().contains("user:lang"));
+    /// assert!(session.events().get(0).is_some_and(|event| event.actions.state_delta.contains("user:lang")));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_shared_keys_left(mut self) -> Self {
+        self.shared_keys = SharedKeys::Left;
         self
     }
 

@@ -6,7 +6,8 @@ use serde_json::{Map, json};
 
 use super::support::{Ground, assert_refused, delta, saying};
 use crate::{
-    CreateSessionConfig, ErrorKind, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, Store,
+    CreateSessionConfig, ErrorKind, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig,
+    SessionUpdate, Store,
 };
 
 /// Closing finishes what was accepted: each append that was under way is answered, well or as refused.
@@ -55,6 +56,7 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
         assert_refused(notices.next().await, closed, "waiting for commits");
     }
     assert_refused(sessions.set_expiry(&key, None).await, closed, "set_expiry");
+    assert_refused(sessions.update_session(&key, SessionUpdate::default()).await, closed, "update_session");
     assert_refused(sessions.delete_expired(9).await, closed, "delete_expired");
     assert_refused(sessions.prune_events(&key, 9, 9).await, closed, "prune_events");
     assert_refused(sessions.prune_state_log(&ground.app(), 9, 9).await, closed, "prune_state_log");

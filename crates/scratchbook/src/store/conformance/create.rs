@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::support::{Ground, assert_refused, changing, removal, saying, seqs, state};
-use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, Store};
+use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, SessionServiceExt, Store};
 
 fn with_id(id: &str) -> CreateSessionConfig {
     CreateSessionConfig::default().with_session_id(id)
@@ -132,6 +132,38 @@ pub async fn one_bad_event_and_nothing_is_created(store: &Store) {
     }
     let config = with_id("s").with_events(vec![good(), good()]);
     assert_eq!(seqs(&ground.create_as("alice", config).await), [1], "the same event twice is a retry");
+}
+
+/// Where a creation leaves shared keys, its events are kept whole and only the session's own keys are written; user and
+/// app have what they had, in state and log, and every check of the session finds it sound.
+pub async fn events_from_elsewhere_leave_the_keys_of_user_and_app(store: &Store) {
+    let ground = Ground::new(store);
+    ground.create_as("alice", with_id("now").with_state(json!({"user:a": "now", "app:a": "now"}))).await;
+    let old = || changing(json!({"k": 2, "user:a": "old", "app:b": "old", "temp:t": 1})).with_id("e");
+    let last = || changing(json!({"user:a": "older"})).with_id("f").with_timestamp(1_700_000_000.5);
+    let given = json!({"k": 1, "z": 1, "user:a": "old", "app:c": "old"});
+    let config = with_id("s").with_state(given).with_events(vec![old(), last()]).with_shared_keys_left();
+    let created = ground.create_as("alice", config).await;
+    let read = ground.get(created.key()).await;
+    for session in [&created, &read] {
+        assert_eq!(state(session), json!({"k": 2, "z": 1, "user:a": "now", "app:a": "now"}));
+        let deltas = session.events().iter().map(|event| serde_json::to_value(&event.actions.state_delta).unwrap());
+        let whole = [json!({"k": 2, "user:a": "old", "app:b": "old"}), json!({"user:a": "older"})];
+        assert_eq!(deltas.collect::<Vec<_>>(), whole);
+    }
+    for owner in [ground.user("alice"), created.key().app()] {
+        assert_eq!(ground.sessions().list_state_changes(&owner, 0, 100).await.unwrap().len(), 1, "{owner:?}");
+        ground.sessions().verify_state(&owner).await.unwrap();
+    }
+    assert_eq!(ground.sessions().verify_session(created.key()).await.unwrap().map(|verified| verified.events), Some(2));
+    let before = ground.sessions().get_state_at(created.key(), 1).await.unwrap();
+    assert_eq!(before.get("user:a"), Some(&json!("now")));
+    let again = ground.append(created.key(), last()).await;
+    assert_eq!((again.event.seq, again.outcome), (Some(2), crate::Outcome::Replayed), "a retry is known");
+    let operation =
+        crate::Event::new("agent").with_state_delta(crate::StateDelta::new().with_increment("n", 1).unwrap());
+    let config = with_id("t").with_events(vec![operation]).with_shared_keys_left();
+    assert_refused(ground.try_create("alice", config).await, ErrorKind::InvalidArgument, "an operation from elsewhere");
 }
 
 /// The state a session was made with is read as it was, its own keys alone, whatever its events change later.

@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
 use super::support::{Ground, assert_refused, changing, delta, removal, saying, seqs, state};
-use crate::{CreateSessionConfig, Error, ErrorKind, Event, Limits, Result, Session, SessionKey, StateDelta, Store};
+use crate::{
+    CreateSessionConfig, Error, ErrorKind, Event, Limits, Part, Result, Session, SessionKey, StateDelta, Store,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -81,6 +83,26 @@ pub async fn an_event_may_have_16_mib(store: &Store) {
     assert_limited(ground.try_create("alice", config).await, words);
     assert_eq!(ground.list(None).await.len(), 1, "a session that was refused");
     assert_unchanged(&ground, &session).await;
+}
+
+/// An artifact may have 16 MiB of JSON with what is kept beside it, which leaves room for 10 MB of data.
+pub async fn an_artifact_may_have_16_mib(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    let save = |name: &'static str, part: Part, metadata: Map<String, Value>| {
+        store.artifacts.save_artifact(&key, name, part, metadata)
+    };
+    // {"text":"..."} and {}
+    let (large, more) = ("x".repeat(16 * MIB - 12), json!({"more": text(MIB)}).as_object().cloned().unwrap());
+    let words = &["artifact_bytes", "'large'", "16777217", "16777216"];
+    assert_limited(save("large", Part::text(&large), Map::new()).await, words);
+    let beside = save("user:large", Part::text(&large[MIB..]), more).await;
+    assert_limited(beside, &["artifact_bytes", "'user:large'"]);
+    let names = store.artifacts.list_artifacts(&key).await.unwrap();
+    assert_eq!(names, [""; 0], "something of a refused artifact was kept");
+    let data = Part::bytes(vec![7; 10_000_000], "x/y");
+    assert_eq!(save("large", data.clone(), Map::new()).await.expect("save_artifact"), 0);
+    assert!(store.artifacts.load_artifact(&key, "large", None).await.unwrap() == Some(data), "10 MB of data");
 }
 
 /// A session may have 10,000 keys of its own; one more is refused, a known one is not.

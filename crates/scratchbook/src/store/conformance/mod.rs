@@ -56,6 +56,7 @@ pub mod scopes;
 pub mod session;
 pub mod state;
 pub mod time;
+pub mod titles;
 pub mod values;
 pub mod watch;
 

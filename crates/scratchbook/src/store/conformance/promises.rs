@@ -57,6 +57,7 @@ macro_rules! for_each_promise {
                 the_state_at_creation_stays_readable
                 a_session_may_have_been_made_earlier
                 one_bad_event_and_nothing_is_created
+                events_from_elsewhere_leave_the_keys_of_user_and_app
             }
             read {
                 a_missing_session_is_none
@@ -86,6 +87,24 @@ macro_rules! for_each_promise {
                 listed_sessions_hold_state_and_no_events
                 owners_are_listed_in_byte_order
                 pages_hold_every_owner_once
+            }
+            titles {
+                titles_and_labels_come_back_as_they_were_given
+                a_session_is_made_with_all_of_it_or_not_at_all
+                an_update_changes_what_it_names
+                an_update_is_no_event
+                updates_side_by_side_are_all_done
+                an_update_of_a_missing_session_is_not_found
+                a_fork_takes_title_and_labels_over
+                pruning_leaves_title_and_labels
+                titles_and_labels_have_limits
+                sessions_are_found_by_a_part_of_their_title
+                sessions_are_found_by_their_labels
+                what_is_found_is_live_and_ones_own
+                pages_hold_every_wanted_session_once
+                a_page_looks_at_a_thousand_sessions
+                the_newest_may_come_first
+                a_refresh_shows_the_title
             }
             append {
                 an_append_commits_event_state_time_and_number
@@ -257,6 +276,7 @@ macro_rules! for_each_promise {
                 a_value_may_have_4_mib
                 a_delta_may_have_8_mib
                 an_event_may_have_16_mib
+                an_artifact_may_have_16_mib
                 a_session_may_have_10000_keys
                 a_user_and_an_app_may_have_10000_keys
                 outcomes_of_operations_are_limited

@@ -11,7 +11,7 @@ use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
@@ -24,7 +24,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
-        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now())?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
         let new = Arc::new(new);
         let save = move |dialect: Arc<D>| {
             let new = Arc::clone(&new);

@@ -15,7 +15,7 @@ use crate::session::{
     AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
     LogPositions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
 };
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::commit::{Prepared, PreparedSession, PreparedState};
 use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::artifact::PreparedArtifact;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::session::{
@@ -11,6 +10,7 @@ use crate::session::{
     StateOwner, no_session, seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
+use crate::store::artifact::PreparedArtifact;
 use crate::store::commit::{KeyChange, Prepared, PreparedSession, replay};
 use crate::store::limits::Limits;
 use crate::store::query::{EventQuery, ListPosition, StateQuery, since_bounds};

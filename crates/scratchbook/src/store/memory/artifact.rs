@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use super::app::{App, ArtifactName, Versions};
 use super::{InMemorySessionService, read, write};
-use crate::artifact::{ArtifactService, ArtifactVersion, check_filename, prepare_artifact};
+use crate::artifact::{ArtifactService, ArtifactVersion, check_filename};
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
+use crate::store::artifact::prepare_artifact;
 
 fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
     let session = if check_filename(filename)? { None } else { Some(session.session_id().into()) };
@@ -37,7 +38,7 @@ impl ArtifactService for InMemorySessionService {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
-        let prepared = prepare_artifact(artifact, custom_metadata)?;
+        let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
         // What an expired session had must not come back with it.

@@ -9,7 +9,7 @@ use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::database::Attempt;
 use crate::store::rows;
 

@@ -48,7 +48,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
-use super::artifact::{ArtifactAddress, NewArtifact};
+use super::artifact_text::{ArtifactAddress, NewArtifact};
 use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,

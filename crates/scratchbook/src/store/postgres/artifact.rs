@@ -10,7 +10,7 @@ use super::resolve::param;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::session::SessionKey;
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::database::Attempt;
 use crate::store::rows;
 

@@ -50,7 +50,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
-use super::artifact::{ArtifactAddress, NewArtifact};
+use super::artifact_text::{ArtifactAddress, NewArtifact};
 use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
@@ -88,7 +88,7 @@ use statements::Statements;
 /// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
 /// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
-/// | `value_bytes`, `delta_bytes`, `event_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`](crate::Limits) |
+/// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`](crate::Limits) |
 ///
 /// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,
 /// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,

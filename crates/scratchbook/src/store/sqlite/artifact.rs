@@ -11,7 +11,7 @@ use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
-use crate::store::artifact::{ArtifactAddress, NewArtifact};
+use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 
 #[async_trait]
 impl ArtifactService for SqliteSessionService {
@@ -23,7 +23,7 @@ impl ArtifactService for SqliteSessionService {
         custom_metadata: Map<String, Value>,
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
-        let new = NewArtifact::new(address, artifact, custom_metadata, self.now())?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
         let (key, now) = (session.clone(), self.now_micros());
         self.write(new.text.len() + new.metadata.len(), move |tx| {
             // What an expired session had must not come back with it.

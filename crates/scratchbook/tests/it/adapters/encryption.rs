@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, Keyring, SessionService, StateDelta, StateOwner,
-    WithEncryption,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, Keyring, ListSessionsConfig, SessionService, SessionUpdate,
+    StateDelta, StateOwner, WithEncryption,
 };
 use serde_json::{Value, json};
 
@@ -86,6 +86,34 @@ async fn equal_values_look_different() {
         }
     }
     assert_eq!(seen.len(), 10);
+}
+
+/// A store has titles and the values of labels sealed, and never the same twice; what is sealed for one user is opened
+/// for no other.
+#[tokio::test]
+async fn titles_and_values_of_labels_are_sealed() {
+    let store = memory();
+    let service = WithEncryption::new(Arc::clone(&store), keys());
+    let config = CreateSessionConfig::default().with_title("Flu").with_label("diagnosis", "flu");
+    let made = service.create_session("clinic", "alice", config).await.unwrap();
+    let update = SessionUpdate::default().with_title("Flu").with_label("ward", "flu");
+    service.update_session(made.key(), update).await.unwrap();
+    let session = read(&service, made.key()).await;
+    assert_eq!((session.title(), session.labels().len()), (Some("Flu"), 2));
+    assert!(session.labels().values().all(|value| value == "flu"));
+    let stored = read(&store, made.key()).await;
+    let sealed: Vec<_> = stored.labels().values().map(String::as_str).chain(stored.title()).collect();
+    assert!(sealed.iter().all(|text| is_sealed(&json!(text))), "{sealed:?}");
+    assert!(sealed[0] != sealed[1] && stored.labels().contains_key("diagnosis"));
+
+    let found = ListSessionsConfig::default().with_title_containing("FLU").with_label("ward", "flu");
+    assert_eq!(service.list_sessions("clinic", &found).await.unwrap().sessions.len(), 1);
+    assert_eq!(store.list_sessions("clinic", &found).await.unwrap().sessions.len(), 0);
+    let moved = CreateSessionConfig::default().with_title(stored.title().unwrap());
+    let moved = store.create_session("clinic", "bob", moved).await.unwrap();
+    let error = service.get_session(moved.key(), &Default::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+    assert!(error.to_string().contains("the title of a session (clinic/bob)"), "{error}");
 }
 
 /// Who stands in the way of a write is told with the values as they were given.

@@ -2,7 +2,7 @@
 
 use scratchbook::{
     AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, Event, FeedStart, ForkConfig, Part, ReadOnly,
-    Result, SessionService,
+    Result, SessionService, SessionUpdate,
 };
 use serde_json::{Map, json};
 
@@ -18,13 +18,14 @@ async fn every_write_is_denied_and_every_read_passes() {
     store.save_artifact(key, "f", Part::text("x"), Map::new()).await.unwrap();
 
     let hello = || Event::new("agent").with_content("again");
-    let denied: [(&str, Result<()>); 11] = [
+    let denied: [(&str, Result<()>); 12] = [
         ("create", viewer.create_session("app", "alice", CreateSessionConfig::default()).await.map(drop)),
         ("append", viewer.append(key, hello(), AppendOptions::default()).await.map(drop)),
         ("fork", viewer.fork_session(key, ForkConfig::default()).await.map(drop)),
         ("delete", viewer.delete_session(key).await),
         ("put", viewer.put_state(&key.user(), delta(json!({"n": 2})), "me".into()).await.map(drop)),
         ("expiry", viewer.set_expiry(key, None).await),
+        ("update", viewer.update_session(key, SessionUpdate::default().with_title("new")).await),
         ("expired", viewer.delete_expired(1).await.map(drop)),
         ("prune", viewer.prune_events(key, 10, 10).await.map(drop)),
         ("prune log", viewer.prune_state_log(&key.user(), 10, 10).await.map(drop)),

@@ -143,10 +143,8 @@ async fn a_read_costs_what_it_returns() {
         println!("log after {after}: {rows} rows");
         assert!(rows <= 100, "the log after {after}: {rows} rows for {} changes", changes.len());
     }
-    for config in [
-        ListSessionsConfig::default().with_page_size(10),
-        ListSessionsConfig::default().with_page_size(10).with_user_id("user7"),
-    ] {
+    let ten = ListSessionsConfig::default().with_page_size(10);
+    for config in [ten.clone(), ten.clone().with_user_id("user7"), ten.clone().newest_first()] {
         let mut token = None;
         for page in 0..3 {
             let mut config = config.clone();
@@ -159,6 +157,25 @@ async fn a_read_costs_what_it_returns() {
             assert!(rows <= 400, "page {page}: {rows} rows");
             token = listed.next_page_token;
         }
+    }
+    // Of 20,000 sessions three have a title, which stand on three of many pages.
+    let titled = "UPDATE sessions SET title = 'Needle', labels = '{\"a\":\"b\"}' WHERE id IN ('s7', 's2500', 's2501')";
+    counter.connection.query_drop(titled).await.unwrap();
+    for (config, pages) in [(ten.clone().with_label("a", "b"), 21), (ten.with_title("Needle").with_user_id("user7"), 1)]
+    {
+        let (mut token, mut found) = (None, 0);
+        for page in 0..pages {
+            let mut config = config.clone();
+            config.page_token = token;
+            counter.rows().await;
+            let listed = service.list_sessions("app", &config).await.unwrap();
+            let rows = counter.rows().await;
+            println!("page {page} of a search: {rows} rows");
+            assert!(rows <= 5000, "page {page} of a search: {rows} rows");
+            (token, found) = (listed.next_page_token, found + listed.sessions.len());
+            assert_eq!(token.is_none(), page == pages - 1, "page {page}");
+        }
+        assert_eq!(found, if pages == 1 { 1 } else { 3 });
     }
     // The log of the app's keys is long, and few of it is the user's.
     let mut other = super::server::connection(&server.uri()).await;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use mysql_async::prelude::Queryable;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, Expiry, FeedStart, ForkConfig,
-    GetSessionConfig, MySqlSessionService, Outcome, PutStateOptions, Result, SessionKey, SessionService, StateDelta,
-    StateOwner,
+    GetSessionConfig, MySqlSessionService, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionUpdate,
+    StateDelta, StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;
@@ -183,6 +183,13 @@ async fn the_answer_to_one_write_of_each_kind_may_be_lost() {
         assert_eq!(service.fork_session(&key("s"), fork).await.unwrap().seq(), 1);
         proxy.swallow(n);
         service.set_expiry(&key("s"), Some(Expiry::At(4e9))).await.unwrap();
+        proxy.swallow(n);
+        let title = format!("title {n}");
+        service.update_session(&key("s"), SessionUpdate::default().with_title(&title)).await.unwrap();
+        proxy.swallow(n);
+        let config = CreateSessionConfig::default().with_session_id(format!("titled{n}")).with_title(&title);
+        let made = service.create_session("app", "alice", config).await.unwrap();
+        assert_eq!(made.title(), Some(title.as_str()));
         append(&service, &key("other"), &format!("o{n}")).await.unwrap();
         proxy.swallow(n);
         service.prune_events(&key("other"), n as u64 + 1, 100).await.unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use scratchbook::{
     AppendOptions, ArtifactService, CreateSessionConfig, Event, Expiry, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, ListStateConfig, LogPositions, Part, PostgresSessionService, Seen, SessionService, StateDelta,
-    StateOwner,
+    ListSessionsConfig, ListStateConfig, LogPositions, Part, PostgresSessionService, Seen, SessionService,
+    SessionUpdate, StateDelta, StateOwner,
 };
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
@@ -125,7 +125,17 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     })
     .await;
     let (page, owner) = (ListSessionsConfig::default().with_page_size(5), &StateOwner::user("app", "alice").unwrap());
-    let pages = &[page.clone(), page.with_user_id("alice")];
+    let found = page.clone().with_label("a", "b");
+    let lists = &[found.clone(), found.with_user_id("alice").newest_first()];
+    costs(schema, service, 2500, "a page of those that have a label, with one title changed", |n| async move {
+        let update = SessionUpdate::default().with_title(format!("{n}")).with_label("a", "b");
+        service.update_session(&key("first"), update).await.unwrap();
+        for list in lists {
+            assert_eq!(service.list_sessions("app", list).await.unwrap().sessions.len(), 1);
+        }
+    })
+    .await;
+    let pages = &[page.clone(), page.clone().newest_first(), page.with_user_id("alice")];
     costs(schema, service, 60, "pages of lists and of a log, a session made and deleted", |n| async move {
         for page in pages {
             service.list_sessions("app", page).await.unwrap();
@@ -209,8 +219,12 @@ async fn warm(service: &PostgresSessionService) {
     service.delete_expired(1).await.unwrap();
     service.prune_state_log(&app, 1, 1).await.unwrap();
     let page = ListSessionsConfig::default();
-    service.list_sessions("app", &page).await.unwrap();
-    service.list_sessions("app", &page.with_user_id("alice")).await.unwrap();
+    for page in [page.clone(), page.clone().newest_first(), page.clone().with_user_id("alice")] {
+        service.list_sessions("app", &page).await.unwrap();
+        service.list_sessions("app", &page.newest_first().with_label("a", "b")).await.unwrap();
+    }
+    let update = SessionUpdate::default().with_label("a", "b");
+    service.update_session(&key("first"), update).await.unwrap();
     service.list_state_changes(&StateOwner::user("app", "alice").unwrap(), 0, 5).await.unwrap();
     create(service, "gone", json!({})).await;
     service.delete_session(&key("gone")).await.unwrap();

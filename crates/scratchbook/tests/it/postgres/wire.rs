@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use scratchbook::{
     AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService,
-    SessionService, StateDelta, StateOwner,
+    SessionService, SessionUpdate, StateDelta, StateOwner,
 };
 use scratchbook_servers::Proxy;
 use serde_json::json;
@@ -230,6 +230,14 @@ async fn a_lost_answer_is_found_out_by_what_was_to_be_done() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "it would be done twice, so it is not tried again");
     let log = service.list_state_changes(&owner, 0, 100).await.unwrap();
     assert_eq!(log.iter().filter(|change| change.name == "put").count(), 1);
+
+    for turn in 1..=3 {
+        wire.proxy.swallow(turn);
+        let title = format!("title {turn}");
+        service.update_session(&key, SessionUpdate::default().with_title(&title)).await.unwrap();
+        wire.proxy.swallow(0);
+        assert_eq!(get(&service, &key).await.unwrap().title(), Some(title.as_str()));
+    }
 
     for turn in 1..=3 {
         wire.proxy.swallow(turn);

@@ -53,6 +53,8 @@ async fn a_row_with_any_damaged_column_is_named() {
         ("UPDATE sessions SET seq = -7", "the session app/alice/s1"),
         ("UPDATE sessions SET id = ' s1 '", "the session \"app\"/\"alice\"/\" s1 \""),
         ("UPDATE sessions SET id = 's' || char(7)", "the session \"app\"/\"alice\"/\"s\\u{7}\""),
+        ("UPDATE sessions SET labels = '{\"a\": 1}'", "the title and labels of the session app/alice/s1"),
+        ("UPDATE sessions SET title = CAST(x'ff' AS TEXT)", "the session app/alice/s1"),
         ("UPDATE events SET seq = -3", "the event with the number -3 of app/alice/s1"),
         ("UPDATE state_log SET version = -1", "key 'theme' of app/alice at position 1"),
         ("UPDATE state_log SET author = CAST(x'ff' AS TEXT)", "key 'theme' of app/alice at position 1"),

@@ -1,0 +1,338 @@
+//! Checks of a body against the models of ADK, with the errors of pydantic.
+//!
+//! A model is a table of fields. [`check`] goes over a value by it, notes all that is wrong, and leaves the value as its
+//! model writes it: camelCase names, no `null` where a field may be absent, no unknown names where they are ignored,
+//! numbers and booleans that came as strings as what they are.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde_json::{Map, Number, Value, json};
+
+use crate::adk::AdkError;
+
+/// What a value has to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Any,
+    Str,
+    Bool,
+    Int,
+    Float,
+    /// Base64 in a string.
+    Bytes,
+    Dict(&'static Kind),
+    List(&'static Kind),
+    /// A list whose order means nothing.
+    Set(&'static Kind),
+    Model(&'static Model),
+}
+
+/// An object with known fields.
+#[derive(Debug)]
+pub(crate) struct Model {
+    fields: &'static [Field],
+    unknown: Unknown,
+}
+
+/// What becomes of names that a model does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    Ignored,
+    Forbidden,
+}
+
+/// A field of a model, which may come in camelCase or snake_case.
+#[derive(Debug)]
+pub(crate) struct Field {
+    name: &'static str,
+    kind: Kind,
+    need: Need,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Required,
+    Defaulted,
+    Optional,
+}
+
+impl Model {
+    /// One that takes no notice of unknown names.
+    pub(super) const fn ignoring(fields: &'static [Field]) -> Self {
+        Self { fields, unknown: Unknown::Ignored }
+    }
+
+    /// One that refuses unknown names.
+    pub(super) const fn forbidding(fields: &'static [Field]) -> Self {
+        Self { fields, unknown: Unknown::Forbidden }
+    }
+}
+
+/// A field that has to be there.
+pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, need: Need::Required }
+}
+
+/// A field that may be absent, but is not `null`.
+pub(super) const fn defaulted(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, need: Need::Defaulted }
+}
+
+/// A field that may be absent or `null`, which is the same.
+pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, need: Need::Optional }
+}
+
+/// Where a value stands in a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Loc<'a> {
+    Body,
+    Key(&'a Loc<'a>, &'a str),
+    Index(&'a Loc<'a>, usize),
+}
+
+impl Loc<'_> {
+    fn path(&self) -> Vec<Value> {
+        let (mut path, last) = match self {
+            Self::Body => return vec![json!("body")],
+            Self::Key(parent, key) => (parent.path(), json!(key)),
+            Self::Index(parent, index) => (parent.path(), json!(index)),
+        };
+        path.push(last);
+        path
+    }
+}
+
+/// What is wrong with a body, all of it up to a thousand.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<Value>);
+
+impl Problems {
+    /// One error is about as long as a hundred bytes: a body of a million wrong items is not answered with each.
+    const MAX: usize = 1000;
+
+    pub(crate) fn add(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value) {
+        self.add_with(kind, loc, message, input, None);
+    }
+
+    fn add_with(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value, context: Option<Value>) {
+        if self.0.len() == Self::MAX {
+            return;
+        }
+        let mut problem = json!({"type": kind, "loc": loc.path(), "msg": message, "input": input});
+        if let (Some(problem), Some(context)) = (problem.as_object_mut(), context) {
+            problem.insert("ctx".to_owned(), context);
+        }
+        self.0.push(problem);
+    }
+
+    /// # Errors
+    ///
+    /// What was noted, where anything was.
+    pub(crate) fn into_result(self) -> Result<(), AdkError> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
+    }
+
+    /// 422 with all that was noted.
+    pub(crate) fn into_error(self) -> AdkError {
+        AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, Value::Array(self.0))
+    }
+}
+
+/// Notes what is wrong with a value, and brings it into the form of its kind.
+pub(crate) fn check(value: &mut Value, kind: Kind, loc: &Loc<'_>, problems: &mut Problems) {
+    match kind {
+        Kind::Any => {}
+        Kind::Str if value.is_string() => {}
+        Kind::Str => problems.add("string_type", loc, "Input should be a valid string", value),
+        Kind::Bool => boolean(value, loc, problems),
+        Kind::Int => integer(value, loc, problems),
+        Kind::Float => float(value, loc, problems),
+        Kind::Bytes => bytes(value, loc, problems),
+        Kind::Dict(kind) => match value {
+            Value::Object(map) => {
+                map.iter_mut().for_each(|(key, value)| check(value, *kind, &Loc::Key(loc, key), problems));
+            }
+            _ => problems.add("dict_type", loc, "Input should be a valid dictionary", value),
+        },
+        Kind::List(kind) => list(value, *kind, ("list_type", "Input should be a valid list"), loc, problems),
+        Kind::Set(kind) => list(value, *kind, ("set_type", "Input should be a valid set"), loc, problems),
+        Kind::Model(model) => check_model(value, model, loc, problems),
+    }
+}
+
+fn list(value: &mut Value, kind: Kind, (name, message): (&str, &str), loc: &Loc<'_>, problems: &mut Problems) {
+    let Value::Array(items) = value else {
+        return problems.add(name, loc, message, value);
+    };
+    for (index, item) in items.iter_mut().enumerate() {
+        check(item, kind, &Loc::Index(loc, index), problems);
+    }
+}
+
+fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut Problems) {
+    let Value::Object(map) = value else {
+        let message = "Input should be a valid dictionary or object to extract fields from";
+        return problems.add("model_attributes_type", loc, message, value);
+    };
+    for field in model.fields {
+        match sent_as(map, field) {
+            Some(key) => check_field(map, field, &key, loc, problems),
+            None if field.need == Need::Required => {
+                let input = Value::Object(map.clone());
+                problems.add("missing", &Loc::Key(loc, field.name), "Field required", &input);
+            }
+            None => {}
+        }
+    }
+    if model.unknown == Unknown::Forbidden {
+        for (key, value) in map.iter().filter(|(key, _)| field_of(map, model, key).is_none()) {
+            problems.add("extra_forbidden", &Loc::Key(loc, key), "Extra inputs are not permitted", value);
+        }
+    }
+    write_as_model(map, model);
+}
+
+fn check_field(map: &mut Map<String, Value>, field: &Field, key: &str, loc: &Loc<'_>, problems: &mut Problems) {
+    let sent = map.get_mut(key).filter(|value| !value.is_null() || field.need != Need::Optional);
+    if let Some(value) = sent {
+        check(value, field.kind, &Loc::Key(loc, key), problems);
+    }
+}
+
+/// The name under which a field was sent; camelCase wins.
+fn sent_as(map: &Map<String, Value>, field: &Field) -> Option<Cow<'static, str>> {
+    if map.contains_key(field.name) {
+        return Some(Cow::Borrowed(field.name));
+    }
+    let snake = snake_case(field.name)?;
+    map.contains_key(&snake).then_some(Cow::Owned(snake))
+}
+
+/// The field that a name which was sent is taken for.
+fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option<&'a Field> {
+    let by_name = model.fields.iter().find(|field| field.name == key);
+    by_name.or_else(|| {
+        let mut fields = model.fields.iter().filter(|_| key.contains('_'));
+        fields.find(|field| snake_case(field.name).as_deref() == Some(key) && !map.contains_key(field.name))
+    })
+}
+
+/// `appName` as `app_name`; `None` where both are one.
+fn snake_case(name: &str) -> Option<String> {
+    if !name.contains(|c: char| c.is_ascii_uppercase()) {
+        return None;
+    }
+    let mut snake = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    Some(snake)
+}
+
+/// Leaves what a model writes of what was sent.
+fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
+    let is_written = |field: &Field, value: &Value| !value.is_null() || field.need != Need::Optional;
+    if !map.keys().any(|key| key.contains('_')) {
+        let known = |key: &str| model.fields.iter().find(|field| field.name == key);
+        return map.retain(|key, value| known(key).is_some_and(|field| is_written(field, value)));
+    }
+    let fields: Vec<_> = map.keys().map(|key| field_of(map, model, key)).collect();
+    let sent = std::mem::take(map).into_iter().zip(fields);
+    let known = sent.filter_map(|((_, value), field)| field.map(|field| (field, value)));
+    map.extend(known.filter(|(field, value)| is_written(field, value)).map(|(f, value)| (f.name.to_owned(), value)));
+}
+
+fn boolean(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
+    let read = match value {
+        Value::Bool(_) => return,
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "1" | "true" | "t" | "yes" | "y" | "on" => Some(true),
+            "0" | "false" | "f" | "no" | "n" | "off" => Some(false),
+            _ => None,
+        },
+        Value::Number(number) => match number.as_f64() {
+            Some(0.0) => Some(false),
+            Some(1.0) => Some(true),
+            Some(float) if float.fract() != 0.0 => {
+                return problems.add("bool_type", loc, "Input should be a valid boolean", value);
+            }
+            _ => None,
+        },
+        _ => return problems.add("bool_type", loc, "Input should be a valid boolean", value),
+    };
+    match read {
+        Some(read) => *value = Value::Bool(read),
+        None => {
+            let message = "Input should be a valid boolean, unable to interpret input";
+            problems.add("bool_parsing", loc, message, value);
+        }
+    }
+}
+
+fn integer(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
+    let read = match value {
+        Value::Number(number) if !number.is_f64() => return,
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => float as i64,
+            _ => {
+                let message = "Input should be a valid integer, got a number with a fractional part";
+                return problems.add("int_from_float", loc, message, value);
+            }
+        },
+        Value::Bool(flag) => i64::from(*flag),
+        Value::String(text) => match text.trim().parse() {
+            Ok(number) => number,
+            Err(_) => {
+                let message = "Input should be a valid integer, unable to parse string as an integer";
+                return problems.add("int_parsing", loc, message, value);
+            }
+        },
+        _ => return problems.add("int_type", loc, "Input should be a valid integer", value),
+    };
+    *value = Value::Number(read.into());
+}
+
+fn float(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
+    let read = match value {
+        Value::Number(_) => return,
+        Value::Bool(flag) => f64::from(u8::from(*flag)),
+        Value::String(text) => match text.trim().parse() {
+            Ok(number) => number,
+            Err(_) => {
+                let message = "Input should be a valid number, unable to parse string as a number";
+                return problems.add("float_parsing", loc, message, value);
+            }
+        },
+        _ => return problems.add("float_type", loc, "Input should be a valid number", value),
+    };
+    match Number::from_f64(read) {
+        Some(read) => *value = Value::Number(read),
+        None => problems.add("finite_number", loc, "Input should be a finite number", value),
+    }
+}
+
+/// Reads both alphabets, padded or not, as the library does.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+fn bytes(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
+    let Value::String(text) = value else {
+        return problems.add("bytes_type", loc, "Input should be a valid bytes", value);
+    };
+    let Err(error) = BASE64.decode(text.replace('+', "-").replace('/', "_")) else { return };
+    let (message, error) = (format!("Data should be valid base64: {error}"), error.to_string());
+    let context = json!({"encoding": "base64", "encoding_error": error});
+    problems.add_with("bytes_invalid_encoding", loc, &message, value, Some(context));
+}

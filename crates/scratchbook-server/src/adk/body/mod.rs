@@ -1,0 +1,200 @@
+//! Bodies of ADK's surface: read, checked and refused as FastAPI and pydantic do it for ADK.
+//!
+//! A handler takes a [`JsonBody`] of a request of `requests.rs`, or an `Option` of one where a body may be left out.
+
+mod check;
+mod content;
+mod event;
+mod facts;
+mod requests;
+mod text;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, OptionalFromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::AdkError;
+use check::{Loc, Problems, check};
+
+pub(crate) use check::Kind;
+pub(crate) use requests::{
+    CreateSessionRequest, InitialState, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
+};
+
+/// What a body is read as.
+pub(crate) trait Body: DeserializeOwned + Send {
+    /// What it is checked against; what passes can be deserialized, but for values that our own types refuse.
+    const KIND: Kind;
+}
+
+/// A JSON body, checked.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: Body> FromRequest<S> for JsonBody<T> {
+    type Rejection = AdkError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, AdkError> {
+        match read(request, state).await? {
+            Some(body) => from_value(body).map(Self),
+            None => Err(problem("missing", "Field required")),
+        }
+    }
+}
+
+impl<S: Send + Sync, T: Body> OptionalFromRequest<S> for JsonBody<T> {
+    type Rejection = AdkError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, AdkError> {
+        match read(request, state).await? {
+            Some(body) if !body.is_null() => from_value(body).map(Self).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Reads a body; what is not said to be JSON is read as a string, `None` where there is nothing.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, AdkError> {
+    let is_json = is_json(request.headers());
+    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
+        _ => text::unreadable(),
+    })?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let body = match is_json {
+        true => text::read(&bytes)?,
+        false => Value::String(String::from_utf8(bytes.into()).map_err(|_| text::unreadable())?),
+    };
+    Ok(Some(body))
+}
+
+/// Checks a body and reads it.
+fn from_value<T: Body>(mut body: Value) -> Result<T, AdkError> {
+    let mut problems = Problems::default();
+    check(&mut body, T::KIND, &Loc::Body, &mut problems);
+    problems.into_result()?;
+    // What is left to be refused is what our own types do not take.
+    serde_json::from_value(body).map_err(|error| problem("value_error", &format!("Value error, {error}")))
+}
+
+fn problem(kind: &str, message: &str) -> AdkError {
+    let mut problems = Problems::default();
+    problems.add(kind, &Loc::Body, message, &Value::Null);
+    problems.into_error()
+}
+
+/// Whether a content type is `application/json`, or one that is written in JSON.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let subtype = essence.strip_prefix("application/").unwrap_or_default();
+    !subtype.contains('/') && (subtype == "json" || subtype.ends_with("+json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refusal<T: Body + std::fmt::Debug>(content_type: &str, body: &[u8]) -> (u16, Value) {
+        let request = Request::post("/").header(CONTENT_TYPE, content_type).body(body.to_vec().into()).unwrap();
+        let read = <JsonBody<T> as FromRequest<()>>::from_request(request, &()).await;
+        read.err().map(|error| (error.status.as_u16(), error.detail)).unwrap_or_default()
+    }
+
+    async fn refused<T: Body + std::fmt::Debug>(body: &str) -> Value {
+        refusal::<T>("application/json", body.as_bytes()).await.1
+    }
+
+    #[tokio::test]
+    async fn text_that_is_not_json_is_refused_in_pythons_words() {
+        let cases = [
+            ("{", 1, "Expecting property name enclosed in double quotes"),
+            ("{\"a\":", 5, "Expecting value"),
+            ("nope", 0, "Expecting value"),
+            ("{\"é😀\" 1}", 6, "Expecting ':' delimiter"),
+            ("[1 2]", 3, "Expecting ',' delimiter"),
+            ("{\"a\":1,}", 7, "Expecting property name enclosed in double quotes"),
+            ("[1,]", 3, "Expecting value"),
+            ("{} x", 3, "Extra data"),
+            ("01", 1, "Extra data"),
+            ("\"abc", 0, "Unterminated string starting at"),
+            ("\"a\tb\"", 2, "Invalid control character at"),
+            ("\"\\x\"", 1, "Invalid \\escape: "),
+            ("\"\\u12G4\"", 2, "Invalid \\uXXXX escape"),
+            ("  ", 2, "Expecting value"),
+        ];
+        for (body, at, what) in cases {
+            let detail = refused::<CreateSessionRequest>(body).await;
+            assert_eq!(detail[0]["type"], "json_invalid", "{body}");
+            assert_eq!((&detail[0]["loc"], &detail[0]["ctx"]["error"]), (&json!(["body", at]), &json!(what)), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_would_not_come_back_as_it_is_is_refused_where_it_stands() {
+        for (body, at) in [
+            ("{\"state\":{\"a\":18446744073709551616}}", 14),
+            ("{\"state\":{\"a\":NaN}}", 14),
+            ("{\"state\":{\"a\":-Infinity}}", 14),
+            ("{\"state\":{\"a\":\"\\ud800\"}}", 14),
+            ("{\"state\":{\"a\":1e400}}", 14),
+            (&format!("{}1{}", "[".repeat(200), "]".repeat(200)), 127),
+            (&"[".repeat(1_000_000), 127),
+        ] {
+            assert_eq!(refused::<CreateSessionRequest>(body).await[0]["loc"], json!(["body", at]));
+        }
+    }
+
+    #[tokio::test]
+    async fn all_that_is_wrong_is_said_at_once() {
+        let detail = refused::<RunAgentRequest>(r#"{"appName":1,"newMessage":{"parts":[{"bogus":"x"}]}}"#).await;
+        let locs: Vec<_> = detail.as_array().unwrap().iter().map(|problem| problem["loc"].to_string()).collect();
+        assert_eq!(
+            locs,
+            [
+                r#"["body","appName"]"#,
+                r#"["body","userId"]"#,
+                r#"["body","sessionId"]"#,
+                r#"["body","newMessage","parts",0,"bogus"]"#
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_a_bad_request() {
+        for body in [b"\xff{}".as_slice(), b"\x1f\x8b\x08\x00", b"{\"a\":\"\xc3\"}"] {
+            let found = refusal::<CreateSessionRequest>("application/json", body).await;
+            assert_eq!(found, (400, json!("There was an error parsing the body")));
+        }
+    }
+
+    #[tokio::test]
+    async fn only_json_types_are_read() {
+        for good in ["application/json", "APPLICATION/JSON; charset=utf-8", "application/vnd.api+json"] {
+            assert_eq!(refusal::<CreateSessionRequest>(good, b"{}").await.0, 0, "{good}");
+        }
+        for bad in ["", "text/json", "text/plain", "application/x-www-form-urlencoded", "application/json/json"] {
+            let (status, detail) = refusal::<CreateSessionRequest>(bad, b"{}").await;
+            assert_eq!((status, &detail[0]["type"]), (422, &json!("model_attributes_type")), "{bad}");
+            assert_eq!(detail[0]["input"], "{}");
+        }
+    }
+
+    #[test]
+    fn a_model_takes_both_spellings_and_writes_one() {
+        let body = json!({"session_id": "a", "sessionId": "b", "bogus": 1, "state": {"snake_key": null}, "events": [
+            {"invocation_id": "i", "timestamp": "5.5", "partial": "no", "content": null,
+             "actions": {"state_delta": {"a": null}, "artifactDelta": {"f": 1.0}}}]});
+        let request: CreateSessionRequest = from_value(body).unwrap();
+        assert_eq!(request.session_id.as_deref(), Some("b"));
+        assert_eq!(Value::Object(request.state.unwrap()), json!({"snake_key": null}));
+        let event = &request.events.unwrap()[0];
+        assert_eq!((event.invocation_id.as_str(), event.timestamp, event.partial), ("i", Some(5.5), Some(false)));
+        assert!(event.actions.state_delta.contains("a") && event.actions.artifact_delta["f"] == 1);
+    }
+}

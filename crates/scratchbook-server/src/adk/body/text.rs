@@ -1,0 +1,221 @@
+//! JSON text of a body, and what is wrong with it in the words of Python's `json` module, which ADK's clients know.
+
+use axum::http::StatusCode;
+use scratchbook::json;
+use serde_json::{Value, json};
+
+use crate::adk::AdkError;
+
+/// How deep a body may be nested: what `serde_json` reads.
+const MAX_DEPTH: usize = 127;
+
+/// Reads the text of a body.
+///
+/// # Errors
+///
+/// 400 where it is not UTF-8; 422 where it is not JSON, or holds a number that would not come back as it is.
+pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let error = match json::from_slice(bytes) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    let Ok(text) = std::str::from_utf8(bytes) else { return Err(unreadable()) };
+    let mut walk = Walk { text: text.as_bytes(), at: 0 };
+    // What the walk finds nothing wrong with has only the reader's words.
+    let wrong = walk.document().err().unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
+    let at = text.get(..wrong.at).map_or(0, |before| before.chars().count());
+    let problem = json!({
+        "type": "json_invalid",
+        "loc": ["body", at],
+        "msg": "JSON decode error",
+        "input": {},
+        "ctx": {"error": wrong.what},
+    });
+    Err(AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, json!([problem])))
+}
+
+/// What is said of a body that is no text.
+pub(super) fn unreadable() -> AdkError {
+    AdkError::new(StatusCode::BAD_REQUEST, json!("There was an error parsing the body"))
+}
+
+/// What is wrong with a text, and at which byte.
+#[derive(Debug)]
+struct Wrong {
+    at: usize,
+    what: String,
+}
+
+fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong { at, what: what.into() })
+}
+
+/// Goes through a text that the reader has refused, to say why. The order of its steps is Python's, so that its words
+/// and places are.
+struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Walk<'_> {
+    fn document(&mut self) -> Result<(), Wrong> {
+        self.space();
+        self.value(0)?;
+        self.space();
+        if self.at < self.text.len() { wrong(self.at, "Extra data") } else { Ok(()) }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), Wrong> {
+        let start = self.at;
+        match self.peek() {
+            Some(b'{' | b'[') if depth == MAX_DEPTH => wrong(start, format!("Nested deeper than {MAX_DEPTH} levels")),
+            Some(b'{') => self.object(depth + 1),
+            Some(b'[') => self.array(depth + 1),
+            Some(b'"') => self.string(),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ if ["null", "true", "false"].into_iter().any(|word| self.take(word)) => Ok(()),
+            _ if ["NaN", "Infinity"].into_iter().any(|word| self.take(word)) => {
+                wrong(start, "NaN and Infinity are not JSON")
+            }
+            _ => wrong(start, "Expecting value"),
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), Wrong> {
+        self.at += 1;
+        self.space();
+        if self.take("}") {
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return wrong(self.at, "Expecting property name enclosed in double quotes");
+            }
+            self.string()?;
+            self.space();
+            if !self.take(":") {
+                return wrong(self.at, "Expecting ':' delimiter");
+            }
+            self.space();
+            self.value(depth)?;
+            self.space();
+            if self.take("}") {
+                return Ok(());
+            }
+            if !self.take(",") {
+                return wrong(self.at, "Expecting ',' delimiter");
+            }
+            self.space();
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Wrong> {
+        self.at += 1;
+        self.space();
+        if self.take("]") {
+            return Ok(());
+        }
+        loop {
+            self.value(depth)?;
+            self.space();
+            if self.take("]") {
+                return Ok(());
+            }
+            if !self.take(",") {
+                return wrong(self.at, "Expecting ',' delimiter");
+            }
+            self.space();
+        }
+    }
+
+    fn string(&mut self) -> Result<(), Wrong> {
+        let open = self.at;
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None => return wrong(open, "Unterminated string starting at"),
+                Some(b'"') => break,
+                Some(b'\\') => self.escape(open)?,
+                Some(0..=0x1F) => return wrong(self.at, "Invalid control character at"),
+                Some(_) => self.at += 1,
+            }
+        }
+        self.at += 1;
+        match serde_json::from_slice::<String>(&self.text[open..self.at]) {
+            Ok(_) => Ok(()),
+            Err(_) => wrong(open, "Half of a surrogate pair is no character"),
+        }
+    }
+
+    fn escape(&mut self, open: usize) -> Result<(), Wrong> {
+        let start = self.at;
+        self.at += 2;
+        match self.text.get(start + 1) {
+            None => wrong(open, "Unterminated string starting at"),
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
+            Some(b'u') => {
+                let digits = self.text.get(self.at..self.at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+                self.at += 4;
+                digits.map_or_else(|| wrong(start + 1, "Invalid \\uXXXX escape"), |_| Ok(()))
+            }
+            Some(_) => wrong(start, "Invalid \\escape: "),
+        }
+    }
+
+    fn number(&mut self) -> Result<(), Wrong> {
+        let start = self.at;
+        self.at += usize::from(self.peek() == Some(b'-'));
+        if self.take("Infinity") {
+            return wrong(start, "NaN and Infinity are not JSON");
+        }
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return wrong(start, "Expecting value"),
+        }
+        self.part(&[b'.']);
+        self.part(&[b'e', b'E']);
+        let number = self.text.get(start..self.at).unwrap_or_default();
+        json::from_slice::<Value>(number).map(drop).or_else(|error| wrong(start, error.to_string()))
+    }
+
+    /// Goes over the fraction or the exponent of a number, unless no digit follows.
+    fn part(&mut self, marks: &[u8]) {
+        let start = self.at;
+        if !self.peek().is_some_and(|byte| marks.contains(&byte)) {
+            return;
+        }
+        self.at += 1;
+        if !marks.contains(&b'.') && matches!(self.peek(), Some(b'+' | b'-')) {
+            self.at += 1;
+        }
+        let digits = self.at;
+        self.digits();
+        if self.at == digits {
+            self.at = start;
+        }
+    }
+
+    fn digits(&mut self) {
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, word: &str) -> bool {
+        let found = self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes()));
+        self.at += if found { word.len() } else { 0 };
+        found
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+}

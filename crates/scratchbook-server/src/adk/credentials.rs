@@ -1,0 +1,161 @@
+//! Secrets of credentials, which ADK takes out of what it shows.
+
+use serde_json::{Map, Value};
+
+/// What is taken out of a credential.
+const SECRETS: &[&str] = &[
+    "password",
+    "token",
+    "additionalHeaders",
+    "additional_headers",
+    "clientSecret",
+    "client_secret",
+    "authResponseUri",
+    "auth_response_uri",
+    "authCode",
+    "auth_code",
+    "accessToken",
+    "access_token",
+    "refreshToken",
+    "refresh_token",
+    "idToken",
+    "id_token",
+    "codeVerifier",
+    "code_verifier",
+    "privateKeyId",
+    "private_key_id",
+    "privateKey",
+    "private_key",
+    "apiKey",
+    "api_key",
+];
+
+/// What an object says of itself that is a credential.
+const TYPES: &[&str] = &[
+    "apiKey",
+    "API_KEY",
+    "api_key",
+    "http",
+    "HTTP",
+    "oauth2",
+    "OAUTH2",
+    "openIdConnect",
+    "OPEN_ID_CONNECT",
+    "open_id_connect",
+    "serviceAccount",
+    "SERVICE_ACCOUNT",
+    "service_account",
+];
+
+/// The call by which ADK asks its client for a credential.
+const REQUEST: &str = "adk_request_credential";
+
+const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
+const CREDENTIALS: [&str; 4] =
+    ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
+
+/// JSON text that we wrote, without the secrets in it.
+///
+/// Text that has none of the marks of a credential, nearly all, is given back as it is.
+///
+/// # Errors
+///
+/// Where it is not JSON.
+pub(super) fn without_secrets(text: String) -> serde_json::Result<String> {
+    if !has_marks(&text) {
+        return Ok(text);
+    }
+    let mut value = serde_json::from_str(&text)?;
+    redact(&mut value);
+    serde_json::to_string(&value)
+}
+
+fn has_marks(text: &str) -> bool {
+    // Each event has this one; it is empty where nothing is asked for.
+    let mut configs = text.match_indices(CONFIGS[0]).map(|(at, mark)| text.get(at + mark.len()..).unwrap_or_default());
+    ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].iter().any(|m| text.contains(m))
+        || configs.any(|rest| !rest.starts_with("\":{}"))
+}
+
+fn redact(value: &mut Value) {
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Array(items) => return items.iter_mut().for_each(redact),
+        _ => return,
+    };
+    let is_typed = |name| map.get(name).and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind));
+    if is_typed("authType") || is_typed("auth_type") {
+        return strip_map(map);
+    }
+    if map.get("name").and_then(Value::as_str) == Some(REQUEST) {
+        return redact_request(map);
+    }
+    // Where both stand in one object, ADK looks at the first alone.
+    let carriers = if CONFIGS.iter().any(|name| map.contains_key(*name)) { &CONFIGS[..] } else { &CREDENTIALS[..] };
+    for (name, value) in map.iter_mut() {
+        if carriers.contains(&name.as_str()) { strip(value) } else { redact(value) }
+    }
+}
+
+/// A call that asks for a credential, or its response.
+fn redact_request(map: &mut Map<String, Value>) {
+    for (name, value) in map.iter_mut() {
+        match (name.as_str(), value) {
+            ("args", Value::Object(args)) => {
+                args.iter_mut()
+                    .filter(|(name, _)| matches!(name.as_str(), "authConfig" | "auth_config"))
+                    .for_each(|(_, config)| strip(config));
+            }
+            ("response", response) => strip(response),
+            (_, value) => redact(value),
+        }
+    }
+}
+
+/// Takes the secrets out of a credential, at any depth.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(map) => strip_map(map),
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+fn strip_map(map: &mut Map<String, Value>) {
+    map.retain(|name, _| !SECRETS.contains(&name.as_str()));
+    map.values_mut().for_each(strip);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn secrets_are_shown_to_no_one() {
+        let shown = |value: Value| without_secrets(value.to_string()).unwrap();
+        for credential in [
+            json!({"c": {"authType": "oauth2", "oauth2": {"accessToken": "hunter2", "client_secret": "hunter2"}}}),
+            json!([{"auth_type": "API_KEY", "apiKey": "hunter2"}]),
+            json!({"a": {"rawAuthCredential": {"http": {"credentials": {"token": "hunter2"}}}}}),
+            json!({"requestedAuthConfigs": {"call": {"x": {"apiKey": "hunter2"}}}}),
+            json!({"name": "adk_request_credential", "args": {"authConfig": {"idToken": "hunter2"}}}),
+            json!({"name": "adk_request_credential", "response": {"privateKey": "hunter2"}}),
+        ] {
+            assert!(!shown(credential.clone()).contains("hunter2"), "{credential}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_credential_is_left_alone() {
+        for value in [
+            json!({"authType": "unheard of", "apiKey": "a"}),
+            json!({"apiKey": "a", "requestedAuthConfigs": {}}),
+            json!({"name": "adk_request_credential", "args": {"other": {"token": "a"}}, "f": 1.0}),
+            json!({"text": "authType: oauth2", "token": "a"}),
+        ] {
+            assert_eq!(without_secrets(value.to_string()).unwrap(), value.to_string());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Events that a client brings, to begin a session with: those of a conversation that was exported.
+
+use std::collections::HashMap;
+
+use scratchbook::Event;
+
+use super::AdkError;
+use super::shape::public_metadata;
+
+/// Calls that ADK makes itself, to ask its client for something. An answer to one counts as the user's consent.
+const RESERVED: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
+
+/// Events fit to be stored: whole ones, with what ADK keeps to itself taken out.
+///
+/// Actions and ids of long-running tools are let in, which ADK refuses: without them nothing could be imported that
+/// was exported.
+///
+/// # Errors
+///
+/// 400 names the first event that cannot be taken.
+pub(super) fn events(mut events: Vec<Event>) -> Result<Vec<Event>, AdkError> {
+    let mut ids = HashMap::new();
+    for (index, event) in events.iter_mut().enumerate() {
+        if is_reserved(event) {
+            let detail = format!("Session initialization event {index} cannot include ADK protocol function calls.");
+            return Err(AdkError::bad_request(detail));
+        }
+        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        let id = Some(&event.id).filter(|id| !id.is_empty() && !event.is_partial());
+        if let Some(first) = id.and_then(|id| ids.insert(id.clone(), index)) {
+            let detail = format!("Session initialization event {index} has the id of event {first}: {}.", event.id);
+            return Err(AdkError::bad_request(detail));
+        }
+    }
+    events.retain(|event| !event.is_partial());
+    Ok(events)
+}
+
+fn is_reserved(event: &Event) -> bool {
+    let calls = event.function_calls().map(|call| &call.name);
+    let mut names = calls.chain(event.function_responses().map(|response| &response.name)).flatten();
+    names.any(|name| RESERVED.contains(&name.as_str()))
+}

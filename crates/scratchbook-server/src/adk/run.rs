@@ -1,0 +1,165 @@
+//! `/run` and `/run_sse`: an agent run on a session, its events at once or as they come.
+//!
+//! The run goes on when its client goes away. How its stream is taken up again is in `v1/runs.rs`.
+
+use std::sync::Arc;
+
+use async_stream::stream;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use futures_util::Stream;
+use scratchbook::{Environment, Error, ErrorKind, Event, Result, RunConfig, RunRequest};
+use serde_json::json;
+
+use super::AdkError;
+use super::apps::{check_reserved, no_app};
+use super::body::{JsonBody, RunAgentRequest};
+use super::python_json::dumps;
+use crate::access::Caller;
+use crate::runs::{Outcome, Reader, Run};
+use crate::scope::session_of_body;
+use crate::served::Served;
+use crate::sse;
+
+/// Whether replies come in pieces before they are whole.
+#[derive(Clone, Copy, Debug)]
+enum Replies {
+    Whole,
+    InPieces,
+}
+
+pub(super) async fn run(
+    State(served): State<Arc<Served>>,
+    caller: Caller,
+    JsonBody(body): JsonBody<RunAgentRequest>,
+) -> Result<Response, AdkError> {
+    // Whatever `streaming` says: an array has no use for pieces.
+    let (run, mut reader) = start(&served, &caller, body, Replies::Whole).await?;
+    let mut events = Vec::new();
+    while let Some(event) = reader.next().await {
+        if !event.is_partial() {
+            events.push(event_json(&event)?);
+        }
+    }
+    match reader.outcome() {
+        Some(Outcome::Completed) => {
+            let body = format!("[{}]", events.join(","));
+            let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
+            sse::name(&mut response, &run.invocation_id);
+            Ok(response)
+        }
+        Some(Outcome::Failed(error)) if events.is_empty() => Err(refused(&error)),
+        Some(Outcome::Cancelled) => Err(AdkError::new(StatusCode::CONFLICT, json!(CANCELLED))),
+        _ => Ok((StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()),
+    }
+}
+
+pub(super) async fn run_sse(
+    State(served): State<Arc<Served>>,
+    caller: Caller,
+    JsonBody(body): JsonBody<RunAgentRequest>,
+) -> Result<Response, AdkError> {
+    let replies = if body.streaming { Replies::InPieces } else { Replies::Whole };
+    let frames = match body.function_call_event_id.as_deref() {
+        None | Some("") => Frames::Split,
+        Some(_) => Frames::AsTheyAre,
+    };
+    let (run, reader) = start(&served, &caller, body, replies).await?;
+    let environment = Arc::clone(&served.environment);
+    Ok(sse::response(&run.invocation_id, self::frames(reader, frames, environment)))
+}
+
+const CANCELLED: &str = "the run was cancelled";
+
+/// Starts a run, with all that can be refused before it in ADK's order.
+async fn start(
+    served: &Served,
+    caller: &Caller,
+    body: RunAgentRequest,
+    replies: Replies,
+) -> Result<(Arc<Run>, Reader), AdkError> {
+    let Some(app_name) = body.app_name.filter(|name| !name.is_empty()) else {
+        let detail = "app_name is required when ADK_DEFAULT_APP_NAME is not set";
+        return Err(AdkError::new(StatusCode::BAD_REQUEST, json!(detail)));
+    };
+    check_reserved(&app_name)?;
+    let no_session = |error: Error| match error.kind() {
+        ErrorKind::NotFound => {
+            AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {}", body.session_id)))
+        }
+        _ => error.into(),
+    };
+    let key = session_of_body(served, caller, (&app_name, &body.user_id, &body.session_id)).await;
+    let key = key.map_err(no_session)?;
+    // Before a session that is missing, as in ADK, but only for who may know of it.
+    let app = served.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
+    let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());
+    config.streaming = matches!(replies, Replies::InPieces);
+    let mut request = RunRequest::default().with_config(config);
+    request.message = body.new_message;
+    request.state_delta = body.state_delta.unwrap_or_default();
+    request.invocation_id = body.invocation_id;
+    caller.check_delta(&request.state_delta)?;
+    served.runs.start(&app.runner, &key, request).await.map_err(no_session)
+}
+
+/// What `/run` says to a run that never began to speak. An agent that failed has told of it in an event.
+fn refused(error: &Error) -> AdkError {
+    AdkError::new(super::status(error.kind()), json!(error.to_string()))
+}
+
+/// Whether an event with content and new artifacts goes out as two: the dev interface shows an artifact for each.
+#[derive(Clone, Copy, Debug)]
+enum Frames {
+    Split,
+    AsTheyAre,
+}
+
+fn frames(mut reader: Reader, frames: Frames, environment: Arc<dyn Environment>) -> impl Stream<Item = Bytes> {
+    stream! {
+        while let Some(event) = reader.next().await {
+            let said = event.content.as_ref().is_some_and(|content| !content.parts().is_empty());
+            if matches!(frames, Frames::Split) && said && !event.actions.artifact_delta.is_empty() {
+                let (mut content, mut artifacts) = (Event::clone(&event), Event::clone(&event));
+                content.actions.artifact_delta.clear();
+                artifacts.content = None;
+                yield frame(&content, environment.as_ref());
+                yield frame(&artifacts, environment.as_ref());
+            } else {
+                yield frame(&event, environment.as_ref());
+            }
+        }
+        match reader.outcome() {
+            Some(Outcome::Failed(error)) => yield failure(&code(&error), &error.to_string(), environment.as_ref()),
+            Some(Outcome::Cancelled) => yield failure("CANCELLED", CANCELLED, environment.as_ref()),
+            Some(Outcome::Completed) | None => {}
+        }
+    }
+}
+
+/// The word for an error in events and frames, where ADK has the class of an exception.
+fn code(error: &Error) -> String {
+    error.kind().as_str().to_uppercase()
+}
+
+fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
+    match event_json(event) {
+        Ok(event) => format!("data: {event}\n\n").into(),
+        Err(error) => failure(&code(&error), &error.to_string(), environment),
+    }
+}
+
+/// What ADK sends last where a run failed.
+fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
+    let details = json!({"error_type": code, "error_message": message, "timestamp": environment.now()});
+    let failure = json!({"error": format!("{code}: {message}"), "error_details": details});
+    // A value made of strings and a number has a form.
+    dumps(&failure).map(|failure| format!("data: {failure}\n\n").into()).unwrap_or_default()
+}
+
+fn event_json(event: &Event) -> Result<String> {
+    serde_json::to_string(event).map_err(|e| Error::internal("an event has no JSON").with_source(e))
+}

@@ -1,0 +1,129 @@
+//! Events that wait to be read, of which pieces of streamed replies can be left out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use scratchbook::Event;
+
+/// How many pieces wait at most.
+const MOST_PIECES: usize = 4096;
+
+/// Events in order. Whole events are all kept; pieces are there for whoever is quick.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Backlog {
+    events: VecDeque<Arc<Event>>,
+    pieces: usize,
+}
+
+impl Backlog {
+    /// Adds an event at the end. Where too many pieces wait, those go first whose whole is here, then the oldest.
+    pub(super) fn push(&mut self, event: Arc<Event>) {
+        if event.is_partial() {
+            if self.pieces == MOST_PIECES {
+                self.thin();
+            }
+            self.pieces += 1;
+        }
+        self.events.push_back(event);
+    }
+
+    /// Takes the event at the beginning.
+    pub(super) fn pop(&mut self) -> Option<Arc<Event>> {
+        let event = self.events.pop_front()?;
+        self.pieces -= usize::from(event.is_partial());
+        Some(event)
+    }
+
+    /// Leaves out the pieces of a reply whose whole is there.
+    pub(super) fn settle(&mut self, whole: &Event) {
+        if self.pieces > 0 {
+            self.retain(|event| !event.is_partial() || !is_same_reply(event, whole));
+        }
+    }
+
+    /// The number of a whole event by its id.
+    pub(super) fn seq_of(&self, event_id: &str) -> Option<u64> {
+        self.events.iter().filter(|event| !event.is_partial()).find(|event| event.id == event_id)?.seq
+    }
+
+    fn thin(&mut self) {
+        let mut wholes: Vec<Arc<Event>> = Vec::new();
+        let mut kept = VecDeque::with_capacity(self.events.len());
+        for event in std::mem::take(&mut self.events).into_iter().rev() {
+            let is_piece = event.is_partial();
+            if is_piece && wholes.iter().any(|whole| is_same_reply(&event, whole)) {
+                continue;
+            }
+            if !is_piece && wholes.iter().all(|whole| !is_same_reply(&event, whole)) {
+                wholes.push(Arc::clone(&event));
+            }
+            kept.push_front(event);
+        }
+        self.events = kept;
+        self.count();
+        if self.pieces == MOST_PIECES
+            && let Some(oldest) = self.events.iter().position(|event| event.is_partial())
+        {
+            self.events.remove(oldest);
+            self.pieces -= 1;
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Event) -> bool) {
+        self.events.retain(|event| keep(event));
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.pieces = self.events.iter().filter(|event| event.is_partial()).count();
+    }
+}
+
+/// An agent says one thing after the other on its branch: pieces, then their whole.
+fn is_same_reply(one: &Event, other: &Event) -> bool {
+    one.author == other.author && one.branch == other.branch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(author: &str) -> Arc<Event> {
+        let mut event = Event::new(author);
+        event.partial = Some(true);
+        Arc::new(event)
+    }
+
+    fn whole(author: &str, seq: u64) -> Arc<Event> {
+        let mut event = Event::new(author);
+        event.seq = Some(seq);
+        event.id = format!("{author}-{seq}");
+        Arc::new(event)
+    }
+
+    fn shown(mut backlog: Backlog) -> Vec<(String, bool)> {
+        std::iter::from_fn(|| backlog.pop()).map(|event| (event.author.clone(), event.is_partial())).collect()
+    }
+
+    #[test]
+    fn a_whole_settles_the_pieces_of_its_own_reply() {
+        let mut backlog = Backlog::default();
+        [piece("a"), piece("b"), piece("a")].into_iter().for_each(|event| backlog.push(event));
+        backlog.settle(&whole("a", 1));
+        backlog.push(whole("a", 1));
+        assert_eq!(shown(backlog), [("b".to_owned(), true), ("a".to_owned(), false)]);
+    }
+
+    #[test]
+    fn pieces_are_bounded_and_wholes_are_all_kept() {
+        let mut backlog = Backlog::default();
+        for seq in 1..=3 {
+            (0..MOST_PIECES).for_each(|_| backlog.push(piece("a")));
+            backlog.push(whole("a", seq));
+        }
+        (0..2 * MOST_PIECES).for_each(|_| backlog.push(piece("b")));
+        assert_eq!(backlog.pieces, MOST_PIECES);
+        assert_eq!(backlog.events.len(), MOST_PIECES + 3);
+        assert_eq!(backlog.seq_of("a-2"), Some(2));
+    }
+}

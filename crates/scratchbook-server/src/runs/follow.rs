@@ -1,0 +1,163 @@
+//! The events of an invocation from any of them on: what is stored, then what its run says.
+//!
+//! A run knows up to which number the session's events were not its own, and its log has every whole event since. So
+//! the store is read up to that number and the log after it: there is no moment at which an event could be missed
+//! between the two, or come from both.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey, SessionService};
+
+use super::{Outcome, Reader, Run, Runs};
+
+/// How many events are read at a time.
+const PAGE: usize = 200;
+
+/// Follows the agents' events of an invocation. The user's messages are not among them, as in a run's own stream.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    stored: Option<Stored>,
+    live: Option<Reader>,
+    outcome: Option<Outcome>,
+}
+
+/// Events of an invocation to be read from the store, page by page.
+#[derive(Debug)]
+struct Stored {
+    sessions: Arc<dyn SessionService>,
+    key: SessionKey,
+    invocation_id: String,
+    /// The number of the event before the next page, and of the last one to be read.
+    after: u64,
+    to: u64,
+    page: VecDeque<Arc<Event>>,
+}
+
+impl Follow {
+    /// Follows a run that was just started, by the reader that it came with.
+    pub(crate) fn live(reader: Reader) -> Self {
+        Self { stored: None, live: Some(reader), outcome: None }
+    }
+
+    /// Follows an invocation, from its beginning or after one of its events.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where the session has no such invocation; `InvalidArgument` where that has no such event.
+    pub(crate) async fn resume(
+        runs: &Runs,
+        sessions: &Arc<dyn SessionService>,
+        key: &SessionKey,
+        invocation_id: &str,
+        after: Option<&str>,
+    ) -> Result<Self> {
+        let run = runs.find(key, invocation_id);
+        let mut stored = Stored::new(Arc::clone(sessions), key, invocation_id, run.as_deref());
+        let mut live = run.map(|run| run.read());
+        let seen = match (after, &live) {
+            (None, _) => None,
+            (Some(id), live) => match live.as_ref().and_then(|live| live.seq_of(id)) {
+                Some(seq) => Some(seq),
+                None => Some(stored.seq_of(id).await?),
+            },
+        };
+        if let Some(seq) = seen {
+            stored.after = seq;
+            live.iter_mut().for_each(|live| live.skip_to(seq));
+        }
+        let outcome = runs.outcome(key, invocation_id);
+        if live.is_none() && seen.is_none() && outcome.is_none() && !stored.fill().await? {
+            return Err(Error::not_found(format!("the session {key} has no run '{invocation_id}'")));
+        }
+        Ok(Self { stored: Some(stored), live, outcome })
+    }
+
+    /// The next event, as soon as there is one; `None` when there will be no more. Dropping the call loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub(crate) async fn next(&mut self) -> Result<Option<Arc<Event>>> {
+        while let Some(event) = self.next_of_any().await? {
+            if event.author != "user" {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn next_of_any(&mut self) -> Result<Option<Arc<Event>>> {
+        if let Some(stored) = &mut self.stored {
+            if let Some(event) = stored.next().await? {
+                return Ok(Some(event));
+            }
+            self.stored = None;
+        }
+        let Some(live) = &mut self.live else {
+            return Ok(None);
+        };
+        let event = live.next().await;
+        if event.is_none() {
+            self.outcome = live.outcome();
+        }
+        Ok(event)
+    }
+
+    /// How the run ended, after its last event; `None` where that is not known here: it was cut off with its process,
+    /// it goes on in another, or it ended too long ago.
+    pub(crate) fn outcome(&self) -> Option<&Outcome> {
+        self.outcome.as_ref()
+    }
+}
+
+impl Stored {
+    fn new(sessions: Arc<dyn SessionService>, key: &SessionKey, invocation_id: &str, run: Option<&Run>) -> Self {
+        let (key, invocation_id) = (key.clone(), invocation_id.to_owned());
+        let to = run.map_or(u64::MAX, |run| run.before);
+        Self { sessions, key, invocation_id, after: 0, to, page: VecDeque::new() }
+    }
+
+    async fn next(&mut self) -> Result<Option<Arc<Event>>> {
+        self.fill().await?;
+        Ok(self.page.pop_front())
+    }
+
+    /// Reads on until there is something to give. False where nothing is left.
+    async fn fill(&mut self) -> Result<bool> {
+        while self.page.is_empty() && self.after < self.to {
+            let config = GetSessionConfig::default().with_events_after(self.after, PAGE).without_state();
+            let session = self.sessions.get_session(&self.key, &config).await?;
+            let session = session.ok_or_else(|| Error::not_found(format!("there is no session {}", self.key)))?;
+            let last = session.events().last().and_then(|event| event.seq);
+            let events = session.events().iter().filter(|event| event.seq.is_some_and(|seq| seq <= self.to));
+            self.page.extend(events.filter(|event| event.invocation_id == self.invocation_id).cloned());
+            self.after = last.unwrap_or(self.to);
+        }
+        Ok(!self.page.is_empty())
+    }
+
+    /// The number of an event of the invocation.
+    async fn seq_of(&self, event_id: &str) -> Result<u64> {
+        // Mostly it is one of the last.
+        let mut before = u64::MAX;
+        loop {
+            let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
+            let session = self.sessions.get_session(&self.key, &config).await?;
+            let events = session.as_ref().map(scratchbook::Session::events);
+            let found = events.and_then(|events| events.iter().rev().find(|event| event.id == event_id));
+            if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
+                return Ok(event.seq.unwrap_or_default());
+            }
+            match events.and_then(|events| events.get(0)).and_then(|first| first.seq) {
+                Some(first) if first > 1 && found.is_none() => before = first,
+                _ => {
+                    let id = &self.invocation_id;
+                    return Err(Error::invalid(format!(
+                        "the run '{id}' has no event '{event_id}'; name its last one seen"
+                    )));
+                }
+            }
+        }
+    }
+}

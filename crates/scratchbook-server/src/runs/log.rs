@@ -1,0 +1,160 @@
+//! What a run has said so far, for any number of readers.
+//!
+//! Each reader has a backlog of its own: the run adds to it and waits for nobody. A reader that is quick sees every
+//! event. One that is slow sees every whole event, and loses pieces when too many wait. One that comes late begins with
+//! the whole events, and with the pieces of replies that are still under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use scratchbook::{Error, Event};
+use tokio::sync::watch;
+
+use super::backlog::Backlog;
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Completed,
+    Failed(Arc<Error>),
+    Cancelled,
+}
+
+impl Outcome {
+    /// The outcome's name, in frames, spans and metrics.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed(_) => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The events of a run.
+#[derive(Debug)]
+pub(crate) struct Log {
+    inner: Mutex<Inner>,
+    /// Wakes readers. It says that there is something new, not what.
+    news: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// What a reader begins with.
+    kept: Backlog,
+    readers: BTreeMap<u64, Backlog>,
+    next_reader: u64,
+    outcome: Option<Outcome>,
+}
+
+impl Log {
+    pub(super) fn new() -> Self {
+        Self { inner: Mutex::default(), news: watch::Sender::new(()) }
+    }
+
+    /// Adds an event.
+    pub(super) fn push(&self, event: Event) {
+        let event = Arc::new(event);
+        let mut inner = self.lock();
+        if !event.is_partial() {
+            inner.kept.settle(&event);
+        }
+        inner.kept.push(Arc::clone(&event));
+        inner.readers.values_mut().for_each(|backlog| backlog.push(Arc::clone(&event)));
+        drop(inner);
+        self.news.send_replace(());
+    }
+
+    /// Says how the run ended; nothing comes after it.
+    pub(super) fn end(&self, outcome: Outcome) {
+        self.lock().outcome.get_or_insert(outcome);
+        self.news.send_replace(());
+    }
+
+    /// How the run ended, if it has.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.lock().outcome.clone()
+    }
+
+    /// Waits for the end of the run.
+    pub(super) async fn ended(&self) -> Outcome {
+        let mut news = self.news.subscribe();
+        loop {
+            news.mark_unchanged();
+            if let Some(outcome) = self.outcome() {
+                return outcome;
+            }
+            // The sender is part of the log, which is borrowed: it is there.
+            let _ = news.changed().await;
+        }
+    }
+
+    /// One more reader, from the beginning.
+    pub(crate) fn read(self: &Arc<Self>) -> Reader {
+        let mut inner = self.lock();
+        let id = inner.next_reader;
+        inner.next_reader += 1;
+        let kept = inner.kept.clone();
+        inner.readers.insert(id, kept);
+        drop(inner);
+        Reader { news: self.news.subscribe(), log: Arc::clone(self), id, seen: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads a run. Dropping it changes nothing for the run.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    log: Arc<Log>,
+    id: u64,
+    /// The number of the last event of the session that the reader has from elsewhere.
+    seen: u64,
+    news: watch::Receiver<()>,
+}
+
+impl Reader {
+    /// The next event, as soon as there is one; `None` when the run is over. Dropping the call loses nothing.
+    pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
+        loop {
+            // Before looking: what comes in between is new again.
+            self.news.mark_unchanged();
+            {
+                let mut inner = self.log.lock();
+                while let Some(event) = inner.readers.get_mut(&self.id).and_then(Backlog::pop) {
+                    if event.seq.is_none_or(|seq| seq > self.seen) {
+                        return Some(event);
+                    }
+                }
+                if inner.outcome.is_some() {
+                    return None;
+                }
+            }
+            let _ = self.news.changed().await;
+        }
+    }
+
+    /// How the run ended, if it has.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.log.outcome()
+    }
+
+    /// The number of a whole event that is still to be read, by its id.
+    pub(super) fn seq_of(&self, event_id: &str) -> Option<u64> {
+        self.log.lock().readers.get(&self.id)?.seq_of(event_id)
+    }
+
+    /// Leaves out the whole events up to a number of the session.
+    pub(super) fn skip_to(&mut self, seq: u64) {
+        self.seen = seq;
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.log.lock().readers.remove(&self.id);
+    }
+}

@@ -1,0 +1,197 @@
+//! Runs that go on to their end whether or not anybody listens, and what becomes of those who do.
+//!
+//! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When it is over the log is
+//! forgotten: its events are in the session. A run that the end of the process cuts off is not taken up again; its
+//! events up to there are in the session too.
+
+mod answered;
+mod backlog;
+mod follow;
+mod log;
+mod run;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use scratchbook::{Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey};
+use tokio::sync::watch;
+use tracing::Instrument;
+
+pub(crate) use follow::Follow;
+pub(crate) use log::{Outcome, Reader};
+pub(crate) use run::Run;
+
+use answered::answered_invocation;
+
+/// How many runs that are over are remembered, each with how it ended.
+const REMEMBERED: usize = 1024;
+/// How long runs that were told to end are waited for.
+const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// The runs under way in this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Runs {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    limit: usize,
+    environment: Arc<dyn Environment>,
+    table: Mutex<Table>,
+    /// Wakes who waits for runs to end.
+    ends: watch::Sender<()>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    is_closing: bool,
+    /// By session and invocation.
+    under_way: BTreeMap<(SessionKey, String), Arc<Run>>,
+    /// Those that ended last.
+    over: VecDeque<Over>,
+}
+
+/// A run that is over.
+#[derive(Clone, Debug)]
+struct Over {
+    key: SessionKey,
+    invocation_id: String,
+    outcome: Outcome,
+}
+
+impl Runs {
+    /// At most `limit` runs at a time.
+    pub(crate) fn new(limit: usize, environment: Arc<dyn Environment>) -> Self {
+        let (table, ends) = (Mutex::default(), watch::Sender::new(()));
+        Self { inner: Arc::new(Inner { limit, environment, table, ends }) }
+    }
+
+    /// Starts a run on a session and gives it back with a reader that misses nothing of it. Where a run of the same
+    /// invocation is under way, that one ends first.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where the session is missing; `ResourceExhausted` where as many runs are under way as may be;
+    /// `Unavailable` where the server is about to end.
+    pub(crate) async fn start(
+        &self,
+        runner: &Runner,
+        key: &SessionKey,
+        mut request: RunRequest,
+    ) -> Result<(Arc<Run>, Reader)> {
+        let sessions = runner.session_service();
+        let answered = match &request.message {
+            Some(message) => answered_invocation(sessions.as_ref(), key, message).await?,
+            None => None,
+        };
+        let given = answered.or_else(|| request.invocation_id.take().filter(|id| !id.is_empty()));
+        let is_new = given.is_none();
+        let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
+        request.invocation_id = Some(id.clone());
+        loop {
+            let session = sessions.get_session(key, &GetSessionConfig::state_only().without_state()).await?;
+            let session = session.ok_or_else(|| Error::not_found(format!("there is no session {key}")))?;
+            let before = if is_new { 0 } else { session.seq() };
+            let run = Run::new(key.clone(), id.clone(), self.inner.environment.now(), before);
+            match self.enter(run)? {
+                Entered::New(run) => {
+                    let (events, reader) = (runner.run(key.user_id(), key.session_id(), request), run.read());
+                    let task = Arc::clone(&run).drive(events, self.clone()).instrument(run.span());
+                    tokio::spawn(task);
+                    return Ok((run, reader));
+                }
+                Entered::Taken(earlier) => drop(earlier.ended().await),
+            }
+        }
+    }
+
+    /// A run under way.
+    pub(crate) fn find(&self, key: &SessionKey, invocation_id: &str) -> Option<Arc<Run>> {
+        self.lock().under_way.get(&(key.clone(), invocation_id.to_owned())).cloned()
+    }
+
+    /// How a run ended, where it is one of those that ended last in this process.
+    pub(crate) fn outcome(&self, key: &SessionKey, invocation_id: &str) -> Option<Outcome> {
+        let table = self.lock();
+        let of_run = |over: &&Over| over.key == *key && over.invocation_id == invocation_id;
+        table.over.iter().rev().find(of_run).map(|over| over.outcome.clone())
+    }
+
+    /// The runs of a session that are under way, by their ids.
+    pub(crate) fn list(&self, key: &SessionKey) -> Vec<Arc<Run>> {
+        let table = self.lock();
+        let of_session = table.under_way.range((key.clone(), String::new())..);
+        of_session.take_while(|((of_run, _), _)| of_run == key).map(|(_, run)| Arc::clone(run)).collect()
+    }
+
+    /// Takes no more runs, waits for those under way, and after the time has them end where they are.
+    pub(crate) async fn close(&self, time: Duration) {
+        self.lock().is_closing = true;
+        if tokio::time::timeout(time, self.idle()).await.is_ok() {
+            return;
+        }
+        let left: Vec<_> = self.lock().under_way.values().cloned().collect();
+        tracing::warn!(runs = left.len(), "runs are cancelled: the server ends");
+        left.iter().for_each(|run| run.cancel());
+        // An agent that never gives way cannot be made to end.
+        let _ = tokio::time::timeout(CANCEL_TIME, self.idle()).await;
+    }
+
+    async fn idle(&self) {
+        let mut ends = self.inner.ends.subscribe();
+        loop {
+            ends.mark_unchanged();
+            if self.lock().under_way.is_empty() {
+                return;
+            }
+            // The sender is here as long as this is.
+            let _ = ends.changed().await;
+        }
+    }
+
+    fn enter(&self, run: Run) -> Result<Entered> {
+        let mut table = self.lock();
+        if table.is_closing {
+            return Err(Error::new(ErrorKind::Unavailable, "the server is about to end; try again later"));
+        }
+        let place = (run.key.clone(), run.invocation_id.clone());
+        if let Some(run) = table.under_way.get(&place) {
+            return Ok(Entered::Taken(Arc::clone(run)));
+        }
+        let limit = self.inner.limit;
+        if table.under_way.len() >= limit {
+            let message = format!("{limit} runs are under way, as many as there may be; try again later");
+            return Err(Error::new(ErrorKind::ResourceExhausted, message));
+        }
+        let run = Arc::new(run);
+        table.under_way.insert(place, Arc::clone(&run));
+        Ok(Entered::New(run))
+    }
+
+    /// A run is over: its log is left to its readers.
+    fn end(&self, run: &Run, outcome: &Outcome) {
+        let mut table = self.lock();
+        table.under_way.remove(&(run.key.clone(), run.invocation_id.clone()));
+        if table.over.len() == REMEMBERED {
+            table.over.pop_front();
+        }
+        let (key, invocation_id) = (run.key.clone(), run.invocation_id.clone());
+        table.over.push_back(Over { key, invocation_id, outcome: outcome.clone() });
+        drop(table);
+        run.end(outcome.clone());
+        self.inner.ends.send_replace(());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What became of a run that was to begin.
+enum Entered {
+    New(Arc<Run>),
+    /// A run of the same invocation is under way.
+    Taken(Arc<Run>),
+}

@@ -1,0 +1,113 @@
+//! One run, from its beginning to its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures_util::StreamExt;
+use scratchbook::{Error, EventStream, SessionKey};
+use tokio::sync::Notify;
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::Runs;
+use super::log::{Log, Outcome, Reader};
+
+/// A run under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) key: SessionKey,
+    pub(crate) invocation_id: String,
+    /// When it was asked for, in seconds since 1970.
+    pub(crate) start_time: f64,
+    /// The number of the last event of the session that may be of an earlier run of this invocation; all later ones of
+    /// the invocation are this run's.
+    pub(super) before: u64,
+    log: Arc<Log>,
+    cancelled: Notify,
+}
+
+impl Run {
+    pub(super) fn new(key: SessionKey, invocation_id: String, start_time: f64, before: u64) -> Self {
+        let (log, cancelled) = (Arc::new(Log::new()), Notify::new());
+        Self { key, invocation_id, start_time, before, log, cancelled }
+    }
+
+    /// Follows the run from its beginning.
+    pub(crate) fn read(&self) -> Reader {
+        self.log.read()
+    }
+
+    /// Has the run end where it is. What is committed stays; so may what is being committed just now.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.notify_one();
+    }
+
+    /// Waits for the end of the run.
+    pub(crate) async fn ended(&self) -> Outcome {
+        self.log.ended().await
+    }
+
+    /// Drives the run to its end, whether or not anybody reads.
+    pub(super) async fn drive(self: Arc<Self>, events: EventStream, runs: Runs) {
+        let mut ending = Ending::new(runs, Arc::clone(&self));
+        ending.outcome = tokio::select! {
+            biased;
+            () = self.cancelled.notified() => Outcome::Cancelled,
+            outcome = self.follow(events) => outcome,
+        };
+    }
+
+    async fn follow(&self, mut events: EventStream) -> Outcome {
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => self.log.push(event),
+                Err(error) => return Outcome::Failed(Arc::new(error)),
+            }
+        }
+        Outcome::Completed
+    }
+
+    pub(super) fn end(&self, outcome: Outcome) {
+        self.log.end(outcome);
+    }
+
+    /// The span of the run: names, no values.
+    pub(super) fn span(&self) -> Span {
+        let app = self.key.app_name();
+        tracing::info_span!("run", app, invocation_id = self.invocation_id, outcome = Empty)
+    }
+}
+
+/// Tells of a run's end, however it comes: also where the task of the run panics or is dropped with its runtime.
+struct Ending {
+    runs: Runs,
+    run: Arc<Run>,
+    outcome: Outcome,
+    begun: Instant,
+}
+
+impl Ending {
+    fn new(runs: Runs, run: Arc<Run>) -> Self {
+        metrics::gauge!("scratchbook_runs", "app" => run.key.app_name().to_owned()).increment(1);
+        let outcome = Outcome::Failed(Arc::new(Error::internal("the run was cut off")));
+        Self { runs, run, outcome, begun: Instant::now() }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
+        Span::current().record("outcome", outcome);
+        match &self.outcome {
+            Outcome::Failed(error) => {
+                tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended")
+            }
+            _ => tracing::info!(outcome, ?time, "the run has ended"),
+        }
+        let labels = [("app", app.to_owned()), ("outcome", outcome.to_owned())];
+        metrics::gauge!("scratchbook_runs", "app" => app.to_owned()).decrement(1);
+        metrics::counter!("scratchbook_runs_total", &labels).increment(1);
+        metrics::histogram!("scratchbook_run_seconds", &labels).record(time.as_secs_f64());
+        self.runs.end(&self.run, &self.outcome);
+    }
+}

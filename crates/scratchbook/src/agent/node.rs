@@ -1,0 +1,81 @@
+//! Where among the turns of a run an agent's turn stands: ADK's node path.
+//!
+//! Below a root that is an [`LlmAgent`](super::LlmAgent), `root@1/helper@2` is the second turn of `helper` within the
+//! first of `root`. A workflow agent is one node with all that it runs, and below a root of another kind there are none.
+//! Which number a turn has is ADK's rule.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::AgentTree;
+
+/// A turn, and the turn of the agent above it.
+#[derive(Debug)]
+pub(crate) struct Node {
+    name: String,
+    path: String,
+    above: Option<Arc<Self>>,
+}
+
+impl Node {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn new(name: &str, turn: u64, above: Option<Arc<Self>>) -> Arc<Self> {
+        let path =
+            format!("{}{name}@{turn}", above.as_ref().map(|above| format!("{}/", above.path)).unwrap_or_default());
+        Arc::new(Self { name: name.to_owned(), path, above })
+    }
+
+    /// The first turn of an agent, and of all above it.
+    fn first(tree: &AgentTree, name: &str) -> Arc<Self> {
+        let names: Vec<_> = std::iter::successors(Some(name), |name| tree.parent(name)).collect();
+        let above = names[1..].iter().rev().fold(None, |above, name| Some(Self::new(name, 1, above)));
+        Self::new(name, 1, above)
+    }
+
+    /// This turn, or the nearest above it, that is an agent's.
+    fn nearest(self: &Arc<Self>, name: &str) -> Option<&Arc<Self>> {
+        std::iter::successors(Some(self), |node| node.above.as_ref()).find(|node| node.name == name)
+    }
+}
+
+/// How many turns each agent has had in a run, below each turn of the agent above it.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<HashMap<(Option<String>, String), u64>>);
+
+impl Turns {
+    /// The turn a run begins with. It counts, and so does one of the root's, which a turn of the root to come is after.
+    pub(crate) fn begin(&self, tree: &AgentTree, name: &str) -> Option<Arc<Node>> {
+        let root = tree.root();
+        root.as_llm_agent()?;
+        let node = Node::first(tree, name);
+        if name != root.name() {
+            self.count(None, root.name());
+        }
+        self.count(node.above.as_deref(), name);
+        Some(node)
+    }
+
+    /// The turn of the agent that the conversation is handed to in a turn.
+    pub(crate) fn next(&self, tree: &AgentTree, from: &Arc<Node>, name: &str) -> Arc<Node> {
+        // The agent above it is in this turn's path: it is this one, or handed over to it, or stands above both. Only a
+        // tool of the caller's own hands over to any other.
+        let above =
+            tree.parent(name).map(|parent| from.nearest(parent).map_or_else(|| Node::first(tree, parent), Arc::clone));
+        let turn = self.count(above.as_deref(), name);
+        Node::new(name, turn, above)
+    }
+
+    fn count(&self, above: Option<&Node>, name: &str) -> u64 {
+        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = turns.entry((above.map(|above| above.path.clone()), name.to_owned())).or_default();
+        *count += 1;
+        *count
+    }
+}

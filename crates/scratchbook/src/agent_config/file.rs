@@ -1,0 +1,215 @@
+//! A file of ADK's Agent Config, as google-adk 2.13 reads it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// What one file says of an agent.
+#[derive(Debug)]
+pub(super) struct AgentFile {
+    pub(super) class: AgentClass,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) model: Option<String>,
+    pub(super) instruction: Option<String>,
+    pub(super) output_key: Option<String>,
+    pub(super) tools: Vec<String>,
+    pub(super) sub_agents: Vec<Reference>,
+    pub(super) max_iterations: Option<usize>,
+}
+
+/// The classes of agents that a file can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentClass {
+    Llm,
+    Sequential,
+    Parallel,
+    Loop,
+}
+
+/// An agent below another.
+#[derive(Debug)]
+pub(super) enum Reference {
+    /// In a file, relative to the file that names it.
+    File(String),
+    /// In code, by name.
+    Code(String),
+}
+
+impl AgentFile {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no Agent Config; `Unsupported` for fields that mean nothing here.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let fields: Fields = serde_saphyr::from_str(text)
+            .map_err(|e| Error::invalid(format!("not an Agent Config: {}", e.to_string().trim_end())))?;
+        fields.check()
+    }
+}
+
+/// The fields of every class, and those of ADK's that mean nothing here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    agent_class: Option<String>,
+    name: String,
+    description: Option<String>,
+    model: Option<String>,
+    instruction: Option<String>,
+    output_key: Option<String>,
+    tools: Option<Vec<ToolField>>,
+    sub_agents: Option<Vec<SubAgentField>>,
+    max_iterations: Option<i64>,
+    include_contents: Option<String>,
+    disallow_transfer_to_parent: Option<bool>,
+    disallow_transfer_to_peers: Option<bool>,
+    model_code: Option<IgnoredAny>,
+    static_instruction: Option<IgnoredAny>,
+    input_schema: Option<IgnoredAny>,
+    output_schema: Option<IgnoredAny>,
+    generate_content_config: Option<IgnoredAny>,
+    before_agent_callbacks: Option<IgnoredAny>,
+    after_agent_callbacks: Option<IgnoredAny>,
+    before_model_callbacks: Option<IgnoredAny>,
+    after_model_callbacks: Option<IgnoredAny>,
+    before_tool_callbacks: Option<IgnoredAny>,
+    after_tool_callbacks: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolField {
+    name: String,
+    args: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubAgentField {
+    config_path: Option<String>,
+    code: Option<String>,
+}
+
+impl Fields {
+    fn check(self) -> Result<AgentFile> {
+        let class = self.class()?;
+        self.check_supported()?;
+        self.check_class(class)?;
+        let max_iterations = match self.max_iterations {
+            // ADK's: no round at all.
+            Some(rounds) => Some(usize::try_from(rounds).unwrap_or(0)),
+            None => None,
+        };
+        let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
+        let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
+        Ok(AgentFile {
+            class,
+            tools: tools.collect::<Result<_>>()?,
+            sub_agents: sub_agents.collect::<Result<_>>()?,
+            name: self.name,
+            description: self.description.unwrap_or_default(),
+            model: self.model,
+            instruction: self.instruction,
+            output_key: self.output_key,
+            max_iterations,
+        })
+    }
+
+    /// The class, which may be spelled with the package of ADK's that it is in.
+    fn class(&self) -> Result<AgentClass> {
+        let class = self.agent_class.as_deref().unwrap_or_default();
+        let name = if class.starts_with("google.adk.agents.") { class.rsplit('.').next() } else { Some(class) };
+        match name.unwrap_or_default() {
+            "" | "LlmAgent" => Ok(AgentClass::Llm),
+            "SequentialAgent" => Ok(AgentClass::Sequential),
+            "ParallelAgent" => Ok(AgentClass::Parallel),
+            "LoopAgent" => Ok(AgentClass::Loop),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the agent class '{class}' is not known; there are LlmAgent, SequentialAgent, ParallelAgent and \
+                     LoopAgent, and an agent in code is named by a sub agent's 'code'"
+                ),
+            )),
+        }
+    }
+
+    /// Refuses what would be silently without effect.
+    fn check_supported(&self) -> Result<()> {
+        macro_rules! refuse {
+            ($($field:ident),*) => {$(
+                if self.$field.is_some() {
+                    return Err(unsupported(stringify!($field)));
+                }
+            )*};
+        }
+        refuse!(
+            model_code,
+            static_instruction,
+            input_schema,
+            output_schema,
+            generate_content_config,
+            before_agent_callbacks,
+            after_agent_callbacks,
+            before_model_callbacks,
+            after_model_callbacks,
+            before_tool_callbacks,
+            after_tool_callbacks
+        );
+        if self.disallow_transfer_to_parent == Some(true) {
+            return Err(unsupported("disallow_transfer_to_parent"));
+        }
+        if self.disallow_transfer_to_peers == Some(true) {
+            return Err(unsupported("disallow_transfer_to_peers"));
+        }
+        match self.include_contents.as_deref() {
+            None | Some("default") => Ok(()),
+            Some(_) => Err(unsupported("include_contents")),
+        }
+    }
+
+    /// Refuses fields of another class.
+    fn check_class(&self, class: AgentClass) -> Result<()> {
+        let foreign = match class {
+            AgentClass::Llm => [self.max_iterations.map(|_| "max_iterations"), None, None, None, None],
+            _ => [
+                self.model.as_ref().map(|_| "model"),
+                self.instruction.as_ref().map(|_| "instruction"),
+                self.output_key.as_ref().map(|_| "output_key"),
+                self.tools.as_ref().map(|_| "tools"),
+                self.max_iterations.filter(|_| class != AgentClass::Loop).map(|_| "max_iterations"),
+            ],
+        };
+        match foreign.into_iter().flatten().next() {
+            Some(field) => {
+                let name = &self.name;
+                Err(Error::invalid(format!("the agent '{name}' has '{field}', which its class has not; leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl ToolField {
+    fn check(self) -> Result<String> {
+        match self.args {
+            Some(_) => Err(unsupported("args")),
+            None => Ok(self.name),
+        }
+    }
+}
+
+impl SubAgentField {
+    fn check(self) -> Result<Reference> {
+        match (self.config_path, self.code) {
+            (Some(path), None) => Ok(Reference::File(path)),
+            (None, Some(name)) => Ok(Reference::Code(name)),
+            _ => Err(Error::invalid("a sub agent has either 'config_path' or 'code'")),
+        }
+    }
+}
+
+fn unsupported(field: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("'{field}' is not supported; leave it out, or build the agent in code"))
+}

@@ -1,0 +1,208 @@
+//! Agents from files of ADK's Agent Config.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::TryStreamExt;
+use scratchbook::{
+    Agent, AgentCatalog, Error, ErrorKind, Event, FunctionAgent, FunctionTool, InMemorySessionService, Llm,
+    LlmResponse, Runner, ScriptedLlm, ToolContext, load_agent, load_agents,
+};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+/// A folder with files in it.
+struct Files(TempDir);
+
+impl Files {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn root(&self) -> PathBuf {
+        self.0.path().join("root_agent.yaml")
+    }
+
+    fn load(&self) -> scratchbook::Result<Arc<dyn Agent>> {
+        load_agent(&self.root(), &catalog())
+    }
+}
+
+fn root(text: &str) -> Files {
+    Files::new(&[("root_agent.yaml", text)])
+}
+
+/// What the agent in a file is refused for.
+fn refusal(text: &str) -> Error {
+    root(text).load().unwrap_err()
+}
+
+fn catalog() -> AgentCatalog {
+    let roll = FunctionTool::new("roll_die", "Rolls.", |_: Map<String, Value>, context: ToolContext| async move {
+        context.state().set("rolled", 4)?;
+        Ok(4)
+    });
+    let echo = ScriptedLlm::from_fn(|request| {
+        let said = request.contents.last().map(scratchbook::Content::text).unwrap_or_default();
+        match said.as_str() {
+            "roll" => Ok(LlmResponse::call("roll_die", json!({}))),
+            _ => Ok(LlmResponse::text(request.system_instruction.clone().unwrap_or_default())),
+        }
+    });
+    AgentCatalog::new().model("echo", echo).tool(roll).agent(
+        "library.custom",
+        FunctionAgent::new("custom", |_| {
+            futures_util::stream::iter([Ok(Event::new("custom").with_content("I am code."))])
+        }),
+    )
+}
+
+async fn say(agent: Arc<dyn Agent>, message: &str) -> Vec<Event> {
+    let runner = Runner::builder("app", agent, InMemorySessionService::new()).auto_create_session().build().unwrap();
+    runner.run("user", "s", message).try_collect().await.unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_from_a_file_runs_with_its_tools_and_writes_its_output_key() {
+    let agent = root(
+        "# yaml-language-server: $schema=https://example.org/AgentConfig.json\nagent_class: LlmAgent\nname: dice\n\
+         model: echo\ndescription: Rolls dice.\ninstruction: You have rolled {rolled?}.\noutput_key: user:said\n\
+         tools:\n  - name: my_library.tools.roll_die\n",
+    );
+    let agent = agent.load().unwrap();
+    assert_eq!((agent.name(), agent.description()), ("dice", "Rolls dice."));
+    let events = say(agent, "roll").await;
+    let last = events.last().unwrap();
+    assert_eq!(last.content.as_ref().unwrap().text(), "You have rolled 4.");
+    assert_eq!(json!(last.actions.state_delta), json!({"user:said": "You have rolled 4."}));
+}
+
+#[tokio::test]
+async fn workflow_agents_run_the_agents_in_other_files_and_in_code() {
+    let files = Files::new(&[
+        (
+            "root_agent.yaml",
+            "agent_class: SequentialAgent\nname: both\nsub_agents:\n  - config_path: parts/first.yaml\n  - code: library.custom\n",
+        ),
+        (
+            "parts/first.yaml",
+            "agent_class: google.adk.agents.LoopAgent\nname: twice\nmax_iterations: 2\nsub_agents:\n  - config_path: second.yaml\n",
+        ),
+        ("parts/second.yaml", "name: speaker\nmodel: echo\ninstruction: Again.\n"),
+    ]);
+    let events = say(files.load().unwrap(), "go").await;
+    let said: Vec<_> =
+        events.iter().map(|event| (event.author.as_str(), event.content.as_ref().unwrap().text())).collect();
+    assert_eq!(
+        said,
+        [("speaker", "Again.".to_owned()), ("speaker", "Again.".to_owned()), ("custom", "I am code.".to_owned())]
+    );
+}
+
+#[test]
+fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
+    let files = Files::new(&[
+        ("root_agent.yaml", "name: above\nmodel: echo\nsub_agents:\n  - config_path: below.yaml\n"),
+        ("below.yaml", "name: below\n"),
+    ]);
+    assert_eq!(files.load().unwrap().sub_agents()[0].name(), "below");
+    assert_eq!(root("name: alone").load().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let alone = root("name: alone");
+    load_agent(&alone.root(), &catalog().default_model("echo")).unwrap();
+}
+
+#[test]
+fn models_come_from_a_function_where_none_was_added_by_that_name() {
+    let source = |name: &str| {
+        let known = name.starts_with("my-");
+        Ok(known.then(|| Arc::new(ScriptedLlm::new(["Hello."])) as Arc<dyn Llm>))
+    };
+    let catalog = catalog().models_from(source);
+    load_agent(&root("name: a\nmodel: my-model").root(), &catalog).unwrap();
+    let error = load_agent(&root("name: a\nmodel: gemini-2.5-flash").root(), &catalog).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("'gemini-2.5-flash'") && error.to_string().contains("'echo'"), "{error}");
+}
+
+#[test]
+fn each_folder_with_a_root_agent_is_an_app() {
+    let files = Files::new(&[
+        ("b-app/root_agent.yaml", "name: b\nmodel: echo"),
+        ("a_app/root_agent.yaml", "name: a\nmodel: echo"),
+        ("notes/readme.txt", "no app"),
+    ]);
+    let names = |files: &Files| {
+        load_agents(files.0.path(), &catalog()).map(|apps| apps.into_iter().map(|app| app.0).collect::<Vec<_>>())
+    };
+    assert_eq!(names(&files).unwrap(), ["a_app", "b-app"]);
+    let single = load_agents(&files.0.path().join("a_app"), &catalog()).unwrap();
+    assert_eq!(single[0].0, "a_app");
+    assert_eq!(names(&Files::new(&[])).unwrap_err().kind(), ErrorKind::NotFound);
+    for folder in ["1st", "with space", "user"] {
+        let files = Files::new(&[(&format!("{folder}/root_agent.yaml"), "name: a\nmodel: echo")]);
+        assert_eq!(names(&files).unwrap_err().kind(), ErrorKind::InvalidArgument, "{folder}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_named_with_its_file() {
+    for (text, kind, named) in [
+        ("name: a\nmodel: echo\nbogus: 1", ErrorKind::InvalidArgument, "bogus"),
+        ("model: echo", ErrorKind::InvalidArgument, "name"),
+        ("name: [", ErrorKind::InvalidArgument, "not an Agent Config"),
+        ("", ErrorKind::InvalidArgument, "not an Agent Config"),
+        ("name: a\nmodel: echo\ntools:\n  - name: fly", ErrorKind::NotFound, "'fly'"),
+        (
+            "name: a\nmodel: echo\ntools:\n  - name: roll_die\n    args:\n      sides: 6",
+            ErrorKind::Unsupported,
+            "'args'",
+        ),
+        ("name: a\nmodel: echo\nsub_agents:\n  - code: nobody", ErrorKind::NotFound, "'nobody'"),
+        ("name: a\nmodel: echo\nsub_agents:\n  - {}", ErrorKind::InvalidArgument, "'config_path'"),
+        ("name: a\nmodel: echo\nsub_agents:\n  - config_path: none.yaml", ErrorKind::NotFound, "none.yaml"),
+        (
+            "name: a\nmodel: echo\nsub_agents:\n  - config_path: root_agent.yaml",
+            ErrorKind::InvalidArgument,
+            "below itself",
+        ),
+        (
+            "name: a\nmodel: echo\ngenerate_content_config: {temperature: 0.1}",
+            ErrorKind::Unsupported,
+            "'generate_content_config'",
+        ),
+        ("name: a\nmodel: echo\ninclude_contents: none", ErrorKind::Unsupported, "'include_contents'"),
+        ("name: a\nagent_class: my_library.MyAgent", ErrorKind::Unsupported, "'my_library.MyAgent'"),
+        ("name: a\nagent_class: SequentialAgent\nmodel: echo", ErrorKind::InvalidArgument, "'model'"),
+        ("name: a\nmodel: echo\nmax_iterations: 2", ErrorKind::InvalidArgument, "'max_iterations'"),
+        ("name: a\nmodel: echo\noutput_key: 'user:'", ErrorKind::InvalidArgument, "output key"),
+    ] {
+        let error = refusal(text);
+        assert_eq!(error.kind(), kind, "{text}: {error}");
+        assert!(error.to_string().contains(named) && error.to_string().contains("root_agent.yaml"), "{text}: {error}");
+    }
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    for text in [
+        "&a [*a]",
+        "a: &a\n  b: *a",
+        "\u{0}",
+        "- - - -",
+        "? ?",
+        "!!binary x",
+        "name: a\nname: b",
+        "%YAML 9.9\n---\n",
+        "{{{{",
+    ] {
+        refusal(text);
+    }
+    refusal(&"[".repeat(100_000));
+}
