@@ -22,7 +22,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::path::{RunPath, SessionPath};
 use super::request::{Body, NoQuery, PathInvocation, Query};
-use super::shape::Stored;
+use super::shape::{Stored, StreamEvent};
 use super::{ApiError, RUNS};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
@@ -128,7 +128,7 @@ pub(super) struct End {
     post, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "startRun", tag = RUNS,
     params(SessionPath), request_body = RunBody,
     responses((
-        status = 200, description = "What the run does, as it comes.", body = String, content_type = "text/event-stream",
+        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), WriteRefusals)
 )]
@@ -154,7 +154,7 @@ pub(super) async fn start(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
     params(RunPath, After, Resume),
     responses((
-        status = 200, description = "What the run does, as it comes.", body = String, content_type = "text/event-stream",
+        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), Refusals)
 )]
