@@ -22,10 +22,10 @@ pub(crate) enum Kind {
     Float,
     /// Base64 in a string.
     Bytes,
-    Dict(&'static Kind),
-    List(&'static Kind),
+    Dict(&'static Self),
+    List(&'static Self),
     /// A list whose order means nothing.
-    Set(&'static Kind),
+    Set(&'static Self),
     Model(&'static Model),
 }
 
@@ -89,8 +89,8 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loc<'a> {
     Body,
-    Key(&'a Loc<'a>, &'a str),
-    Index(&'a Loc<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl Loc<'_> {
