@@ -2,6 +2,7 @@
 
 mod args;
 mod backup;
+mod config;
 mod database;
 mod delta;
 mod demo;
@@ -20,6 +21,7 @@ mod sessions;
 mod show;
 mod state;
 mod times;
+mod token;
 mod unfinished;
 mod usage;
 mod users;
@@ -29,7 +31,7 @@ mod wrap;
 
 use std::process::{self, ExitCode};
 
-use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, UsersCommand};
+use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
@@ -106,6 +108,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         }
         Command::Sessions { command } => Box::pin(run_sessions(global, command, &mut out)).await,
         Command::State { command } => Box::pin(run_state(global, command, &mut out)).await,
+        Command::Token { command: TokenCommand::New(args) } => token::new(args, &mut out),
         Command::Users { command: UsersCommand::Erase(args) } => {
             let database = Database::open(global).await?;
             users::erase(&database, args, &mut out).await?;

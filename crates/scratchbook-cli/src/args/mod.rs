@@ -4,6 +4,7 @@ mod kept;
 mod serve;
 mod sessions;
 mod state;
+mod token;
 mod values;
 
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
-pub(crate) use serve::ServeArgs;
+pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };
@@ -24,6 +25,7 @@ pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
 };
+pub(crate) use token::{NewTokenArgs, TokenCommand};
 pub(crate) use values::{Label, Moment};
 
 /// How to write what would be taken for an option.
@@ -73,6 +75,7 @@ pub(crate) enum Command {
     ///
     /// Makes the database where it is missing, prints where to look, and serves until Ctrl-C or SIGTERM: what was begun is
     /// then finished, and a second signal ends it at once.
+    #[command(after_help = serve::SERVE_HELP)]
     Serve(ServeArgs),
     /// Play scenarios as real agent runs, without a network, and check what they leave in the state
     ///
@@ -89,6 +92,11 @@ pub(crate) enum Command {
     State {
         #[command(subcommand)]
         command: StateCommand,
+    },
+    /// Make tokens, by which clients of a server log in
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
     },
     /// Erase users
     Users {

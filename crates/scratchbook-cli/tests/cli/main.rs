@@ -16,6 +16,7 @@ mod serve;
 mod servers;
 mod sessions;
 mod state;
+mod token;
 mod verify;
 mod watch;
 

@@ -7,8 +7,10 @@ mod dev_ui;
 mod replay;
 mod requests;
 mod runs;
+mod security;
 mod sessions;
 mod support;
+mod v1;
 
 use support::Client;
 
