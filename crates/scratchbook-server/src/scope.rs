@@ -150,7 +150,7 @@ fn caller(parts: &Parts) -> Result<Caller> {
 }
 
 /// The names that a path has for its parameters, as they were before they were encoded: once, and each in its segment.
-fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
+pub(crate) fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
     let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let mut found = names.map(|_| String::new());

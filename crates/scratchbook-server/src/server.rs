@@ -253,7 +253,7 @@ impl Server {
             .merge(adk::routes())
             .merge(operations::routes(self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
-            .nest("/v1", v1::routes())
+            .merge(v1::routes())
             .fallback(move |request: Request| paths.clone().not_found(request));
         layers::around(routes, served, guard)
     }

@@ -4,24 +4,30 @@ use std::convert::Infallible;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
-use axum::http::header::{CONTENT_TYPE, HeaderName};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
 
 /// The header that names the run of an answer.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("scratchbook-invocation-id");
 
-/// An answer that goes on as long as there are frames.
+/// An answer with what a run does.
 pub(crate) fn response(invocation_id: &str, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let mut response = stream(frames);
+    name(&mut response, invocation_id);
+    response
+}
+
+/// An answer that goes on as long as there are frames.
+pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     // Proxies would otherwise gather frames, or tear them.
     const UNBUFFERED: (HeaderName, HeaderValue) =
         (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    const UNKEPT: (HeaderName, HeaderValue) = (CACHE_CONTROL, HeaderValue::from_static("no-store"));
     const EVENTS: (HeaderName, HeaderValue) =
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     let body = Body::from_stream(frames.map(Ok::<_, Infallible>));
-    let mut response = ([EVENTS, UNBUFFERED], body).into_response();
-    name(&mut response, invocation_id);
-    response
+    ([EVENTS, UNBUFFERED, UNKEPT], body).into_response()
 }
 
 /// Puts the run's name on an answer.

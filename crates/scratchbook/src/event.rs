@@ -203,6 +203,11 @@ impl Event {
         &self.extra
     }
 
+    /// The same fields, to be changed: for a service on the way, whose own fields are no part of the event.
+    pub fn extra_mut(&mut self) -> &mut Map<String, Value> {
+        &mut self.extra
+    }
+
     /// The event without what this version does not know of, for readers who take nothing else.
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {

@@ -228,10 +228,13 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
     Object::deserialize(deserializer).map(|object| object.0)
 }
 
-/// Reads a field that is an object, `null` or absent.
-pub(crate) fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
+/// Reads a field that is an object, `null` or absent: for `#[serde(deserialize_with)]`. Serde alone would take a list for
+/// a struct as well, its fields in their order.
+///
+/// # Errors
+///
+/// Those of the deserializer, for what is something else.
+pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let object: Option<Object<T>> = Option::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
 }

@@ -85,6 +85,19 @@ impl Caller {
             && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
     }
 
+    /// Whether all apps are within reach, with all their users.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` where the caller is held to an app or a user.
+    pub(crate) fn check_everything(&self) -> Result<()> {
+        if self.app.is_none() && self.user.is_none() {
+            return Ok(());
+        }
+        let message = "this concerns all apps, and your token is for one of them or for one user";
+        Err(Error::new(ErrorKind::PermissionDenied, message))
+    }
+
     /// Whether anything of an app is within reach, be it of one user alone.
     pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)

@@ -1,20 +1,140 @@
 //! Errors in our own form: `{"error": {"kind", "message", "conflicts"?}}`.
 
-use axum::Json;
-use axum::response::{IntoResponse, Response};
-use scratchbook::Error;
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict};
+use serde::Serialize;
+use serde_json::{Value, json};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema, openapi};
+
+use super::shape::Writer;
+use crate::access::{Caller, Right};
 use crate::adk::status;
 use crate::scope::Refusal;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
-pub(crate) struct ApiError(Error);
+pub(crate) struct ApiError {
+    status: StatusCode,
+    body: ErrorBody,
+}
 
+/// What went wrong.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"error": {"kind": "not_found", "message": "session not found: shop/alice/s1; create it first"}}))]
+pub(super) struct ErrorBody {
+    error: Problem,
+}
+
+/// The kind of an error, in words, and the keys for whose sake a write was refused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Problem {
+    /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
+    /// `resource_exhausted`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`, `data_corrupted` or
+    /// `internal`.
+    #[schema(value_type = String)]
+    kind: &'static str,
+    /// What was wrong and what would be right, for people. It names keys, and shows no value of the state.
+    message: String,
+    /// Of a `conflict`: the keys that are in the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    conflicts: Vec<KeyInTheWay>,
+}
+
+/// A key that is in the way of a write.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = KeyConflict)]
+struct KeyInTheWay {
+    /// The key, with its prefix.
+    key: String,
+    /// `changed`: it was written since it was seen. `guard`: it is not what the write expects.
+    cause: Cause,
+    /// What the write expects; absent where that is nothing, or where you may not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    read: Option<Value>,
+    /// What is stored; absent where nothing is, or where you may not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    found: Option<Value>,
+    /// Who wrote what is stored, as far as it is known and concerns you.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writer: Option<Writer>,
+}
+
+/// What is in the way of a write.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Cause {
+    Changed,
+    Guard,
+}
+
+impl ApiError {
+    /// An error with another status than its kind's.
+    pub(super) fn with_status(status: StatusCode, error: &Error) -> Self {
+        Self::new(status, error, Vec::new())
+    }
+
+    /// An error for a caller, who sees the values in the way where it may read, and of writers those within its reach.
+    pub(super) fn told(error: Error, caller: &Caller, app_name: &str) -> Self {
+        if error.conflicts().is_empty() {
+            return error.into();
+        }
+        let conflicts = error.conflicts().iter().cloned().map(|mut conflict| {
+            conflict.writer = conflict.writer.map(|writer| Writer::within_reach(writer, caller, app_name));
+            conflict
+        });
+        let error = Error::conflict(conflicts.collect());
+        let may_read = caller.check(Right::Read).is_ok();
+        let conflicts = error.conflicts().iter().map(|conflict| KeyInTheWay::shown(conflict, may_read));
+        Self::new(status(error.kind()), &error, conflicts.collect())
+    }
+
+    fn new(status: StatusCode, error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
+        }
+        let problem = Problem { kind: error.kind().as_str(), message: error.to_string(), conflicts };
+        Self { status, body: ErrorBody { error: problem } }
+    }
+}
+
+/// An error where it is a part of a stream. Of a conflict it is said that there is one, and no more: whether its reader may
+/// know of the writers is not known.
+pub(super) fn shown(error: &Error) -> Problem {
+    let message = match error.conflicts() {
+        [] => error.to_string(),
+        _ => "others have changed keys of this write; read again, then try again".to_owned(),
+    };
+    Problem { kind: error.kind().as_str(), message, conflicts: Vec::new() }
+}
+
+impl KeyInTheWay {
+    fn shown(conflict: &KeyConflict, may_read: bool) -> Self {
+        Self {
+            key: conflict.key.clone(),
+            cause: match conflict.cause {
+                ConflictCause::Guard => Cause::Guard,
+                _ => Cause::Changed,
+            },
+            read: conflict.read.clone().filter(|_| may_read),
+            found: conflict.found.clone().filter(|_| may_read),
+            writer: conflict.writer.clone().map(Writer::from),
+        }
+    }
+}
+
+/// As [`shown`]: who is told is not known here.
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        Self(error)
+        let error = if error.conflicts().is_empty() { error } else { Error::new(error.kind(), shown(&error).message) };
+        Self::new(status(error.kind()), &error, Vec::new())
     }
 }
 
@@ -22,11 +142,97 @@ impl Refusal for ApiError {}
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (status(self.0.kind()), Json(json!({"error": shown(&self.0)}))).into_response()
+        (self.status, Json(self.body)).into_response()
     }
 }
 
-/// An error as `/v1` shows it.
-pub(super) fn shown(error: &Error) -> Value {
-    json!({"kind": error.kind().as_str(), "message": error.to_string()})
+/// What answers where `/v1` has no such route.
+pub(super) async fn no_route() -> ApiError {
+    ApiError::from(Error::not_found("there is no such route; see /docs"))
+}
+
+/// What answers where a route of `/v1` has no such method.
+pub(super) async fn no_method() -> ApiError {
+    let error = Error::new(ErrorKind::Unsupported, "the route has no such method; see /docs");
+    ApiError::with_status(StatusCode::METHOD_NOT_ALLOWED, &error)
+}
+
+/// What a request that reads may be refused with, for the document.
+pub(super) struct Refusals;
+
+/// What a request that writes may be refused with, for the document.
+pub(super) struct WriteRefusals;
+
+const REFUSALS: [(&str, &str, &str, &str); 8] = [
+    (
+        "400",
+        "What was sent can never be right, or the store is not in a state for it.",
+        "invalid_argument",
+        "limit: invalid digit found in string",
+    ),
+    (
+        "401",
+        "The server wants a token, and there is none, or none that it knows.",
+        "unauthenticated",
+        "there is no token; send 'Authorization: Bearer TOKEN'",
+    ),
+    (
+        "403",
+        "The token lacks the right that this takes.",
+        "permission_denied",
+        "this takes the right 'admin', which your token lacks",
+    ),
+    (
+        "404",
+        "There is no such app, user, session, event or key, or it is not yours to see.",
+        "not_found",
+        "session not found: shop/alice/s1; create it first",
+    ),
+    ("429", "A queue or a limit is full.", "resource_exhausted", "the store's queue is full; try again"),
+    (
+        "500",
+        "A defect, or stored data that cannot be read.",
+        "data_corrupted",
+        "the event 3 of shop/alice/s1 is missing",
+    ),
+    ("501", "This store cannot do it.", "unsupported", "this store keeps no feed"),
+    ("503", "The store cannot be reached just now.", "unavailable", "the database cannot be reached; try again"),
+];
+
+const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
+    (
+        "409",
+        "Somebody was faster, a guard does not hold, or it is there already with other content.",
+        "conflict",
+        "'step' was changed since it was read; read again, then try again",
+    ),
+    ("413", "The body is too large.", "resource_exhausted", "the body is larger than the server takes"),
+    (
+        "415",
+        "The body is not said to be JSON.",
+        "invalid_argument",
+        "the body's content type is 'text/plain'; send 'application/json'",
+    ),
+];
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        REFUSALS.into_iter().map(documented).collect()
+    }
+}
+
+impl IntoResponses for WriteRefusals {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        REFUSALS.into_iter().chain(WRITE_REFUSALS).map(documented).collect()
+    }
+}
+
+fn documented(refusal: (&str, &str, &str, &str)) -> (String, RefOr<openapi::Response>) {
+    let (status, what, kind, message) = refusal;
+    let content = ContentBuilder::new()
+        .schema(Some(Ref::from_schema_name("ErrorBody")))
+        .example(Some(json!({"error": {"kind": kind, "message": message}})))
+        .build();
+    let response = ResponseBuilder::new().description(what).content("application/json", content).build();
+    (status.to_owned(), response.into())
 }

@@ -1,22 +1,106 @@
 //! Our own surface: what sessions, state and runs can do beyond ADK's words.
+//!
+//! A route and its part of the document are one: `#[utoipa::path]` stands over each handler, and the router is made of
+//! both. What a body may have is the type it is read into.
 
+mod branch;
+mod document;
 mod error;
+mod events;
+mod feeds;
+mod listing;
+mod owners;
+mod page;
+mod past;
+mod path;
+mod request;
 mod runs;
 mod sessions;
+mod shape;
+mod state;
+mod upkeep;
+mod users;
+mod watch;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{any, get};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::served::Served;
 
 pub(crate) use error::ApiError;
 
-/// The routes, below `/v1`.
+/// The most bytes of a body: an event as large as stores take it by default, and what is around it.
+const MOST_BYTES: usize = 17 << 20;
+
+// The parts of the document, in their order.
+const SESSIONS: &str = "Sessions";
+const EVENTS: &str = "Events";
+const STATE: &str = "State";
+const TIME: &str = "Time";
+const FEEDS: &str = "Feeds";
+const RUNS: &str = "Runs";
+const USERS: &str = "Users";
+const UPKEEP: &str = "Upkeep";
+
+/// The routes: the API itself under `/v1`, its document, and a page of that to read.
 pub(crate) fn routes() -> Router<Arc<Served>> {
+    let api = Router::from(api())
+        .fallback(error::no_route)
+        .method_not_allowed_fallback(error::no_method)
+        .layer(DefaultBodyLimit::max(MOST_BYTES));
     Router::new()
-        .route("/apps/{app}/users/{user}/sessions/{session}", get(sessions::get))
-        .route("/apps/{app}/users/{user}/sessions/{session}/runs", post(runs::start).get(runs::list))
-        .route("/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", get(runs::resume).delete(runs::cancel))
+        .route("/openapi.json", get(document::get))
+        .route("/docs", get(page::get))
+        .nest("/v1", api)
+        // What is nested does not have this one.
+        .route("/v1/", any(error::no_route))
+}
+
+/// The API with its document; paths without `/v1`.
+fn api() -> OpenApiRouter<Arc<Served>> {
+    OpenApiRouter::default()
+        .routes(routes!(listing::of_user, sessions::create))
+        .routes(routes!(listing::of_app))
+        .routes(routes!(sessions::get, sessions::update, sessions::delete))
+        .routes(routes!(branch::fork))
+        .routes(routes!(branch::rewind))
+        .routes(routes!(events::list, events::append))
+        .routes(routes!(events::by_number))
+        .routes(routes!(events::by_id))
+        .routes(routes!(state::get, state::patch))
+        .routes(routes!(state::get_key))
+        .routes(routes!(owners::of_user, owners::patch_user))
+        .routes(routes!(owners::key_of_user))
+        .routes(routes!(owners::of_app, owners::patch_app))
+        .routes(routes!(owners::key_of_app))
+        .routes(routes!(past::initial))
+        .routes(routes!(past::diff))
+        .routes(routes!(past::blame))
+        .routes(routes!(past::history))
+        .routes(routes!(past::history_of_user))
+        .routes(routes!(past::history_of_app))
+        .routes(routes!(past::log_of_user))
+        .routes(routes!(past::log_of_app))
+        .routes(routes!(feeds::of_session))
+        .routes(routes!(feeds::of_user))
+        .routes(routes!(feeds::of_app))
+        .routes(routes!(watch::session))
+        .routes(routes!(watch::user))
+        .routes(routes!(watch::app))
+        .routes(routes!(runs::list, runs::start))
+        .routes(routes!(runs::resume, runs::cancel))
+        .routes(routes!(users::list))
+        .routes(routes!(users::erase))
+        .routes(routes!(upkeep::session))
+        .routes(routes!(upkeep::user))
+        .routes(routes!(upkeep::app))
+        .routes(routes!(upkeep::prune_session))
+        .routes(routes!(upkeep::prune_user))
+        .routes(routes!(upkeep::prune_app))
+        .routes(routes!(upkeep::prune_expired))
 }

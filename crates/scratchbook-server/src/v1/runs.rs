@@ -10,16 +10,20 @@ use std::time::Duration;
 use async_stream::stream;
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::Stream;
-use scratchbook::{Content, Error, Event, Result, RunConfig, RunRequest, StateDelta, json};
-use serde::Deserialize;
+use scratchbook::{Content, Error, Event, Result, RunConfig, RunRequest, StateDelta};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::{IntoParams, ToSchema};
 
-use super::ApiError;
-use super::error::shown;
+use super::error::{Problem, Refusals, WriteRefusals, shown};
+use super::path::{RunPath, SessionPath};
+use super::request::{Body, NoQuery, PathInvocation, Query};
+use super::shape::{Stored, StreamEvent};
+use super::{ApiError, RUNS};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -28,41 +32,113 @@ use crate::sse;
 /// After so much silence a stream says that it is still there.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// What a stream looks like.
+const EXAMPLE: &str = concat!(
+    "event: run\ndata: {\"invocationId\":\"i2\"}\n\n",
+    "id: e4\nevent: event\ndata: {\"id\":\"e4\",\"author\":\"assistant\",\"seq\":4}\n\n",
+    "event: end\ndata: {\"invocationId\":\"i2\",\"outcome\":\"completed\"}\n\n"
+);
+
 /// What a run is asked to do.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RunBody {
-    /// Text, or a `Content`.
+#[schema(as = StartRun)]
+#[schema(example = json!({"message": "Two milks, please.", "stateDelta": {"channel": "web"}, "streaming": true}))]
+pub(super) struct RunBody {
+    /// Text, or a `Content` with parts.
     #[serde(default, alias = "newMessage")]
+    #[schema(required = false)]
     message: Value,
+    /// State that the run begins with: keys, with their prefixes, and their new values.
     #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     state_delta: Option<StateDelta>,
+    /// Whether pieces of a reply are shown before it is whole.
     #[serde(default)]
+    #[schema(required = false)]
     streaming: bool,
+    /// The run's id; absent, one is made.
     #[serde(default)]
+    #[schema(max_length = 512)]
     invocation_id: Option<String>,
+    /// Kept beside the events of the run.
     #[serde(default)]
+    #[schema(value_type = Option<BTreeMap<String, Value>>)]
     custom_metadata: Option<Map<String, Value>>,
 }
 
-/// The run that a path names.
-#[derive(Debug, Deserialize)]
-pub(super) struct Named {
-    invocation: String,
-}
-
 /// From where a stream is taken up again.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(super) struct After {
+    /// The id of the last event that was seen.
     after: Option<String>,
 }
 
+/// What a client has seen last.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "the document alone reads it")]
+pub(super) struct Resume {
+    /// The `id` that was received last: the stream goes on after it, whatever the query says.
+    #[param(rename = "Last-Event-ID")]
+    last_event_id: Option<String>,
+}
+
+/// The runs of a session that are under way.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"runs": [{"invocationId": "i2", "startTime": 1795194011.59}]}))]
+pub(super) struct RunList {
+    /// The runs, in the order in which they were begun.
+    runs: Vec<UnderWay>,
+}
+
+/// A run that is under way.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct UnderWay {
+    /// The run's id.
+    invocation_id: String,
+    /// When it was begun, in seconds since 1970.
+    start_time: f64,
+}
+
+/// How a run ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RunEnd)]
+#[schema(example = json!({"invocationId": "i2", "outcome": "cancelled"}))]
+pub(super) struct End {
+    /// The run's id.
+    invocation_id: String,
+    /// `completed`, `failed`, `cancelled`; `unknown` where this server does not know whether it has ended.
+    #[schema(value_type = String)]
+    outcome: &'static str,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Problem>,
+}
+
+/// Begin a run of the app's agent, and follow it.
+///
+/// A stream of server-sent events: `run` names the invocation; `event` has an event that is stored, with its id; `piece`
+/// has a part of a reply that is not whole yet; `end` says how the run ended. The run goes on when its client is gone.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "startRun", tag = RUNS,
+    params(SessionPath), request_body = RunBody,
+    responses((
+        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
+        example = json!(EXAMPLE)
+    ), WriteRefusals)
+)]
 pub(super) async fn start(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
-    body: Bytes,
+    _: NoQuery,
+    Body(body): Body<RunBody>,
 ) -> Result<Response, ApiError> {
-    let request = request(&body)?;
+    let request = request(body)?;
     scope.caller.check_delta(&request.state_delta)?;
     let app_name = scope.key.app_name();
     let app = served.apps.get(app_name);
@@ -71,10 +147,21 @@ pub(super) async fn start(
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 
+/// Follow a run, also one that is over, from where a client was cut off.
+///
+/// A client forgets the pieces of a reply whose whole it has not seen, and misses nothing.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
+    params(RunPath, After, Resume),
+    responses((
+        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
+        example = json!(EXAMPLE)
+    ), Refusals)
+)]
 pub(super) async fn resume(
     State(served): State<Arc<Served>>,
     SessionScope { key, .. }: SessionScope<ApiError>,
-    Path(Named { invocation: invocation_id }): Path<Named>,
+    PathInvocation(invocation_id): PathInvocation,
     Query(After { after }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -86,17 +173,34 @@ pub(super) async fn resume(
     Ok(follow(&invocation_id, events))
 }
 
-pub(super) async fn list(State(served): State<Arc<Served>>, scope: SessionScope<ApiError>) -> Json<Value> {
+/// List the runs of a session that are under way.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "listRuns", tag = RUNS,
+    params(SessionPath),
+    responses((status = 200, description = "They are.", body = RunList), Refusals)
+)]
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+) -> Json<RunList> {
     let runs = served.runs.list(&scope.key);
-    let shown = |run: &Arc<Run>| json!({"invocationId": run.invocation_id, "startTime": run.start_time});
-    Json(json!({"runs": runs.iter().map(shown).collect::<Vec<_>>()}))
+    let shown = |run: &Arc<Run>| UnderWay { invocation_id: run.invocation_id.clone(), start_time: run.start_time };
+    Json(RunList { runs: runs.iter().map(shown).collect() })
 }
 
+/// Cancel a run.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "cancelRun",
+    tag = RUNS, params(RunPath),
+    responses((status = 200, description = "It has ended, and so.", body = End), Refusals)
+)]
 pub(super) async fn cancel(
     State(served): State<Arc<Served>>,
     SessionScope { key, .. }: SessionScope<ApiError>,
-    Path(Named { invocation: invocation_id }): Path<Named>,
-) -> Result<Json<Value>, ApiError> {
+    PathInvocation(invocation_id): PathInvocation,
+    _: NoQuery,
+) -> Result<Json<End>, ApiError> {
     let outcome = match served.runs.find(&key, &invocation_id) {
         Some(run) => {
             run.cancel();
@@ -109,12 +213,7 @@ pub(super) async fn cancel(
     Ok(Json(end(&invocation_id, Some(&outcome))))
 }
 
-fn request(body: &[u8]) -> Result<RunRequest> {
-    // An array would be read as the fields in their order.
-    if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(Error::invalid("the body is no JSON object; send one, such as {\"message\": \"Hello\"}"));
-    }
-    let body: RunBody = json::from_slice(body).map_err(|e| e.context("the body"))?;
+fn request(body: RunBody) -> Result<RunRequest> {
     let message = match body.message {
         Value::Null => None,
         Value::String(text) => Some(Content::user(text)),
@@ -145,7 +244,7 @@ fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes
         yield frame("run", &json!({"invocationId": invocation_id}));
         loop {
             match tokio::time::timeout(HEARTBEAT, events.next()).await {
-                Ok(Ok(Some(event))) => yield event_frame(&event),
+                Ok(Ok(Some(event))) => yield event_frame(event),
                 Ok(Ok(None)) => {
                     yield frame("end", &end(&invocation_id, events.outcome()));
                     return;
@@ -161,10 +260,11 @@ fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes
     }
 }
 
-fn event_frame(event: &Event) -> Bytes {
-    match serde_json::to_string(event) {
-        Ok(data) if event.is_partial() => format!("event: piece\ndata: {data}\n\n").into(),
-        Ok(data) => format!("id: {}\nevent: event\ndata: {data}\n\n", event.id).into(),
+fn event_frame(event: Arc<Event>) -> Bytes {
+    let (is_partial, id) = (event.is_partial(), event.id.clone());
+    match serde_json::to_string(&Stored(event)) {
+        Ok(data) if is_partial => format!("event: piece\ndata: {data}\n\n").into(),
+        Ok(data) => format!("id: {id}\nevent: event\ndata: {data}\n\n").into(),
         Err(error) => {
             let error = Error::internal("an event has no JSON").with_source(error);
             frame("error", &json!({"error": shown(&error)}))
@@ -172,15 +272,16 @@ fn event_frame(event: &Event) -> Bytes {
     }
 }
 
-fn frame(name: &str, data: &Value) -> Bytes {
-    format!("event: {name}\ndata: {data}\n\n").into()
+fn frame(name: &str, data: &impl Serialize) -> Bytes {
+    // Our own shapes have text for keys, so that they can always be written.
+    format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).unwrap_or_default()).into()
 }
 
-/// How a run ended: `completed`, `failed`, `cancelled`; `unknown` where this server does not know whether it has.
-fn end(invocation_id: &str, outcome: Option<&Outcome>) -> Value {
-    let mut end = json!({"invocationId": invocation_id, "outcome": outcome.map_or("unknown", Outcome::as_str)});
-    if let (Some(Outcome::Failed(error)), Some(end)) = (outcome, end.as_object_mut()) {
-        end.insert("error".to_owned(), shown(error));
-    }
-    end
+fn end(invocation_id: &str, outcome: Option<&Outcome>) -> End {
+    let error = match outcome {
+        Some(Outcome::Failed(error)) => Some(shown(error)),
+        _ => None,
+    };
+    let outcome = outcome.map_or("unknown", Outcome::as_str);
+    End { invocation_id: invocation_id.to_owned(), outcome, error }
 }

@@ -1,19 +1,281 @@
-//! Sessions.
+//! Sessions: made, read, changed, deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Error, GetSessionConfig, Session};
+use axum::http::StatusCode;
+use scratchbook::{
+    CreateSessionConfig, Error, Expiry, GetSessionConfig, Result, Scope, Session, SessionKey, SessionUpdate,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
 
-use super::ApiError;
-use crate::scope::SessionScope;
+use super::error::{Refusals, WriteRefusals};
+use super::path::{SessionPath, UserPath};
+use super::request::{Body, NoQuery, Query, nullable, page_size, usual};
+use super::shape::{Given, SessionBody};
+use super::{ApiError, SESSIONS};
+use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
+/// What a session is made with.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "id": "s1", "state": {"cart": {}, "user:language": "en"}, "title": "Groceries", "labels": {"team": "food"},
+    "timeToLive": 86400,
+}))]
+pub(super) struct CreateSession {
+    /// The id; empty or absent, one is made. At most 512 bytes, no control characters.
+    #[serde(default)]
+    #[schema(max_length = 512)]
+    id: Option<String>,
+    /// State to begin with. `user:` and `app:` keys go to the user and the app, `temp:` keys are dropped.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    state: Map<String, Value>,
+    /// Events to begin with, as if appended one by one. They may come from another session: their `seq` is left out,
+    /// numbers are given anew.
+    #[serde(default)]
+    #[schema(required = false)]
+    events: Vec<Given>,
+    /// What people know it by; at most 2,048 bytes, no control characters.
+    #[serde(default)]
+    title: Option<String>,
+    /// What programs find it by; at most 64.
+    #[serde(default)]
+    #[schema(required = false)]
+    labels: BTreeMap<String, String>,
+    /// When it was made, in seconds since 1970; absent, now.
+    #[serde(default)]
+    #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
+    create_time: Option<f64>,
+    /// When it expires, in seconds since 1970; absent, never.
+    #[serde(default)]
+    #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
+    expire_time: Option<f64>,
+    /// After how many seconds it expires, in place of `expireTime`.
+    #[serde(default)]
+    #[schema(exclusive_minimum = 0)]
+    time_to_live: Option<f64>,
+}
+
+/// Which part of a session is read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadSession {
+    /// Only the last so many events, 0 to 1,000; 100 where nothing is said. `eventCount` says how many there are.
+    #[param(minimum = 0, maximum = 1000)]
+    num_recent_events: Option<usize>,
+    /// Only events from this time on, in seconds since 1970, inclusive; then the last so many of them.
+    #[param(minimum = 0, exclusive_maximum = 253402300800i64)]
+    after_timestamp: Option<f64>,
+    /// The first events with a number above this one, at most `limit` of them. Goes without the two above.
+    after: Option<u64>,
+    /// The last events with a number below this one, at most `limit` of them.
+    before: Option<u64>,
+    /// How many events a page has at most, 1 to 1,000; 100 where nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Which part of the state.
+    #[serde(default)]
+    #[param(inline)]
+    state: StatePart,
+    /// Only these keys of the state, with their prefixes.
+    #[serde(default)]
+    key: Vec<String>,
+}
+
+/// Which part of the state is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum StatePart {
+    #[default]
+    All,
+    None,
+}
+
+/// What is changed of a session beside its state. What is absent stays as it is.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"title": "Groceries, done", "labels": {"status": "closed", "team": null}, "timeToLive": 3600}))]
+pub(super) struct UpdateSession {
+    /// The new title; `null` or empty, none.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<String>)]
+    title: Option<Option<String>>,
+    /// Labels that are set, and, with `null`, those that are removed.
+    #[serde(default)]
+    #[schema(required = false)]
+    labels: BTreeMap<String, Option<String>>,
+    /// When it expires, in seconds since 1970; `null`, never.
+    #[serde(default, deserialize_with = "nullable")]
+    #[schema(value_type = Option<f64>, minimum = 0, exclusive_maximum = 253402300800i64)]
+    expire_time: Option<Option<f64>>,
+    /// After how many seconds from now it expires, in place of `expireTime`.
+    #[serde(default)]
+    #[schema(exclusive_minimum = 0)]
+    time_to_live: Option<f64>,
+}
+
+/// Make a session.
+///
+/// Writing `app:` keys takes the right `app`.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions", operation_id = "createSession", tag = SESSIONS,
+    params(UserPath), request_body = CreateSession,
+    responses((status = 201, description = "The session, without its events.", body = SessionBody), WriteRefusals)
+)]
+pub(super) async fn create(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<CreateSession>,
+) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
+    let app_keys = body.state.keys().map(String::as_str).filter(|key| Scope::split(key).0 == Scope::App);
+    scope.caller.check_app_keys(app_keys)?;
+    let events: Vec<_> = body.events.into_iter().map(Given::to_begin_with).collect::<Result<_>>()?;
+    events.iter().try_for_each(|event| scope.caller.check_delta(&event.actions.state_delta))?;
+    let mut config = CreateSessionConfig::default().with_state(body.state).with_events(events);
+    config.session_id = body.id;
+    config.title = body.title;
+    config.labels = body.labels;
+    config.create_time = body.create_time;
+    config.expiry = expiry(&served, body.expire_time, body.time_to_live)?;
+    let session = served.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
+    let session = session.map_err(|e| ApiError::told(e, &scope.caller, &scope.app_name))?;
+    Ok((StatusCode::CREATED, Json(session.into())))
+}
+
+/// Read a session, or a part of it.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "getSession", tag = SESSIONS,
+    params(SessionPath, ReadSession),
+    responses((status = 200, description = "The session.", body = SessionBody), Refusals)
+)]
 pub(super) async fn get(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
-) -> Result<Json<Session>, ApiError> {
-    let session = served.store.sessions.get_session(&scope.key, &GetSessionConfig::default()).await?;
-    Ok(Json(session.ok_or_else(|| Error::not_found(format!("there is no session {}", scope.key)))?))
+    Query(query): Query<ReadSession>,
+) -> Result<Json<SessionBody>, ApiError> {
+    let config = query.config()?;
+    Ok(Json(read(&served, &scope.key, &config).await?.into()))
+}
+
+/// Change a session's title, labels and end.
+///
+/// They are no state: no event tells of them.
+#[utoipa::path(
+    patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "updateSession", tag = SESSIONS,
+    params(SessionPath), request_body = UpdateSession,
+    responses((status = 200, description = "The session, without state and events.", body = SessionBody), WriteRefusals)
+)]
+pub(super) async fn update(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<UpdateSession>,
+) -> Result<Json<SessionBody>, ApiError> {
+    let sessions = &served.store.sessions;
+    let expiry = match body.expire_time {
+        Some(None) if body.time_to_live.is_none() => Some(None),
+        at => expiry(&served, at.flatten(), body.time_to_live)?.map(Some),
+    };
+    if body.title.is_some() || !body.labels.is_empty() {
+        let mut update = SessionUpdate::default();
+        update.title = body.title.map(Option::unwrap_or_default);
+        update.labels = body.labels;
+        sessions.update_session(&scope.key, update).await?;
+    }
+    if let Some(expiry) = expiry {
+        sessions.set_expiry(&scope.key, expiry).await?;
+    }
+    let nothing = GetSessionConfig::state_only().without_state();
+    Ok(Json(read(&served, &scope.key, &nothing).await?.into()))
+}
+
+/// Delete a session with its events and its own state.
+///
+/// The user's and the app's state stay. A session that is not there is deleted already.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "deleteSession", tag = SESSIONS,
+    params(SessionPath),
+    responses((status = 204, description = "It is not there any more."), Refusals)
+)]
+pub(super) async fn delete(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+) -> Result<StatusCode, ApiError> {
+    served.store.sessions.delete_session(&scope.key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A session, or `NotFound`.
+pub(super) async fn read(served: &Served, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
+    let session = served.store.sessions.get_session(key, config).await?;
+    session.ok_or_else(|| Error::not_found(format!("session not found: {key}; create it first")))
+}
+
+impl ReadSession {
+    fn config(self) -> Result<GetSessionConfig> {
+        let mut config = match (self.state, self.key.is_empty()) {
+            (StatePart::None, false) => {
+                return Err(Error::invalid("state=none goes without key; name keys, or leave the state out"));
+            }
+            (StatePart::None, true) => GetSessionConfig::default().without_state(),
+            (StatePart::All, true) => GetSessionConfig::default(),
+            (StatePart::All, false) => GetSessionConfig::default().with_state_keys(self.key),
+        };
+        let limit = self.limit.map_or(Ok(usual()), |limit| page_size("limit", limit))?;
+        config = match (self.after, self.before) {
+            (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them")),
+            (Some(seq), None) => config.with_events_after(seq, limit),
+            (None, Some(seq)) => config.with_events_before(seq, limit),
+            (None, None) if self.limit.is_some() => {
+                return Err(Error::invalid(
+                    "limit goes with after or before; of the last events there are numRecentEvents",
+                ));
+            }
+            (None, None) => config.with_num_recent_events(usual()),
+        };
+        if let Some(count) = self.num_recent_events {
+            if count > 1000 {
+                return Err(Error::invalid(format!("numRecentEvents is {count}; it is from 0 to 1,000")));
+            }
+            config.num_recent_events = Some(count);
+        }
+        config.after_timestamp = self.after_timestamp;
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// When a session is to end, of the two ways to say it.
+fn expiry(served: &Served, at: Option<f64>, after: Option<f64>) -> Result<Option<Expiry>> {
+    let now = served.environment.now();
+    let expiry = match (at, after) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("expireTime and timeToLive are two ways to say one thing; send one of them"));
+        }
+        (Some(at), None) => Expiry::At(at),
+        (None, Some(seconds)) => match Duration::try_from_secs_f64(seconds) {
+            Ok(span) if !span.is_zero() => Expiry::After(span),
+            _ => return Err(Error::invalid(format!("timeToLive is {seconds}; it is a number of seconds above 0"))),
+        },
+    };
+    // Refused before anything is changed.
+    expiry.micros(|| now)?;
+    match at {
+        Some(at) if at <= now => {
+            Err(Error::invalid(format!("expireTime {at} is past; to be rid of the session now, delete it")))
+        }
+        _ => Ok(Some(expiry)),
+    }
 }

@@ -11,6 +11,7 @@ mod runs;
 mod security;
 mod sessions;
 mod support;
+mod v1;
 
 use support::Client;
 

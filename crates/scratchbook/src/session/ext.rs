@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::history::{self, KeyWrite, StateDiff};
 use super::verify::{self, Verified};
-use super::watch::{Watch, Watched};
+use super::watch::{self, Watch, Watched};
 use super::{
-    AppendOptions, ConflictMode, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService, StateOwner,
-    retry,
+    AppendOptions, ConflictMode, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
+    StateOwner, retry,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
@@ -238,6 +238,17 @@ pub trait SessionServiceExt: SessionService {
     /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
     async fn watch<'a>(&'a self, what: Watched, start: FeedStart) -> Result<Watch<&'a Self>> {
         Watch::start(self, what, start).await
+    }
+
+    /// A page of what [`watch`](Self::watch) would give, without waiting for more: about `limit` entries are read, and
+    /// of them those are given that change a key as it was asked for. No entries are at the end of the feed only where
+    /// the cursor is the one of before.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch); `FailedPrecondition` where events after the cursor were pruned from the session.
+    async fn list_watched(&self, what: &Watched, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        watch::list(self, what, start, limit).await
     }
 
     /// The state of a user; names without `user:`.

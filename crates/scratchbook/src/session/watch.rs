@@ -60,6 +60,11 @@ impl Watched {
         self.prefix = prefix.into();
         self
     }
+
+    fn keep(&self, entries: &mut Vec<FeedEntry>) {
+        let prefix = &self.prefix;
+        entries.retain(|entry| prefix.is_empty() || entry.keys().iter().any(|key| key.starts_with(prefix)));
+    }
 }
 
 impl From<StateOwner> for Watched {
@@ -130,6 +135,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
             let is_end = page.entries.is_empty();
             self.take(page);
             if is_end {
+                // It may be long until there is more, and there may be many who wait.
+                self.ready.shrink_to_fit();
                 self.notices.next().await?;
             }
         }
@@ -142,13 +149,28 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
         &self.cursor
     }
 
-    fn take(&mut self, page: FeedPage) {
+    fn take(&mut self, mut page: FeedPage) {
         self.start = FeedStart::After(page.cursor.clone());
         self.read = page.cursor;
-        let prefix = &self.what.prefix;
-        let matches = |entry: &FeedEntry| prefix.is_empty() || entry.keys().iter().any(|key| key.starts_with(prefix));
-        self.ready.extend(page.entries.into_iter().filter(matches));
+        self.what.keep(&mut page.entries);
+        self.ready.extend(page.entries);
     }
+}
+
+/// A page of what a [`Watch`] would give, without waiting for more.
+pub(super) async fn list<T: SessionService + ?Sized>(
+    service: &T,
+    what: &Watched,
+    start: &FeedStart,
+    limit: usize,
+) -> Result<FeedPage> {
+    let start = match start {
+        FeedStart::After(cursor) if cursor.as_str() == BEGINNING => &FeedStart::Beginning,
+        start => start,
+    };
+    let mut page = page(service, &what.what, start, limit).await?;
+    what.keep(&mut page.entries);
+    Ok(page)
 }
 
 async fn page<T: SessionService + ?Sized>(

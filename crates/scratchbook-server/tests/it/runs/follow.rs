@@ -47,7 +47,9 @@ async fn a_stream_has_ids_where_it_can_be_taken_up_again() {
     assert_eq!(with_ids, ids(&host.stored().await));
     assert_eq!(frames[0].data, json!({"invocationId": id}));
     assert_eq!(frames[4].data, json!({"invocationId": id, "outcome": "completed"}));
-    assert_eq!(json!(host.stored().await[0].as_ref()), frames[3].data);
+    let mut event = frames[3].data.clone();
+    assert_eq!(event.as_object_mut().unwrap().remove("seq"), Some(json!(2)));
+    assert_eq!(json!(host.stored().await[0].as_ref()), event);
 }
 
 #[tokio::test]

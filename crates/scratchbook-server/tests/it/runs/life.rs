@@ -140,9 +140,9 @@ async fn what_a_run_cannot_be_asked_is_refused_before_it_begins() {
     let bodies: [(Value, &str); 6] = [
         (json!({"message": 1}), "the message is a text or a Content with parts; send one of them"),
         (json!({"message": {"bogus": 1}}), "the message is a text or a Content with parts; send one of them"),
-        (json!({"massage": "x"}), "the body: JSON of another shape: unknown field"),
-        (json!({"message": "x", "newMessage": "y"}), "the body: JSON of another shape: duplicate field"),
-        (json!({"message": "x", "stateDelta": {"k".repeat(2000): 1}}), "the body: JSON of another shape"),
+        (json!({"massage": "x"}), "massage: JSON of another shape: unknown field"),
+        (json!({"message": "x", "newMessage": "y"}), "JSON of another shape: duplicate field"),
+        (json!({"message": "x", "stateDelta": {"k".repeat(2000): 1}}), "stateDelta: JSON of another shape"),
         (json!(["x"]), "the body is no JSON object"),
     ];
     for (body, message) in bodies {

@@ -1,0 +1,89 @@
+//! Another way from an event on, and back to before an invocation.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use scratchbook::ForkConfig;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::error::WriteRefusals;
+use super::path::SessionPath;
+use super::request::{Body, NoQuery};
+use super::shape::{SessionBody, Stored};
+use super::{ApiError, SESSIONS};
+use crate::scope::SessionScope;
+use crate::served::Served;
+
+/// How a session is forked.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"at": 3, "id": "s1-again"}))]
+pub(super) struct Fork {
+    /// The number of the last event that is taken over, 0 for none; absent, all are.
+    #[serde(default)]
+    at: Option<u64>,
+    /// The id of the new session; empty or absent, one is made.
+    #[serde(default)]
+    #[schema(max_length = 512)]
+    id: Option<String>,
+}
+
+/// Where a session is taken back to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"beforeInvocationId": "i2"}))]
+pub(super) struct Rewind {
+    /// The invocation before which the session's keys and artifacts are as they are to be.
+    before_invocation_id: String,
+}
+
+/// What took a session back.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"event": {
+    "id": "e4", "author": "user", "actions": {"rewindBeforeInvocationId": "i2", "stateDelta": {"step": 1}}, "seq": 4,
+}}))]
+pub(super) struct Rewound {
+    /// The event that did it.
+    event: Stored,
+}
+
+/// Make a new session of the same user with the events and the state that this one had at an event.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/fork", operation_id = "forkSession", tag = SESSIONS,
+    params(SessionPath), request_body = Fork,
+    responses((status = 201, description = "The new session, without its events.", body = SessionBody), WriteRefusals)
+)]
+pub(super) async fn fork(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Fork>,
+) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
+    let mut config = ForkConfig::default();
+    (config.at, config.session_id) = (body.at, body.id);
+    let session = served.store.sessions.fork_session(&scope.key, config).await?;
+    Ok((StatusCode::CREATED, Json(session.into())))
+}
+
+/// Take a session back to before an invocation.
+///
+/// Its own keys get the values of then, its artifacts the versions of then; the user's and the app's keys stay, and so
+/// do the events before.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/rewind", operation_id = "rewindSession", tag = SESSIONS,
+    params(SessionPath), request_body = Rewind,
+    responses((status = 200, description = "The event that did it.", body = Rewound), WriteRefusals)
+)]
+pub(super) async fn rewind(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Rewind>,
+) -> Result<Json<Rewound>, ApiError> {
+    let event = served.store.rewind(&scope.key, &body.before_invocation_id).await;
+    let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
+    Ok(Json(Rewound { event: Stored(event) }))
+}

@@ -1,0 +1,50 @@
+//! The OpenAPI document of `/v1`, made of its routes.
+
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::IntoResponse;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use super::error::ErrorBody;
+use super::{EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS, api};
+use crate::served::Served;
+
+/// What the routes do not say themselves.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "scratchbook",
+        description = "Durable sessions and scoped state for AI agents: what goes beyond ADK's API. Names in paths are \
+            percent-encoded. Times are in seconds since 1970, sizes in bytes. Numbers come back exactly as they went in, \
+            or are refused: integers are of 64 bits. Unknown fields and parameters are refused. With an event's id a \
+            write is safe to be sent again; where an answer got lost, do so.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    components(schemas(ErrorBody)),
+    tags(
+        (name = SESSIONS, description = "Make, read, find, change, fork, rewind and delete sessions."),
+        (name = EVENTS, description = "Append events, and read them."),
+        (name = STATE, description = "State by scope: of a session, a user, an app. Operations count, guards refuse."),
+        (name = TIME, description = "What was: differences, who wrote what, what was done to a key."),
+        (name = FEEDS, description = "What is committed, page by page or as it comes: no gap, nothing twice."),
+        (name = RUNS, description = "Begin runs of agents, follow them, cancel them."),
+        (name = USERS, description = "Who the users of an app are, and an end to all that is known of one."),
+        (name = UPKEEP, description = "Is what is stored what was committed, and what of it may go.")
+    )
+)]
+struct About;
+
+/// The document, as JSON.
+pub(super) static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+    let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(About::openapi());
+    let document = router.nest("/v1", api()).into_openapi();
+    // The document is ours, and has text for keys: it can be written.
+    serde_json::to_vec(&document).unwrap_or_default().into()
+});
+
+pub(super) async fn get() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone())
+}

@@ -1,0 +1,224 @@
+//! Events: appended, read by pages and one by one.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result, json};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::{Refusals, WriteRefusals};
+use super::path::{EventPath, NumberPath, SessionPath};
+use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, page_size, usual};
+use super::sessions::read;
+use super::shape::{Conflict, Given, Operations, Seen, Stored};
+use super::{ApiError, EVENTS};
+use crate::scope::SessionScope;
+use crate::served::Served;
+
+/// How many events are looked through at a time for one that is known by its id.
+const PAGE: usize = 500;
+
+/// An event, and how it is to be appended.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "event": {"id": "e4", "author": "agent", "actions": {"stateDelta": {"status": "paid"}}},
+    "operations": {"user:orders": [{"increment": 1}], "status": [{"expect": "open"}]},
+    "conflict": "by_key", "seen": {"seq": 3, "user": 17, "app": 12},
+}))]
+pub(super) struct Append {
+    /// The event. With an id it is safe to send it again.
+    event: Given,
+    /// Operations and guards by key, carried out in the commit besides the event's `stateDelta`. The event is stored with
+    /// what they come to.
+    #[serde(default)]
+    #[schema(required = false)]
+    operations: Operations,
+    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    #[serde(default)]
+    #[schema(required = false)]
+    conflict: Conflict,
+    /// What its writer has seen: for `by_key` and `by_session`.
+    #[serde(default, deserialize_with = "json::optional_object")]
+    seen: Option<Seen>,
+}
+
+/// What an append has done.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({
+    "outcome": "stored",
+    "event": {
+        "id": "e4", "author": "agent", "timestamp": 1795194011.59,
+        "actions": {"stateDelta": {"user:orders": 7, "status": "paid"}}, "seq": 4,
+    },
+    "positions": {"user": 18, "app": 0},
+}))]
+pub(super) struct Appended {
+    /// `stored` by this call, or `replayed`: it was there already with the same content, and nothing has changed.
+    outcome: Done,
+    /// The event as it is stored: with id, timestamp and number, without `temp:` keys.
+    event: Stored,
+    /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
+    positions: Positions,
+}
+
+/// Positions in two logs.
+#[derive(Debug, Serialize, ToSchema)]
+struct Positions {
+    /// In the log of the user's state.
+    user: u64,
+    /// In the log of the app's state.
+    app: u64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Done {
+    Stored,
+    Replayed,
+}
+
+/// Which events are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListEvents {
+    /// The first ones with a number above this one; 0, and where nothing is said, from the beginning.
+    after: Option<u64>,
+    /// The last ones with a number below this one, in place of `after`.
+    before: Option<u64>,
+    /// How many at most, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    limit: usize,
+}
+
+/// A page of events.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "events": [{"id": "e1", "author": "user", "content": {"role": "user", "parts": [{"text": "Two milks."}]}, "seq": 1}],
+    "eventCount": 3, "next": 1,
+}))]
+pub(super) struct EventPage {
+    /// The events, the one with the smallest number first.
+    events: Vec<Stored>,
+    /// How many events the session has had: the number of the last one.
+    event_count: u64,
+    /// Asks for the next page the same way, as `after` or `before`; `null` at the end.
+    next: Option<u64>,
+}
+
+/// Append an event: it, its changes in all scopes, its number and the update time, in one commit.
+///
+/// Writing `app:` keys takes the right `app`.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "appendEvent", tag = EVENTS,
+    params(SessionPath), request_body = Append,
+    responses((status = 200, description = "The event as it is stored.", body = Appended), WriteRefusals)
+)]
+pub(super) async fn append(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Append>,
+) -> Result<Json<Appended>, ApiError> {
+    let mut event = body.event.to_append()?;
+    event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
+    commit(&served, &scope, event, body.conflict, body.seen).await
+}
+
+/// Appends an event for a caller.
+pub(super) async fn commit(
+    served: &Served,
+    scope: &SessionScope<ApiError>,
+    event: scratchbook::Event,
+    conflict: Conflict,
+    seen: Option<Seen>,
+) -> Result<Json<Appended>, ApiError> {
+    scope.caller.check_delta(&event.actions.state_delta)?;
+    let options = conflict.options(seen)?;
+    let committed = served.store.sessions.append(&scope.key, event, options).await;
+    let Committed { event, outcome, logs, .. } =
+        committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
+    let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
+    let positions = Positions { user: logs.user, app: logs.app };
+    Ok(Json(Appended { outcome, event: Stored(event), positions }))
+}
+
+/// List a session's events, page by page, either way.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/events", operation_id = "listEvents", tag = EVENTS,
+    params(SessionPath, ListEvents),
+    responses((status = 200, description = "A page of them.", body = EventPage), Refusals)
+)]
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<ListEvents>,
+) -> Result<Json<EventPage>, ApiError> {
+    let limit = page_size("limit", query.limit)?;
+    let config = GetSessionConfig::default().without_state();
+    let config = match (query.after, query.before) {
+        (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them").into()),
+        (after, None) => config.with_events_after(after.unwrap_or_default(), limit),
+        (None, Some(before)) => config.with_events_before(before, limit),
+    };
+    let session = read(&served, &scope.key, &config).await?;
+    let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
+    let next = match query.before {
+        None => events.last().and_then(|last| last.0.seq).filter(|last| *last < session.seq()),
+        Some(_) => events.first().and_then(|first| first.0.seq).filter(|first| *first > 1),
+    };
+    let next = next.filter(|_| events.len() == limit);
+    Ok(Json(EventPage { events, event_count: session.seq(), next }))
+}
+
+/// Read one event by its number.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/events/{seq}", operation_id = "getEvent", tag = EVENTS,
+    params(SessionPath, NumberPath),
+    responses((status = 200, description = "The event.", body = Stored), Refusals)
+)]
+pub(super) async fn by_number(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathSeq(seq): PathSeq,
+    _: NoQuery,
+) -> Result<Json<Stored>, ApiError> {
+    let config = GetSessionConfig::default().without_state().with_events_after(seq.saturating_sub(1), 1);
+    let session = read(&served, &scope.key, &config).await?;
+    let found = session.events().get(0).filter(|event| event.seq == Some(seq)).cloned();
+    let missing =
+        || Error::not_found(format!("there is no event {seq} in {}; its last is {}", scope.key, session.seq()));
+    Ok(Json(Stored(found.ok_or_else(missing)?)))
+}
+
+/// Read one event by its id.
+///
+/// It is looked for from the last event back: the further back, the longer it takes.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", operation_id = "getEventById",
+    tag = EVENTS, params(SessionPath, EventPath),
+    responses((status = 200, description = "The event.", body = Stored), Refusals)
+)]
+pub(super) async fn by_id(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathEvent(id): PathEvent,
+    _: NoQuery,
+) -> Result<Json<Stored>, ApiError> {
+    let mut config = GetSessionConfig::default().without_state().with_num_recent_events(PAGE);
+    loop {
+        let session = read(&served, &scope.key, &config).await?;
+        if let Some(event) = session.events().iter().rev().find(|event| event.id == id) {
+            return Ok(Json(Stored(Arc::clone(event))));
+        }
+        match session.events().get(0).and_then(|first| first.seq).filter(|first| *first > 1) {
+            Some(first) => config = GetSessionConfig::default().without_state().with_events_before(first, PAGE),
+            None => return Err(Error::not_found(format!("there is no event with this id in {}", scope.key)).into()),
+        }
+    }
+}

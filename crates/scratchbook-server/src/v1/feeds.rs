@@ -1,0 +1,121 @@
+//! What is committed to a session, by a user or in an app, page by page; `watch.rs` follows it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Error, FeedStart, Result, SessionServiceExt, Watched};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::Refusals;
+use super::path::{AppPath, SessionPath, UserPath};
+use super::request::{Query, page_size, usual};
+use super::shape::{Cursor, Entry};
+use super::{ApiError, FEEDS};
+use crate::scope::{AppScope, SessionScope, UserScope};
+use crate::served::Served;
+
+/// Which part of a feed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadFeed {
+    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    #[param(inline, default = "beginning")]
+    from: Option<Origin>,
+    /// The cursor of an entry or a page: reading goes on after it.
+    cursor: Option<String>,
+    /// Only what changes a key that begins so, prefix and all: `user:cart`, `app:`, or `step` for a session's own.
+    #[serde(default)]
+    #[param(required = false)]
+    prefix: String,
+    /// About how many entries are read, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    limit: usize,
+}
+
+/// Where a feed is begun.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Origin {
+    /// At the oldest commit that is kept.
+    Beginning,
+    /// With what is committed from now on.
+    Now,
+}
+
+/// A part of a feed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"entries": [{
+    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "shop", "userId": "alice", "sessionId": "s1", "seq": 3,
+    "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
+}], "cursor": "c2hvcCAzIGUz"}))]
+pub(super) struct FeedPage {
+    /// What was committed, in an order in which no session, user or app goes back.
+    entries: Vec<Entry>,
+    /// Reading goes on from here. The end is reached where there are no entries and this is the cursor of before.
+    cursor: Cursor,
+}
+
+/// Read what was committed to a session.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/feed", operation_id = "sessionFeed", tag = FEEDS,
+    params(SessionPath, ReadFeed),
+    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+)]
+pub(super) async fn of_session(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<ReadFeed>,
+) -> Result<Json<FeedPage>, ApiError> {
+    list(&served, Watched::session(scope.key), query).await
+}
+
+/// Read what was committed by a user's sessions, and to the user's keys.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/feed", operation_id = "userFeed", tag = FEEDS, params(UserPath, ReadFeed),
+    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+)]
+pub(super) async fn of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<ReadFeed>,
+) -> Result<Json<FeedPage>, ApiError> {
+    list(&served, scope.owner()?.into(), query).await
+}
+
+/// Read what was committed in an app.
+///
+/// The whole app has to be within the token's reach.
+#[utoipa::path(
+    get, path = "/apps/{app}/feed", operation_id = "appFeed", tag = FEEDS, params(AppPath, ReadFeed),
+    responses((status = 200, description = "A part of the feed.", body = FeedPage), Refusals)
+)]
+pub(super) async fn of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ReadFeed>,
+) -> Result<Json<FeedPage>, ApiError> {
+    list(&served, scope.owner()?.into(), query).await
+}
+
+async fn list(served: &Served, what: Watched, query: ReadFeed) -> Result<Json<FeedPage>, ApiError> {
+    let limit = page_size("limit", query.limit)?;
+    let start = start(query.cursor.as_deref(), query.from)?.unwrap_or(FeedStart::Beginning);
+    let page = served.store.sessions.list_watched(&what.with_key_prefix(query.prefix), &start, limit).await?;
+    let entries = page.entries.into_iter().map(Entry::from).collect();
+    Ok(Json(FeedPage { entries, cursor: Cursor::from(&page.cursor) }))
+}
+
+/// Where to begin, of the two ways to say it.
+pub(super) fn start(cursor: Option<&str>, from: Option<Origin>) -> Result<Option<FeedStart>> {
+    match (cursor, from) {
+        (Some(_), Some(_)) => Err(Error::invalid("cursor and from go one by one; send one of them")),
+        (Some(cursor), None) => Ok(Some(FeedStart::After(Cursor::read(cursor)?))),
+        (None, Some(Origin::Beginning)) => Ok(Some(FeedStart::Beginning)),
+        (None, Some(Origin::Now)) => Ok(Some(FeedStart::Now)),
+        (None, None) => Ok(None),
+    }
+}

@@ -1,0 +1,130 @@
+//! Sessions, found and listed page by page.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, TitleFilter};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::Refusals;
+use super::path::{AppPath, UserPath};
+use super::request::{Query, page_size, usual};
+use super::shape::SessionBody;
+use super::{ApiError, SESSIONS};
+use crate::scope::{AppScope, UserScope};
+use crate::served::Served;
+
+/// Which sessions are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListSessions {
+    /// Only those with this text in their title, in upper or lower case.
+    title: Option<String>,
+    /// Only those with this label, as `NAME=VALUE`; several are all to be there.
+    #[serde(default)]
+    #[param(example = json!(["team=food"]))]
+    label: Vec<String>,
+    /// Which come first: those updated longest ago, or last.
+    #[serde(default)]
+    #[param(inline)]
+    order: Order,
+    /// How many at most in a page, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    page_size: usize,
+    /// The `nextPageToken` of the page before.
+    page_token: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    #[default]
+    Oldest,
+    Newest,
+}
+
+/// A page of sessions, without their events.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"sessions": [{
+    "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
+    "state": {"cart": {"milk": 2}, "user:language": "en"}, "events": [], "lastUpdateTime": 1795194011.59,
+    "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
+}], "nextPageToken": null}))]
+pub(super) struct SessionPage {
+    /// The sessions in the order of the list. Where they are looked for by title or label, a page may have few or none,
+    /// and yet not be the last.
+    sessions: Vec<SessionBody>,
+    /// Asks for the next page; `null` at the end.
+    next_page_token: Option<String>,
+}
+
+/// List a user's sessions.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions", operation_id = "listUserSessions", tag = SESSIONS,
+    params(UserPath, ListSessions),
+    responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
+)]
+pub(super) async fn of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<ListSessions>,
+) -> Result<Json<SessionPage>, ApiError> {
+    scope.owner()?;
+    list(&served, &scope.app_name, Some(scope.user_id), query).await
+}
+
+/// List all sessions of an app.
+///
+/// The whole app has to be within the token's reach.
+#[utoipa::path(
+    get, path = "/apps/{app}/sessions", operation_id = "listAppSessions", tag = SESSIONS,
+    params(AppPath, ListSessions),
+    responses((status = 200, description = "A page of them.", body = SessionPage), Refusals)
+)]
+pub(super) async fn of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ListSessions>,
+) -> Result<Json<SessionPage>, ApiError> {
+    scope.owner()?;
+    list(&served, &scope.app_name, None, query).await
+}
+
+async fn list(
+    served: &Served,
+    app_name: &str,
+    user_id: Option<String>,
+    query: ListSessions,
+) -> Result<Json<SessionPage>, ApiError> {
+    let mut config = ListSessionsConfig::default().with_page_size(page_size("pageSize", query.page_size)?);
+    config.user_id = user_id;
+    config.title = query.title.map(TitleFilter::Containing);
+    config.labels = labels(&query.label)?;
+    config.order = match query.order {
+        Order::Oldest => ListOrder::OldestFirst,
+        Order::Newest => ListOrder::NewestFirst,
+    };
+    config.page_token = query.page_token;
+    let page = served.store.sessions.list_sessions(app_name, &config).await?;
+    let sessions = page.sessions.into_iter().map(SessionBody::from).collect();
+    Ok(Json(SessionPage { sessions, next_page_token: page.next_page_token }))
+}
+
+fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {
+    let mut labels = BTreeMap::new();
+    for label in given {
+        let (name, value) = label
+            .split_once('=')
+            .ok_or_else(|| Error::invalid(format!("label '{label}' has no value; write label=NAME=VALUE")))?;
+        if labels.insert(name.to_owned(), value.to_owned()).is_some_and(|other| other != value) {
+            return Err(Error::invalid(format!("label '{name}' is asked for with two values; no session has both")));
+        }
+    }
+    Ok(labels)
+}

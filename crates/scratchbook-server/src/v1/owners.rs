@@ -1,0 +1,245 @@
+//! The state of a user or an app, outside of any session.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Change, Error, ListStateConfig, PutStateOptions, Result, Scope, StateDelta, StateOwner};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::{Refusals, WriteRefusals};
+use super::path::{AppPath, KeyPath, UserPath};
+use super::request::{Body, NoQuery, PathKey, Query, page_size, usual};
+use super::shape::Operations;
+use super::state::KeyValue;
+use super::{ApiError, STATE};
+use crate::access::Caller;
+use crate::scope::{AppScope, UserScope};
+use crate::served::Served;
+
+/// Which keys are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListState {
+    /// Only keys that begin so.
+    #[serde(default)]
+    #[param(required = false)]
+    prefix: String,
+    /// How many at most in a page, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    page_size: usize,
+    /// The `nextPageToken` of the page before.
+    page_token: Option<String>,
+}
+
+/// A page of the state of a user or an app.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"state": {"language": "en", "orders": 7}, "nextPageToken": null}))]
+pub(super) struct StatePage {
+    /// Keys without prefix, in byte order, and their values.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    state: Map<String, Value>,
+    /// Asks for the next page; `null` at the end.
+    next_page_token: Option<String>,
+}
+
+/// A change to the state of a user or an app.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "author": "till", "stateDelta": {"open": true}, "operations": {"sold": [{"expect": 41}, {"increment": 1}]},
+}))]
+pub(super) struct PatchOwner {
+    /// Who changes it; the log keeps the name.
+    author: String,
+    /// Keys, without prefix, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    state_delta: StateDelta,
+    /// Operations and guards by key.
+    #[serde(default)]
+    #[schema(required = false)]
+    operations: Operations,
+    /// When it was changed, in seconds since 1970; absent, now. The time orders nothing.
+    #[serde(default)]
+    #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
+    time: Option<f64>,
+}
+
+/// What a change came to.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
+pub(super) struct Patched {
+    /// Keys, without prefix, and their new values; operations as what they came to.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    state_delta: StateDelta,
+    /// Where the commit stands in the owner's log.
+    position: u64,
+}
+
+/// Read the state of an app, page by page.
+///
+/// The whole app has to be within the token's reach.
+#[utoipa::path(
+    get, path = "/apps/{app}/state", operation_id = "getAppState", tag = STATE, params(AppPath, ListState),
+    responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
+)]
+pub(super) async fn of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ListState>,
+) -> Result<Json<StatePage>, ApiError> {
+    list(&served, &scope.owner()?, query).await
+}
+
+/// Read the state of a user, page by page.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/state", operation_id = "getUserState", tag = STATE,
+    params(UserPath, ListState),
+    responses((status = 200, description = "A page of it.", body = StatePage), Refusals)
+)]
+pub(super) async fn of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<ListState>,
+) -> Result<Json<StatePage>, ApiError> {
+    list(&served, &scope.owner()?, query).await
+}
+
+/// Read one key of an app's state.
+#[utoipa::path(
+    get, path = "/apps/{app}/state/{key}", operation_id = "getAppKey", tag = STATE, params(AppPath, KeyPath),
+    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+)]
+pub(super) async fn key_of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    PathKey(key): PathKey,
+    _: NoQuery,
+) -> Result<Json<KeyValue>, ApiError> {
+    one(&served, &scope.owner()?, key).await
+}
+
+/// Read one key of a user's state.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/state/{key}", operation_id = "getUserKey", tag = STATE,
+    params(UserPath, KeyPath),
+    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+)]
+pub(super) async fn key_of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    PathKey(key): PathKey,
+    _: NoQuery,
+) -> Result<Json<KeyValue>, ApiError> {
+    one(&served, &scope.owner()?, key).await
+}
+
+/// Change the state of an app, in one commit.
+///
+/// Takes the right `app`, and the whole app within the token's reach.
+#[utoipa::path(
+    patch, path = "/apps/{app}/state", operation_id = "patchAppState", tag = STATE, params(AppPath),
+    request_body = PatchOwner,
+    responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
+)]
+pub(super) async fn patch_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<PatchOwner>,
+) -> Result<Json<Patched>, ApiError> {
+    patch(&served, &scope.owner()?, &scope.caller, body).await
+}
+
+/// Change the state of a user, in one commit.
+#[utoipa::path(
+    patch, path = "/apps/{app}/users/{user}/state", operation_id = "patchUserState", tag = STATE, params(UserPath),
+    request_body = PatchOwner,
+    responses((status = 200, description = "What it came to.", body = Patched), WriteRefusals)
+)]
+pub(super) async fn patch_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<PatchOwner>,
+) -> Result<Json<Patched>, ApiError> {
+    patch(&served, &scope.owner()?, &scope.caller, body).await
+}
+
+async fn list(served: &Served, owner: &StateOwner, query: ListState) -> Result<Json<StatePage>, ApiError> {
+    let size = page_size("pageSize", query.page_size)?;
+    let mut config = ListStateConfig::default().with_prefix(query.prefix).with_page_size(size);
+    config.after = query.page_token;
+    let page = served.store.sessions.list_state(owner, &config).await?;
+    Ok(Json(StatePage { state: page.values, next_page_token: page.next }))
+}
+
+async fn one(served: &Served, owner: &StateOwner, key: String) -> Result<Json<KeyValue>, ApiError> {
+    // Of the names that begin so, the name itself comes first.
+    let config = ListStateConfig::default().with_prefix(&key).with_page_size(1);
+    let mut page = served.store.sessions.list_state(owner, &config).await?;
+    let missing = || Error::not_found(format!("{} has no key '{key}'", named(owner)));
+    let value = page.values.shift_remove(&key).ok_or_else(missing)?;
+    Ok(Json(KeyValue { key, value }))
+}
+
+async fn patch(
+    served: &Served,
+    owner: &StateOwner,
+    caller: &Caller,
+    body: PatchOwner,
+) -> Result<Json<Patched>, ApiError> {
+    let delta = body.operations.with(body.state_delta)?;
+    let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+    if delta.is_empty() {
+        return Err(Error::invalid("nothing is changed; send stateDelta or operations").into());
+    }
+    for (key, _) in delta.iter() {
+        check_bare(key)?;
+    }
+    let keys: Vec<_> = delta.iter().map(|(key, _)| scope.key(key)).collect();
+    if scope == Scope::App {
+        caller.check_app_keys(keys.iter().map(AsRef::as_ref))?;
+    }
+    let mut options = PutStateOptions::by(body.author);
+    options.time = body.time;
+    let sessions = &served.store.sessions;
+    let position = sessions.put_state(owner, delta.clone(), options).await;
+    let position = position.map_err(|e| ApiError::told(e, caller, owner.app_name()))?;
+    let state_delta = if delta.has_operations() { logged(served, owner, position).await? } else { delta };
+    Ok(Json(Patched { state_delta, position }))
+}
+
+/// A key of an owner has no prefix; with one, it is meant for another.
+fn check_bare(key: &str) -> Result<()> {
+    match Scope::split(key) {
+        (Scope::Session, _) => Ok(()),
+        (_, name) => Err(Error::invalid(format!("'{key}' has a prefix; here a key has none: write '{name}'"))),
+    }
+}
+
+/// What operations came to, as the log has it.
+async fn logged(served: &Served, owner: &StateOwner, position: u64) -> Result<StateDelta> {
+    let mut delta = StateDelta::new();
+    for change in served.store.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
+        // Where guards alone were asked for, others may come next.
+        if change.position == position {
+            delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
+        }
+    }
+    Ok(delta)
+}
+
+fn named(owner: &StateOwner) -> String {
+    match owner.user_id() {
+        Some(user_id) => format!("the user {}/{user_id}", owner.app_name()),
+        None => format!("the app {}", owner.app_name()),
+    }
+}

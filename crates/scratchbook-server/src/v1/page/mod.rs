@@ -1,0 +1,131 @@
+//! The document as a page to read: rendered here, from nothing but the document, without a script.
+
+mod operation;
+mod schema;
+
+use std::sync::LazyLock;
+
+use axum::body::Bytes;
+use axum::http::header;
+use axum::response::IntoResponse;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Map, Value};
+
+use super::document::DOCUMENT;
+use operation::Operation;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Nothing is loaded from anywhere, and nothing is run.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
+    // The document is ours, and can be read back.
+    let document: Value = serde_json::from_slice(&DOCUMENT).unwrap_or_default();
+    page(&document).into_string().into()
+});
+
+pub(super) async fn get() -> impl IntoResponse {
+    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY)];
+    (headers, PAGE.clone())
+}
+
+fn page(document: &Value) -> Markup {
+    let title = text(&document["info"]["title"]);
+    let parts: Vec<_> = items(&document["tags"]).map(|tag| Part::of(document, tag)).collect();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " API" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                nav { (contents(title, &parts, document)) }
+                main {
+                    header {
+                        h1 { (title) " API " small { (text(&document["info"]["version"])) } }
+                        p { (words(text(&document["info"]["description"]))) }
+                        p { "For programs: " a href="openapi.json" { "openapi.json" } }
+                    }
+                    @for part in &parts {
+                        section id=(part.name) {
+                            h2 { (part.name) }
+                            p { (words(part.description)) }
+                            @for operation in &part.operations { (operation.article(document)) }
+                        }
+                    }
+                    section id="schemas" {
+                        h2 { "Schemas" }
+                        @for (name, schema) in fields(&document["components"]["schemas"]) { (schema::article(name, schema)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The operations with one tag.
+struct Part<'d> {
+    name: &'d str,
+    description: &'d str,
+    operations: Vec<Operation<'d>>,
+}
+
+impl<'d> Part<'d> {
+    fn of(document: &'d Value, tag: &'d Value) -> Self {
+        let name = text(&tag["name"]);
+        let all = fields(&document["paths"]).flat_map(|(path, item)| {
+            fields(item).map(move |(method, operation)| Operation { path, method, is: operation })
+        });
+        let operations = all.filter(|operation| text(&operation.is["tags"][0]) == name).collect();
+        Self { name, description: text(&tag["description"]), operations }
+    }
+}
+
+fn contents(title: &str, parts: &[Part<'_>], document: &Value) -> Markup {
+    html! {
+        p { b { (title) } }
+        @for part in parts {
+            p { a href={ "#" (part.name) } { (part.name) } }
+            ul {
+                @for operation in &part.operations {
+                    li {
+                        a href={ "#" (operation.id()) } {
+                            span.method.(operation.method) { (operation.method) } " " (text(&operation.is["summary"]).trim_end_matches('.'))
+                        }
+                    }
+                }
+            }
+        }
+        p { a href="#schemas" { "Schemas" } }
+        ul {
+            @for (name, _) in fields(&document["components"]["schemas"]) {
+                li { a href={ "#schema-" (name) } { (name) } }
+            }
+        }
+    }
+}
+
+/// Text, in which what stands between backticks is code.
+fn words(text: &str) -> Markup {
+    html! {
+        @for (n, part) in text.split('`').enumerate() {
+            @if n % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn fields(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    value.as_object().into_iter().flat_map(Map::iter).map(|(name, value)| (name.as_str(), value))
+}

@@ -1,0 +1,285 @@
+//! What was: differences, who wrote what, and what was done to a key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateDiff, StateOwner};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::Refusals;
+use super::path::{AppPath, SessionPath, UserPath};
+use super::request::{NoQuery, Query, page_size, usual};
+use super::sessions::read;
+use super::shape::{LogChange, Write, Writer};
+use super::{ApiError, TIME};
+use crate::access::Caller;
+use crate::scope::{AppScope, SessionScope, UserScope};
+use crate::served::Served;
+
+/// Between which two events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Between {
+    /// The number of an event, 0 for the session's creation.
+    #[param(example = 0)]
+    before: u64,
+    /// The number of another, mostly a later one.
+    #[param(example = 3)]
+    after: u64,
+}
+
+/// A key in two states; they differ.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it stands for the library's type in the document")]
+struct KeyDiff {
+    /// The value in the first state; absent where the key was.
+    #[schema(required = false)]
+    before: Value,
+    /// The value in the second state; absent where the key was.
+    #[schema(required = false)]
+    after: Value,
+}
+
+/// Which writes to a key.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadHistory {
+    /// The key: of a session with its prefix, of a user or an app without one.
+    #[param(example = "cart")]
+    key: String,
+    /// How many at most, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    limit: usize,
+}
+
+/// Which writes to a key of a user or an app.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadLogHistory {
+    /// The key, without prefix.
+    #[param(example = "language")]
+    key: String,
+    /// Only writes before this position: that of the last one on the page before.
+    before: Option<u64>,
+    /// How many at most, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    limit: usize,
+}
+
+/// What was written to a key.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"key": "cart", "writes": [
+    {"value": {"milk": 2}, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 3, "eventId": "e3",
+     "invocationId": "i1", "time": 1795194011.59},
+]}))]
+pub(super) struct History {
+    /// The key.
+    key: String,
+    /// The writes, the latest first.
+    writes: Vec<Write>,
+}
+
+/// Which part of a log.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadLog {
+    /// Changes after this position: the `position` of the page before; 0 for the beginning.
+    #[serde(default)]
+    #[param(required = false)]
+    after: u64,
+    /// About how many, 1 to 1,000: a page holds commits whole.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    limit: usize,
+}
+
+/// A part of the log of a user's or an app's state.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"changes": [
+    {"key": "language", "value": "en", "position": 17, "version": 1, "author": "agent", "userId": "alice",
+     "sessionId": "s1", "seq": 1, "eventId": "e1", "time": 1795194011.59},
+], "position": 17}))]
+pub(super) struct LogPage {
+    /// The changes, in their order.
+    changes: Vec<LogChange>,
+    /// Where reading goes on, as `after`.
+    position: u64,
+}
+
+/// See what changed in a session's merged state between two of its events, either way round.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/diff", operation_id = "diffSession", tag = TIME,
+    params(SessionPath, Between),
+    responses((
+        status = 200, description = "The keys that differ, with their prefixes.", body = BTreeMap<String, KeyDiff>,
+        example = json!({"draft": {"before": true}, "step": {"before": 1, "after": 2}})
+    ), Refusals)
+)]
+pub(super) async fn diff(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<Between>,
+) -> Result<Json<StateDiff>, ApiError> {
+    Ok(Json(served.store.sessions.diff(&scope.key, query.before, query.after).await?))
+}
+
+/// See who wrote each key of a session's merged state.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/blame", operation_id = "blameSession", tag = TIME,
+    params(SessionPath),
+    responses((
+        status = 200, description = "The keys, with their prefixes.", body = BTreeMap<String, Write>,
+        example = json!({"step": {"value": 2, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 1,
+            "eventId": "e1", "time": 1795194011.59}})
+    ), Refusals)
+)]
+pub(super) async fn blame(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+) -> Result<Json<BTreeMap<String, Write>>, ApiError> {
+    let session = read(&served, &scope.key, &GetSessionConfig::state_only()).await?;
+    let writers = served.store.sessions.blame(&scope.key).await?;
+    let writes = writers.into_iter().map(|(key, writer)| {
+        let value = session.state().get(&key).cloned();
+        (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
+    });
+    Ok(Json(writes.collect()))
+}
+
+/// See what was written to a key of a session, and by whom.
+///
+/// For a key of the user or the app, that is by whatever session. Before what was pruned there is no history.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/history", operation_id = "sessionKeyHistory", tag = TIME,
+    params(SessionPath, ReadHistory),
+    responses((status = 200, description = "The writes.", body = History), Refusals)
+)]
+pub(super) async fn history(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<ReadHistory>,
+) -> Result<Json<History>, ApiError> {
+    let limit = page_size("limit", query.limit)?;
+    let writes = served.store.sessions.history(&scope.key, &query.key, limit).await?;
+    let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
+    Ok(Json(History { key: query.key, writes }))
+}
+
+/// Of a key of the app other users may have written.
+fn shown(mut write: KeyWrite, name: &str, key: &SessionKey, caller: &Caller) -> Write {
+    if Scope::split(name).0 == Scope::App {
+        write.writer = Writer::within_reach(write.writer, caller, key.app_name());
+    }
+    write.into()
+}
+
+/// See what was written to a key of an app, and by whom.
+#[utoipa::path(
+    get, path = "/apps/{app}/history", operation_id = "appKeyHistory", tag = TIME, params(AppPath, ReadLogHistory),
+    responses((status = 200, description = "The writes.", body = History), Refusals)
+)]
+pub(super) async fn history_of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ReadLogHistory>,
+) -> Result<Json<History>, ApiError> {
+    log_history(&served, &scope.owner()?, query).await
+}
+
+/// See what was written to a key of a user, and by whom.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/history", operation_id = "userKeyHistory", tag = TIME,
+    params(UserPath, ReadLogHistory),
+    responses((status = 200, description = "The writes.", body = History), Refusals)
+)]
+pub(super) async fn history_of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<ReadLogHistory>,
+) -> Result<Json<History>, ApiError> {
+    log_history(&served, &scope.owner()?, query).await
+}
+
+/// Read the log of an app's state: every change, in order.
+///
+/// The state is what the changes come to.
+#[utoipa::path(
+    get, path = "/apps/{app}/changes", operation_id = "listAppChanges", tag = TIME, params(AppPath, ReadLog),
+    responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
+)]
+pub(super) async fn log_of_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ReadLog>,
+) -> Result<Json<LogPage>, ApiError> {
+    log(&served, &scope.owner()?, query).await
+}
+
+/// Read the log of a user's state: every change, in order.
+///
+/// The state is what the changes come to.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/changes", operation_id = "listUserChanges", tag = TIME,
+    params(UserPath, ReadLog),
+    responses((status = 200, description = "A part of it.", body = LogPage), Refusals)
+)]
+pub(super) async fn log_of_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<ReadLog>,
+) -> Result<Json<LogPage>, ApiError> {
+    log(&served, &scope.owner()?, query).await
+}
+
+async fn log_history(served: &Served, owner: &StateOwner, query: ReadLogHistory) -> Result<Json<History>, ApiError> {
+    let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
+    let changes = served.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
+    Ok(Json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }))
+}
+
+async fn log(served: &Served, owner: &StateOwner, query: ReadLog) -> Result<Json<LogPage>, ApiError> {
+    let limit = page_size("limit", query.limit)?;
+    let changes = served.store.sessions.list_state_changes(owner, query.after, limit).await?;
+    let position = changes.last().map_or(query.after, |last| last.position);
+    Ok(Json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }))
+}
+
+/// The state where the fold of a session's events begins, its own keys alone.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"state": {"cart": {}}, "seq": 0}))]
+pub(super) struct Initial {
+    /// The session's own keys and their values.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    state: Map<String, Value>,
+    /// The number of the last event that is folded into it: 0 for what the session was made with; events up to there
+    /// were pruned.
+    seq: u64,
+}
+
+/// Read what a session was made with, or what was left by the events that were pruned.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/initial-state", operation_id = "getInitialState",
+    tag = TIME, params(SessionPath),
+    responses((status = 200, description = "The state.", body = Initial), Refusals)
+)]
+pub(super) async fn initial(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+) -> Result<Json<Initial>, ApiError> {
+    let initial = served.store.sessions.get_initial_state(&scope.key).await?;
+    let initial = initial
+        .ok_or_else(|| scratchbook::Error::not_found(format!("session not found: {}; create it first", scope.key)))?;
+    Ok(Json(Initial { state: initial.state, seq: initial.seq }))
+}

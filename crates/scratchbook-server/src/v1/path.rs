@@ -1,0 +1,85 @@
+//! What paths name, for the document; handlers take the scopes, which check it.
+#![expect(dead_code, reason = "the document alone reads these")]
+
+use utoipa::IntoParams;
+
+/// An app.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct AppPath {
+    /// The app, percent-encoded.
+    #[param(example = "shop", min_length = 1)]
+    app: String,
+}
+
+/// A user of an app.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct UserPath {
+    /// The app, percent-encoded.
+    #[param(example = "shop", min_length = 1)]
+    app: String,
+    /// The user, percent-encoded.
+    #[param(example = "alice", min_length = 1)]
+    user: String,
+}
+
+/// A session of a user of an app.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct SessionPath {
+    /// The app, percent-encoded.
+    #[param(example = "shop", min_length = 1)]
+    app: String,
+    /// The user, percent-encoded.
+    #[param(example = "alice", min_length = 1)]
+    user: String,
+    /// The session's id, percent-encoded.
+    #[param(example = "s1", min_length = 1)]
+    session: String,
+}
+
+/// A key.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct KeyPath {
+    /// The key, percent-encoded. Of a session with its prefix, as `user:language`; of a user or an app without one.
+    #[param(example = "cart", min_length = 1)]
+    key: String,
+}
+
+/// A run of a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct RunPath {
+    /// The app, percent-encoded.
+    #[param(example = "shop", min_length = 1)]
+    app: String,
+    /// The user, percent-encoded.
+    #[param(example = "alice", min_length = 1)]
+    user: String,
+    /// The session's id, percent-encoded.
+    #[param(example = "s1", min_length = 1)]
+    session: String,
+    /// The run's id, percent-encoded.
+    #[param(example = "i2", min_length = 1)]
+    invocation: String,
+}
+
+/// An event, by its number.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct NumberPath {
+    /// The event's number, from 1.
+    #[param(example = 3, minimum = 1)]
+    seq: u64,
+}
+
+/// An event, by its id.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct EventPath {
+    /// The event's id, percent-encoded.
+    #[param(example = "e3", min_length = 1)]
+    event: String,
+}

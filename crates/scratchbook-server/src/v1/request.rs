@@ -1,0 +1,174 @@
+//! What a request brings: a body of JSON and a query, both of known fields alone.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use percent_encoding::percent_decode;
+use scratchbook::{Error, ErrorKind, Result, json};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+
+use super::ApiError;
+use crate::scope;
+use crate::served::Served;
+
+/// A body of JSON. Unknown fields, and numbers that could not be given back as they are, are refused.
+#[derive(Debug)]
+pub(super) struct Body<T>(pub(super) T);
+
+/// The parameters of a query. Unknown ones are refused.
+#[derive(Debug)]
+pub(super) struct Query<T>(pub(super) T);
+
+/// No parameters.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// A query without parameters.
+pub(super) type NoQuery = Query<Nothing>;
+
+/// The key that a path names as `{key}`.
+#[derive(Debug)]
+pub(super) struct PathKey(pub(super) String);
+
+/// The id of an event that a path names as `{event}`.
+#[derive(Debug)]
+pub(super) struct PathEvent(pub(super) String);
+
+/// The id of an invocation that a path names as `{invocation}`.
+#[derive(Debug)]
+pub(super) struct PathInvocation(pub(super) String);
+
+/// The number of an event that a path names as `{seq}`.
+#[derive(Debug)]
+pub(super) struct PathSeq(pub(super) u64);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Served>> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
+        check_content_type(request.headers())?;
+        let bytes = Bytes::from_request(request, served).await.map_err(unreadable)?;
+        // Serde would take a list for a struct as well, its fields in their order.
+        match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') => {}
+            Some(_) => return Err(Error::invalid("the body is no JSON object; send one").into()),
+            None => return Err(Error::invalid("the body is empty; send a JSON object").into()),
+        }
+        Ok(Self(read(&bytes)?))
+    }
+}
+
+/// Reads JSON, and says of what has another shape where in it that is.
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    json::from_slice(bytes).map_err(|error| {
+        let place = serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_slice(bytes));
+        match place.map_err(|error| error.path().to_string()) {
+            Err(path) if path != "." && path != "?" => error.context(path),
+            _ => error,
+        }
+    })
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("not of text"));
+    let essence = text.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    let found = text.map_or_else(|| "missing".to_owned(), |text| format!("'{text}'"));
+    let error = Error::invalid(format!("the body's content type is {found}; send 'application/json'"));
+    Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error))
+}
+
+fn unreadable(rejection: BytesRejection) -> ApiError {
+    let status = rejection.status();
+    let error = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Error::new(ErrorKind::ResourceExhausted, "the body is larger than the server takes")
+        }
+        _ => Error::invalid("the body ended before it was whole"),
+    };
+    ApiError::with_status(status, &error)
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let text = parts.uri.query().unwrap_or_default().as_bytes();
+        if percent_decode(text).decode_utf8().is_err() {
+            return Err(Error::invalid("the query is not UTF-8").into());
+        }
+        let pairs = serde_html_form::Deserializer::new(form_urlencoded::parse(text));
+        serde_path_to_error::deserialize(pairs).map(Self).map_err(|error| {
+            let (path, inner) = (error.path().to_string(), error.into_inner());
+            let error = Error::invalid(inner.to_string());
+            ApiError::from(if path == "." { error.context("the query") } else { error.context(path) })
+        })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathKey {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
+        Ok(Self(key))
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathEvent {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [event] = scope::named::<ApiError, _>(parts, ["event"])?;
+        Ok(Self(event))
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathInvocation {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [invocation] = scope::named::<ApiError, _>(parts, ["invocation"])?;
+        Ok(Self(invocation))
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathSeq {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [seq] = scope::named::<ApiError, _>(parts, ["seq"])?;
+        seq.parse().map(Self).map_err(|_| {
+            let message = format!("'{seq}' is no number of an event; by its id an event is read at events/by-id/ID");
+            Error::invalid(message).into()
+        })
+    }
+}
+
+/// Reads a field that may be `null`, apart from one that is absent.
+pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// Refuses what is no size of a page.
+pub(super) fn page_size(name: &str, size: usize) -> Result<usize> {
+    match size {
+        1..=1000 => Ok(size),
+        _ => Err(Error::invalid(format!("{name} is {size}; it is from 1 to 1,000"))),
+    }
+}
+
+/// How much a page has where nothing is said.
+pub(super) fn usual() -> usize {
+    100
+}

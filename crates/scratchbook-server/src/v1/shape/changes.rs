@@ -1,0 +1,143 @@
+//! Changes to state as they are sent: values, operations and guards, and what their writer has seen.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use scratchbook::{AppendOptions, ConflictMode, Error, LogPositions, Operation, Result, Session, StateDelta};
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+use utoipa::ToSchema;
+
+/// Operations and guards by key. Those of one key are carried out in their order, in the commit, on what is found there;
+/// a guard that does not hold refuses the whole commit.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = BTreeMap<String, Vec<Step>>)]
+#[schema(example = json!({"sold": [{"increment": 1}], "open": [{"expect": true}], "log": [{"append": "sold one"}]}))]
+pub(crate) struct Operations(IndexMap<String, Vec<Step>>);
+
+/// An operation on the value of a key, or a guard.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Step {
+    /// The key gets this value.
+    Set(Value),
+    /// The key is removed: the string `remove`.
+    Remove,
+    /// The number found is made larger by this one; an absent key counts as 0.
+    Increment(By),
+    /// The list found gets this value at its end; an absent key counts as an empty list.
+    Append(Value),
+    /// The value found is changed as a JSON Merge Patch says (RFC 7386).
+    MergePatch(Value),
+    /// An absent key gets this value.
+    SetIfAbsent(Value),
+    /// A guard: the value found is this one.
+    Expect(Value),
+    /// A guard: the key is absent: the string `expectAbsent`.
+    ExpectAbsent,
+}
+
+/// By how much a number is made larger.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = f64)]
+pub(crate) struct By(Number);
+
+impl From<Step> for Operation {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Set(value) => Self::Set(value),
+            Step::Remove => Self::Remove,
+            Step::Increment(By(number)) => Self::Increment(number),
+            Step::Append(value) => Self::Append(value),
+            Step::MergePatch(patch) => Self::MergePatch(patch),
+            Step::SetIfAbsent(value) => Self::SetIfAbsent(value),
+            Step::Expect(value) => Self::Expect(value),
+            Step::ExpectAbsent => Self::ExpectAbsent,
+        }
+    }
+}
+
+impl Operations {
+    /// These operations together with a delta of values and removals.
+    ///
+    /// A key that both name is guarded by the one and written by the other; written by both it is a contradiction.
+    pub(crate) fn with(self, values: StateDelta) -> Result<StateDelta> {
+        let mut delta = StateDelta::new();
+        for (key, steps) in self.0 {
+            let writes = steps.iter().any(|step| !matches!(step, Step::Expect(_) | Step::ExpectAbsent));
+            if writes && values.contains(&key) {
+                let message = format!("'{key}' is written by operations and by the delta; write it by one of them");
+                return Err(Error::invalid(message));
+            }
+            if steps.is_empty() {
+                return Err(Error::invalid(format!("the operations of '{key}' are none; leave the key out")));
+            }
+            steps.into_iter().try_for_each(|step| delta.apply(key.clone(), step.into()))?;
+        }
+        delta.merge(values)?;
+        Ok(delta)
+    }
+}
+
+/// When a write is refused for the sake of what others have committed meanwhile.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ConflictMode)]
+pub(crate) enum Conflict {
+    /// Never: changes merge key by key, and the later commit wins a key.
+    #[default]
+    Merge,
+    /// Where a key that it names was written since it was `seen`.
+    ByKey,
+    /// Where the session has any event that was not `seen`.
+    BySession,
+}
+
+/// How far its writer has seen what is stored: what a session's answer had as `seen`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"seq": 3, "user": 17, "app": 12}))]
+pub(crate) struct Seen {
+    /// The number of the session's last event that was seen, with all before it.
+    pub(crate) seq: u64,
+    /// The position in the log of the user's state.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub(crate) user: u64,
+    /// The position in the log of the app's state.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub(crate) app: u64,
+    /// Keys, prefixed, that were seen up to a later place: the number of an event for a key of the session, a position
+    /// for one of the user or the app.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub(crate) keys: BTreeMap<String, u64>,
+}
+
+impl Seen {
+    /// What a session that was read has seen.
+    pub(crate) fn of(session: &Session) -> Self {
+        let seen = session.seen();
+        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, keys: BTreeMap::new() }
+    }
+}
+
+impl Conflict {
+    /// How an append is to be done.
+    pub(crate) fn options(self, seen: Option<Seen>) -> Result<AppendOptions> {
+        if matches!(self, Self::Merge) {
+            return Ok(AppendOptions::default());
+        }
+        let seen = seen.ok_or_else(|| {
+            Error::invalid("the conflict mode goes by what was seen; send 'seen' as the session's answer had it")
+        })?;
+        let mut options = AppendOptions::default();
+        options.conflict = if matches!(self, Self::ByKey) { ConflictMode::ByKey } else { ConflictMode::BySession };
+        let all = scratchbook::Seen::new(seen.seq, LogPositions::new(seen.user, seen.app));
+        options.seen = seen.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
+        Ok(options)
+    }
+}

@@ -1,0 +1,140 @@
+//! Entries of a feed, and cursors.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use scratchbook::{Error, FeedCommit, FeedCursor, FeedEntry, Result};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::{LogChange, Stored};
+
+/// A place in a feed: of letters, digits, `-` and `_` alone, so that headers and queries carry it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = String, example = "c2hvcCAzIGUz")]
+pub(crate) struct Cursor(String);
+
+impl Cursor {
+    /// The text.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The library's cursor of a text.
+    pub(crate) fn read(text: &str) -> Result<FeedCursor> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        text.map(FeedCursor::new).ok_or_else(|| Error::invalid("the cursor is none; keep cursors as they were given"))
+    }
+}
+
+impl From<&FeedCursor> for Cursor {
+    fn from(cursor: &FeedCursor) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(cursor.as_str()))
+    }
+}
+
+/// Something that was committed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[schema(as = FeedEntry)]
+#[schema(example = json!({
+    "type": "event", "cursor": "c2hvcCAzIGUz", "appName": "shop", "userId": "alice", "sessionId": "s1", "seq": 3,
+    "event": {"id": "e3", "author": "agent", "actions": {"stateDelta": {"cart": {"milk": 2}}}, "seq": 3},
+}))]
+pub(crate) enum Entry {
+    /// An event, with its changes in its `stateDelta`.
+    #[serde(rename_all = "camelCase")]
+    Event {
+        /// Reading goes on after this entry from here.
+        cursor: Cursor,
+        /// The app.
+        app_name: String,
+        /// The user.
+        user_id: String,
+        /// The session it was appended to.
+        session_id: String,
+        /// Its number in the session.
+        seq: Option<u64>,
+        /// The event.
+        event: Stored,
+    },
+    /// A session was made with state of its own.
+    #[serde(rename_all = "camelCase")]
+    Created {
+        /// Reading goes on after this entry from here.
+        cursor: Cursor,
+        /// The app.
+        app_name: String,
+        /// The user.
+        user_id: String,
+        /// The session.
+        session_id: String,
+        /// The number of the event at which it was forked from another session; `null` for one that was made as such.
+        forked_at: Option<u64>,
+        /// The state it was made with.
+        #[schema(value_type = BTreeMap<String, Value>)]
+        state: Map<String, Value>,
+    },
+    /// Keys of a user or an app, written outside of any session or when a session was made.
+    #[serde(rename_all = "camelCase")]
+    State {
+        /// Reading goes on after this entry from here.
+        cursor: Cursor,
+        /// The app.
+        app_name: String,
+        /// The user whose keys they are; `null` for the app's.
+        user_id: Option<String>,
+        /// The changes; keys without prefix.
+        changes: Vec<LogChange>,
+    },
+    /// What this version of the server has no name for.
+    Other {
+        /// Reading goes on after this entry from here.
+        cursor: Cursor,
+    },
+}
+
+impl From<FeedEntry> for Entry {
+    fn from(entry: FeedEntry) -> Self {
+        let cursor = Cursor::from(&entry.cursor);
+        match entry.commit {
+            FeedCommit::Event { session, event } => Self::Event {
+                cursor,
+                app_name: session.app_name().to_owned(),
+                user_id: session.user_id().to_owned(),
+                session_id: session.session_id().to_owned(),
+                seq: event.seq,
+                event: Stored(event),
+            },
+            FeedCommit::Created { session, state, forked_at } => Self::Created {
+                cursor,
+                app_name: session.app_name().to_owned(),
+                user_id: session.user_id().to_owned(),
+                session_id: session.session_id().to_owned(),
+                forked_at,
+                state,
+            },
+            FeedCommit::State { owner, changes } => Self::State {
+                cursor,
+                app_name: owner.app_name().to_owned(),
+                user_id: owner.user_id().map(str::to_owned),
+                changes: changes.into_iter().map(LogChange::from).collect(),
+            },
+            _ => Self::Other { cursor },
+        }
+    }
+}
+
+impl Entry {
+    /// Reading goes on after this entry from here.
+    pub(crate) fn cursor(&self) -> &Cursor {
+        match self {
+            Self::Event { cursor, .. }
+            | Self::Created { cursor, .. }
+            | Self::State { cursor, .. }
+            | Self::Other { cursor } => cursor,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Sessions: ADK's, with what else is known of them.
+
+use std::collections::BTreeMap;
+
+use scratchbook::{Session, StateMap};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Seen, Stored};
+
+/// A session: its merged state and the events that were asked for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Session)]
+#[schema(example = json!({
+    "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
+    "state": {"cart": {"milk": 2}, "user:language": "en", "app:version": "1.0.0"}, "events": [],
+    "lastUpdateTime": 1795194011.59, "expireTime": null, "eventCount": 3,
+    "seen": {"seq": 3, "user": 17, "app": 12},
+}))]
+pub(crate) struct SessionBody {
+    /// The session's id among its user's.
+    id: String,
+    /// The app.
+    app_name: String,
+    /// The user.
+    user_id: String,
+    /// What people know it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    /// What programs find it by.
+    labels: BTreeMap<String, String>,
+    /// The session's keys, and with their prefixes the user's and the app's.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    state: StateMap,
+    /// The events that were asked for, in their order.
+    events: Vec<Stored>,
+    /// The timestamp of the event appended last, or of the creation, in seconds since 1970.
+    last_update_time: f64,
+    /// When it expires, in seconds since 1970; `null` for never.
+    expire_time: Option<f64>,
+    /// How many events it has had: the number of the last one.
+    event_count: u64,
+    /// How far this answer has seen what is stored: to be sent with a write that is to be refused for being late.
+    seen: Seen,
+}
+
+impl From<Session> for SessionBody {
+    fn from(session: Session) -> Self {
+        Self {
+            id: session.id().to_owned(),
+            app_name: session.app_name().to_owned(),
+            user_id: session.user_id().to_owned(),
+            title: session.title().map(str::to_owned),
+            labels: session.labels().clone(),
+            state: session.state().clone(),
+            events: session.events().iter().cloned().map(Stored).collect(),
+            last_update_time: session.last_update_time(),
+            expire_time: session.expire_time(),
+            event_count: session.seq(),
+            seen: Seen::of(&session),
+        }
+    }
+}

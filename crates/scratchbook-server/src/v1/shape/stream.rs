@@ -1,0 +1,17 @@
+//! Streams.
+
+use utoipa::ToSchema;
+
+/// A server-sent event, as its fields are in the stream.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is written as text; this is for the document")]
+pub(crate) struct StreamEvent {
+    /// What it is; absent for entries of a feed. `error` says why the stream ends.
+    event: Option<String>,
+    /// Where it stands: to be sent as `Last-Event-ID` by who takes the stream up again.
+    id: Option<String>,
+    /// JSON on one line; absent where only the place has moved.
+    data: Option<String>,
+    /// After how many milliseconds to connect again.
+    retry: Option<u64>,
+}

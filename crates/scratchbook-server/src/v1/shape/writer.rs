@@ -1,0 +1,115 @@
+//! Who wrote what.
+
+use scratchbook::{KeyWrite, KeyWriter, StateChange};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::access::Caller;
+
+/// Who wrote a key. What is not known is absent.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Writer {
+    /// Who is said to have written it; empty where that is not known any more.
+    author: String,
+    /// The user whose session wrote it; absent for a write outside of any session, and for a session of another user
+    /// than the one that your token is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    /// The session that wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
+    /// The number of the event that wrote it, 0 for the session's creation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u64>,
+    /// The event's id.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    event_id: String,
+    /// The event's invocation.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    invocation_id: String,
+    /// When, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<f64>,
+}
+
+impl Writer {
+    /// The same writer without the names of a session that the caller may know nothing of.
+    pub(crate) fn within_reach(mut writer: KeyWriter, caller: &Caller, app_name: &str) -> KeyWriter {
+        let is_other = |(user, _): &(String, String)| !caller.reaches(app_name, Some(user));
+        if writer.session.as_ref().is_some_and(is_other) {
+            writer = KeyWriter::new(writer.author).with_time(writer.time);
+        }
+        writer
+    }
+}
+
+impl From<KeyWriter> for Writer {
+    fn from(writer: KeyWriter) -> Self {
+        let (user_id, session_id) = writer.session.unzip();
+        let seq = user_id.is_some().then_some(writer.seq);
+        let KeyWriter { author, event_id, invocation_id, time, .. } = writer;
+        Self { author, user_id, session_id, seq, event_id, invocation_id, time: (time > 0.0).then_some(time) }
+    }
+}
+
+/// One write to a key, and who made it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Write {
+    /// The value written; absent for a removal. `null` is a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    value: Option<Value>,
+    /// Of a user's or an app's key: where the commit stands in the owner's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
+    /// Of a user's or an app's key: 1 for its first write, then one more each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+    #[serde(flatten)]
+    writer: Writer,
+}
+
+impl Write {
+    /// A value and its writer.
+    pub(crate) fn new(value: Option<Value>, writer: KeyWriter) -> Self {
+        Self { value, position: None, version: None, writer: writer.into() }
+    }
+}
+
+impl From<KeyWrite> for Write {
+    fn from(write: KeyWrite) -> Self {
+        Self::new(write.value, write.writer)
+    }
+}
+
+impl From<StateChange> for Write {
+    fn from(change: StateChange) -> Self {
+        let (position, version) = (Some(change.position), Some(change.version));
+        Self { position, version, ..Self::from(KeyWrite::from(change)) }
+    }
+}
+
+/// One change in the log of a user's or an app's state.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LogChange {
+    /// The key, without prefix.
+    key: String,
+    /// Whether the key was removed; absent where it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<bool>,
+    #[serde(flatten)]
+    write: Write,
+}
+
+impl From<StateChange> for LogChange {
+    fn from(change: StateChange) -> Self {
+        let removed = change.value.is_none().then_some(true);
+        Self { key: change.name.clone(), removed, write: change.into() }
+    }
+}

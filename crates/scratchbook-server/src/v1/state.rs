@@ -1,0 +1,177 @@
+//! The state of a session: as it is, as it was, and changed.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::{Refusals, WriteRefusals};
+use super::events::{Appended, commit};
+use super::path::{KeyPath, SessionPath};
+use super::request::{Body, NoQuery, PathKey, Query};
+use super::sessions::read;
+use super::shape::{Conflict, Operations, Seen};
+use super::{ApiError, STATE};
+use crate::scope::SessionScope;
+use crate::served::Served;
+
+/// Which state of a session is read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadState {
+    /// As it stood when the event with this number had just been committed, 0 for the session's creation; absent, now.
+    at: Option<u64>,
+    /// Only these keys, with their prefixes, where they are there.
+    #[serde(default)]
+    key: Vec<String>,
+}
+
+/// When one key of a session is read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadKey {
+    /// As it stood when the event with this number had just been committed, 0 for the session's creation; absent, now.
+    at: Option<u64>,
+}
+
+/// The merged state of a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({
+    "state": {"cart": {"milk": 2}, "user:language": "en"}, "seq": 3, "seen": {"seq": 3, "user": 17, "app": 12},
+}))]
+pub(super) struct SessionState {
+    /// Keys with their prefixes, and their values.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    state: Map<String, Value>,
+    /// The number of the event up to which it is the state.
+    seq: u64,
+    /// Of the state as it is now: how far it has seen what is stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<Seen>,
+}
+
+/// A key with its value.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"key": "cart", "value": {"milk": 2}}))]
+pub(super) struct KeyValue {
+    /// The key: of a session with its prefix, of a user or an app without one.
+    pub(super) key: String,
+    /// Its value. `null` is a value: a key that is absent is a 404.
+    pub(super) value: Value,
+}
+
+/// A change to the state of a session.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({
+    "author": "support", "stateDelta": {"status": "open", "draft": "__ADK_SENTINEL_REMOVED__"},
+    "operations": {"user:orders": [{"increment": 1}]},
+}))]
+pub(super) struct PatchState {
+    /// Who changes it.
+    author: String,
+    /// Keys, with their prefixes, and their new values. The string `__ADK_SENTINEL_REMOVED__` removes a key.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, Value>, required = false)]
+    state_delta: scratchbook::StateDelta,
+    /// Operations and guards by key.
+    #[serde(default)]
+    #[schema(required = false)]
+    operations: Operations,
+    /// The id of the event that does it. With one it is safe to send it again.
+    #[serde(default)]
+    #[schema(max_length = 512)]
+    event_id: Option<String>,
+    /// When it is refused, as a `conflict`, for the sake of what others have committed.
+    #[serde(default)]
+    #[schema(required = false)]
+    conflict: Conflict,
+    /// What its writer has seen: for `by_key` and `by_session`.
+    #[serde(default, deserialize_with = "json::optional_object")]
+    seen: Option<Seen>,
+}
+
+/// Read the merged state of a session, now or at an event.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/state", operation_id = "getSessionState", tag = STATE,
+    params(SessionPath, ReadState),
+    responses((status = 200, description = "The state.", body = SessionState), Refusals)
+)]
+pub(super) async fn get(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<ReadState>,
+) -> Result<Json<SessionState>, ApiError> {
+    let keys = query.key;
+    if let Some(seq) = query.at {
+        let mut state = served.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
+        state.retain(|key, _| keys.is_empty() || keys.contains(key));
+        return Ok(Json(SessionState { state, seq, seen: None }));
+    }
+    let mut config = GetSessionConfig::state_only();
+    if !keys.is_empty() {
+        config = config.with_state_keys(keys);
+    }
+    let session = read(&served, &scope.key, &config).await?;
+    let seen = Some(Seen::of(&session));
+    Ok(Json(SessionState { state: session.state().to_map(), seq: session.seq(), seen }))
+}
+
+/// Read one key of a session's state, now or at an event.
+///
+/// Keys that a path cannot name, the empty one, `.` and `..`, are read with `key=` of the whole state.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/state/{key}", operation_id = "getSessionKey", tag = STATE,
+    params(SessionPath, KeyPath, ReadKey),
+    responses((status = 200, description = "The key with its value.", body = KeyValue), Refusals)
+)]
+pub(super) async fn get_key(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathKey(key): PathKey,
+    Query(query): Query<ReadKey>,
+) -> Result<Json<KeyValue>, ApiError> {
+    let state: StateMap = match query.at {
+        Some(seq) => served.store.sessions.get_state_at(&scope.key, seq).await?,
+        None => {
+            let config = GetSessionConfig::state_only().with_state_keys([&key]);
+            read(&served, &scope.key, &config).await?.state().clone()
+        }
+    };
+    let value = state.get(&key).cloned();
+    let value = value.ok_or_else(|| Error::not_found(format!("the session {} has no key '{key}'", scope.key)))?;
+    Ok(Json(KeyValue { key, value }))
+}
+
+/// Change the state of a session, by an event without content.
+///
+/// Writing `app:` keys takes the right `app`.
+#[utoipa::path(
+    patch, path = "/apps/{app}/users/{user}/sessions/{session}/state", operation_id = "patchSessionState", tag = STATE,
+    params(SessionPath), request_body = PatchState,
+    responses((status = 200, description = "The event that did it.", body = Appended), WriteRefusals)
+)]
+pub(super) async fn patch(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<PatchState>,
+) -> Result<Json<Appended>, ApiError> {
+    let delta = body.operations.with(body.state_delta)?;
+    if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
+        let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
+        return Err(Error::invalid(message).into());
+    }
+    if delta.is_empty() {
+        return Err(Error::invalid("nothing is changed; send stateDelta or operations").into());
+    }
+    let mut event = Event::new(body.author).with_state_delta(delta);
+    event.id = body.event_id.unwrap_or_default();
+    commit(&served, &scope, event, body.conflict, body.seen).await
+}

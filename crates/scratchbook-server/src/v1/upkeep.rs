@@ -1,0 +1,199 @@
+//! Whether what is stored is what was committed, and what of it may go.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use scratchbook::{Error, Result, SessionServiceExt, StateOwner, Verified};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::error::WriteRefusals;
+use super::path::{AppPath, SessionPath, UserPath};
+use super::request::{Body, NoQuery, page_size};
+use super::{ApiError, UPKEEP};
+use crate::access::{Caller, Right};
+use crate::scope::{AppScope, SessionScope, UserScope};
+use crate::served::Served;
+
+/// What was found to be right.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"events": 3, "keys": 2}))]
+pub(super) struct VerifiedBody {
+    /// How many events, or changes in a log, were folded.
+    events: u64,
+    /// How many keys came out of them, and are what is shown.
+    keys: u64,
+}
+
+/// What may go of a session's events, or of a log.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"before": 1001, "limit": 500}))]
+pub(super) struct Prune {
+    /// Of a session: events with a number below this one. Of a log: what was overwritten before this position.
+    before: u64,
+    /// How many at most in this commit, 1 to 1,000.
+    #[serde(default = "step")]
+    #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
+    limit: usize,
+}
+
+/// How many expired sessions may go.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(example = json!({"limit": 500}))]
+pub(super) struct PruneExpired {
+    /// How many at most in this commit, 1 to 1,000.
+    #[serde(default = "step")]
+    #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
+    limit: usize,
+}
+
+/// What went.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"pruned": 500}))]
+pub(super) struct Pruned {
+    /// How many events, changes or sessions: fewer than `limit` when it is done.
+    pruned: u64,
+}
+
+fn step() -> usize {
+    500
+}
+
+/// Compute a session's state anew from its events, and compare.
+///
+/// A difference is a `data_corrupted` that names it.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/verify", operation_id = "verifySession", tag = UPKEEP,
+    params(SessionPath),
+    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+)]
+pub(super) async fn session(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+) -> Result<Json<VerifiedBody>, ApiError> {
+    let verified = served.store.sessions.verify_session(&scope.key).await?;
+    let missing = || Error::not_found(format!("session not found: {}; create it first", scope.key));
+    Ok(Json(verified.ok_or_else(missing)?.into()))
+}
+
+/// Compute an app's state anew from its log, and compare.
+///
+/// A difference is a `data_corrupted` that names it.
+#[utoipa::path(
+    get, path = "/apps/{app}/verify", operation_id = "verifyApp", tag = UPKEEP, params(AppPath),
+    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+)]
+pub(super) async fn app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    _: NoQuery,
+) -> Result<Json<VerifiedBody>, ApiError> {
+    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+}
+
+/// Compute a user's state anew from its log, and compare.
+///
+/// A difference is a `data_corrupted` that names it.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/verify", operation_id = "verifyUser", tag = UPKEEP, params(UserPath),
+    responses((status = 200, description = "All is right.", body = VerifiedBody), WriteRefusals)
+)]
+pub(super) async fn user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    _: NoQuery,
+) -> Result<Json<VerifiedBody>, ApiError> {
+    Ok(Json(served.store.sessions.verify_state(&scope.owner()?).await?.into()))
+}
+
+/// Remove the oldest events of a session; the state they leave becomes its initial state.
+///
+/// Takes the right `admin`. The state shown, and the numbers of later events, stay as they are.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/prune", operation_id = "pruneSession", tag = UPKEEP,
+    params(SessionPath), request_body = Prune,
+    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+)]
+pub(super) async fn prune_session(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Prune>,
+) -> Result<Json<Pruned>, ApiError> {
+    scope.caller.check(Right::Admin)?;
+    let limit = page_size("limit", body.limit)?;
+    Ok(Json(Pruned { pruned: served.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
+}
+
+/// Remove from the log of an app's state what was overwritten.
+///
+/// Takes the right `admin`. The last change of each key stays.
+#[utoipa::path(
+    post, path = "/apps/{app}/prune", operation_id = "pruneApp", tag = UPKEEP, params(AppPath), request_body = Prune,
+    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+)]
+pub(super) async fn prune_app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Prune>,
+) -> Result<Json<Pruned>, ApiError> {
+    prune_log(&served, &scope.owner()?, &scope.caller, &body).await
+}
+
+/// Remove from the log of a user's state what was overwritten.
+///
+/// Takes the right `admin`. The last change of each key stays.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/prune", operation_id = "pruneUser", tag = UPKEEP, params(UserPath),
+    request_body = Prune,
+    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+)]
+pub(super) async fn prune_user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    _: NoQuery,
+    Body(body): Body<Prune>,
+) -> Result<Json<Pruned>, ApiError> {
+    prune_log(&served, &scope.owner()?, &scope.caller, &body).await
+}
+
+/// Delete expired sessions for good, of all apps.
+///
+/// Takes the right `admin`, and everything within the token's reach.
+#[utoipa::path(
+    post, path = "/prune-expired", operation_id = "pruneExpired", tag = UPKEEP, request_body = PruneExpired,
+    responses((status = 200, description = "How many went.", body = Pruned), WriteRefusals)
+)]
+pub(super) async fn prune_expired(
+    State(served): State<Arc<Served>>,
+    axum::Extension(caller): axum::Extension<Caller>,
+    _: NoQuery,
+    Body(body): Body<PruneExpired>,
+) -> Result<Json<Pruned>, ApiError> {
+    caller.check_everything()?;
+    caller.check(Right::Admin)?;
+    let limit = page_size("limit", body.limit)?;
+    Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
+}
+
+async fn prune_log(
+    served: &Served,
+    owner: &StateOwner,
+    caller: &Caller,
+    body: &Prune,
+) -> Result<Json<Pruned>, ApiError> {
+    caller.check(Right::Admin)?;
+    let limit = page_size("limit", body.limit)?;
+    Ok(Json(Pruned { pruned: served.store.sessions.prune_state_log(owner, body.before, limit).await? }))
+}
+
+impl From<Verified> for VerifiedBody {
+    fn from(verified: Verified) -> Self {
+        Self { events: verified.events, keys: verified.keys }
+    }
+}

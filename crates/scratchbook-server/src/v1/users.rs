@@ -1,0 +1,86 @@
+//! Who the users of an app are, and an end to all that is known of one.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use scratchbook::{Result, StateOwner};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::Refusals;
+use super::path::{AppPath, UserPath};
+use super::request::{NoQuery, Query, page_size, usual};
+use super::{ApiError, USERS};
+use crate::access::Right;
+use crate::scope::{AppScope, UserScope};
+use crate::served::Served;
+
+/// Which users are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListUsers {
+    /// How many at most in a page, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    page_size: usize,
+    /// The `nextPageToken` of the page before.
+    page_token: Option<String>,
+}
+
+/// A page of users.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"users": ["alice", "bob"], "nextPageToken": null}))]
+pub(super) struct UserPage {
+    /// Who has a session, state with its log, or an artifact, in byte order.
+    users: Vec<String>,
+    /// Asks for the next page; `null` at the end.
+    next_page_token: Option<String>,
+}
+
+/// List the users of an app.
+///
+/// Takes the right `admin`, and the whole app within the token's reach.
+#[utoipa::path(
+    get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, ListUsers),
+    responses((status = 200, description = "A page of them.", body = UserPage), Refusals)
+)]
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<ListUsers>,
+) -> Result<Json<UserPage>, ApiError> {
+    scope.caller.check(Right::Admin)?;
+    let size = page_size("pageSize", query.page_size)?;
+    let after = match &query.page_token {
+        Some(user) => StateOwner::user(&scope.app_name, user)?,
+        None => scope.owner()?,
+    };
+    let owners = served.store.sessions.list_owners(Some(&after), size).await?;
+    let of_app =
+        |owner: &StateOwner| if owner.app_name() == scope.app_name { owner.user_id().map(str::to_owned) } else { None };
+    let users: Vec<_> = owners.iter().map_while(of_app).collect();
+    let next_page_token = users.last().filter(|_| users.len() == size).cloned();
+    Ok(Json(UserPage { users, next_page_token }))
+}
+
+/// Erase a user of an app wholly: sessions, events, state, log and artifacts, in one commit.
+///
+/// Takes the right `admin`, which a user's own token mostly lacks: there is no way back. The app's own state and its log
+/// stay, without the user's name in them.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}", operation_id = "eraseUser", tag = USERS, params(UserPath),
+    responses((status = 204, description = "Nothing is there of the user any more."), Refusals)
+)]
+pub(super) async fn erase(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    _: NoQuery,
+) -> Result<StatusCode, ApiError> {
+    scope.caller.check(Right::Admin)?;
+    served.store.sessions.delete_user(&scope.app_name, &scope.user_id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,183 @@
+//! Following what is committed: a stream of server-sent events that can be taken up again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName};
+use axum::response::Response;
+use futures_util::Stream;
+use scratchbook::{Error, FeedEntry, FeedStart, Result, SessionService, Watch, Watched};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use utoipa::IntoParams;
+
+use super::error::{Refusals, shown};
+use super::feeds::{Origin, start};
+use super::path::{AppPath, SessionPath, UserPath};
+use super::request::Query;
+use super::shape::{Cursor, Entry, StreamEvent};
+use super::{ApiError, FEEDS};
+use crate::scope::{AppScope, SessionScope, UserScope};
+use crate::served::Served;
+use crate::sse;
+
+/// How often something is sent where nothing is committed, so that both ends see that the other is there.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How long a store that cannot be reached is left alone.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a client that takes the stream up again has seen last; browsers send it by themselves.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What is followed, and from where on.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Follow {
+    /// Where to begin where there is no cursor: at the oldest commit that is kept, or with what is committed from now on.
+    #[param(inline, default = "now")]
+    from: Option<Origin>,
+    /// The cursor of an entry or a page: the stream goes on after it.
+    cursor: Option<String>,
+    /// Only what changes a key that begins so, prefix and all: `user:cart`, `app:`, or `step` for a session's own.
+    #[serde(default)]
+    #[param(required = false)]
+    prefix: String,
+}
+
+/// What a client has seen last.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "the document alone reads it")]
+pub(super) struct Resume {
+    /// The `id` that was received last: the stream goes on after it, whatever the query says.
+    #[param(rename = "Last-Event-ID")]
+    last_event_id: Option<String>,
+}
+
+/// Follow what is committed to a session.
+///
+/// A stream of server-sent events: `data` is an entry as in the feed, `id` its cursor. A client that was cut off sends the
+/// last `id` as `Last-Event-ID` and misses nothing. Every 15 seconds there is a sign of life.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/watch", operation_id = "watchSession", tag = FEEDS,
+    params(SessionPath, Follow, Resume),
+    responses((
+        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        example = json!("id: c2hvcCAzIGUz\ndata: {\"type\":\"event\",\"cursor\":\"c2hvcCAzIGUz\",\"seq\":3}\n\n")
+    ), Refusals)
+)]
+pub(super) async fn session(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<Follow>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    follow(&served, Watched::session(scope.key), query, &headers).await
+}
+
+/// Follow what is committed by a user's sessions, and to the user's keys.
+///
+/// As for a session.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/watch", operation_id = "watchUser", tag = FEEDS,
+    params(UserPath, Follow, Resume),
+    responses((
+        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
+    ), Refusals)
+)]
+pub(super) async fn user(
+    State(served): State<Arc<Served>>,
+    scope: UserScope<ApiError>,
+    Query(query): Query<Follow>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    follow(&served, scope.owner()?.into(), query, &headers).await
+}
+
+/// Follow what is committed in an app.
+///
+/// As for a session. The whole app has to be within the token's reach.
+#[utoipa::path(
+    get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, Follow, Resume),
+    responses((
+        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
+    ), Refusals)
+)]
+pub(super) async fn app(
+    State(served): State<Arc<Served>>,
+    scope: AppScope<ApiError>,
+    Query(query): Query<Follow>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    follow(&served, scope.owner()?.into(), query, &headers).await
+}
+
+async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderMap) -> Result<Response, ApiError> {
+    let seen = match headers.get(LAST_EVENT_ID).filter(|seen| !seen.is_empty()) {
+        Some(seen) => {
+            let text = seen.to_str().map_err(|_| Error::invalid("Last-Event-ID is no text; send an id as it came"))?;
+            Some(FeedStart::After(Cursor::read(text).map_err(|e| e.context("Last-Event-ID"))?))
+        }
+        None => None,
+    };
+    let said = start(query.cursor.as_deref(), query.from)?;
+    let start = seen.or(said).unwrap_or(FeedStart::Now);
+    let what = what.with_key_prefix(query.prefix);
+    let watch = Watch::start(Arc::clone(&served.store.sessions), what, start).await?;
+    Ok(sse::stream(frames(watch)))
+}
+
+/// The stream: one frame for each entry, and one every while.
+fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
+    async_stream::stream! {
+        // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
+        let mut told = watch.cursor().clone();
+        yield place("retry: 1000\n", &Cursor::from(&told));
+        loop {
+            match timeout(HEARTBEAT, watch.next()).await {
+                Ok(Ok(entry)) => {
+                    told = entry.cursor.clone();
+                    yield frame(entry);
+                }
+                Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
+                Ok(Err(error)) => {
+                    yield failure(&error);
+                    break;
+                }
+                Err(_) if *watch.cursor() != told => {
+                    told = watch.cursor().clone();
+                    yield place(":\n", &Cursor::from(&told));
+                }
+                Err(_) => yield Bytes::from_static(b":\n\n"),
+            }
+        }
+    }
+}
+
+/// Without data: it moves the client's place on, and is no event to it.
+fn place(before: &str, cursor: &Cursor) -> Bytes {
+    format!("{before}id: {}\n\n", cursor.as_str()).into()
+}
+
+fn frame(entry: FeedEntry) -> Bytes {
+    let entry = Entry::from(entry);
+    format!("id: {}\ndata: {}\n\n", entry.cursor().as_str(), line(&entry)).into()
+}
+
+/// The end, with its reason.
+fn failure(error: &Error) -> Bytes {
+    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(&error)}))).into()
+}
+
+/// JSON on one line.
+fn line(value: &impl Serialize) -> String {
+    // Our own shapes have text for keys, so that they can always be written.
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,15 @@
+//! `/v1`, over memory and SQLite.
+
+mod document;
+mod errors;
+mod events;
+mod feeds;
+mod idle;
+mod page;
+mod past;
+mod schemathesis;
+mod sessions;
+mod state;
+mod support;
+mod upkeep;
+mod watch;

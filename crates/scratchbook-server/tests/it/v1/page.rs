@@ -1,0 +1,37 @@
+//! The page to read.
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::support::Api;
+
+#[tokio::test]
+async fn the_page_has_every_operation_and_schema_and_loads_nothing() {
+    let api = Api::memory().await;
+    let request = Request::get("/docs").body(Body::empty()).unwrap();
+    let response = api.router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    assert!(response.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
+    let page = response.into_body().collect().await.unwrap().to_bytes();
+    let page = std::str::from_utf8(&page).unwrap();
+
+    let document = api.ok("GET", "/openapi.json", None).await;
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let operations =
+        document["paths"].as_object().unwrap().values().flat_map(|item| item.as_object().unwrap().values());
+    let names: Vec<_> = operations.map(|operation| operation["operationId"].as_str().unwrap().to_owned()).collect();
+    for name in names.iter().cloned().chain(schemas.keys().map(|name| format!("schema-{name}"))) {
+        assert!(page.contains(&format!("<article id=\"{name}\"")), "{name}");
+    }
+    // Every link within the page leads somewhere.
+    for link in page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
+    }
+    assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+    assert!(page.contains("curl -X POST &#39;") || page.contains("curl -X POST '"), "examples of calls");
+    let summaries = document["paths"]["/v1/apps/{app}/users"]["get"]["summary"].clone();
+    assert_eq!(summaries, Value::from("List the users of an app."));
+}

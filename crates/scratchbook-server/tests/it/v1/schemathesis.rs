@@ -1,0 +1,75 @@
+//! Schemathesis, which makes requests of the document and looks whether the answers are as it says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::support::{Api, S1, server};
+
+/// How many requests an operation gets, of names that are there and of names that are made up, besides those at the edges
+/// of each parameter. Otherwise it gets 5, of names that are there.
+const CASES: &str = "SCRATCHBOOK_SCHEMATHESIS_CASES";
+
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schemathesis_finds_no_answer_that_is_not_in_the_document() {
+    let api = Api::memory().await;
+    for (user, id) in [("alice", "s1"), ("alice", "s2"), ("bob", "s1")] {
+        let event = json!({"id": "e1", "invocationId": "i1", "author": "agent",
+            "actions": {"stateDelta": {"cart": {"milk": 2}, "user:language": "en", "app:open": true}}});
+        let body = json!({"id": id, "state": {"cart": {}}, "events": [event], "title": "Groceries", "labels": {"team": "food"}});
+        api.ok("POST", &format!("/v1/apps/shop/users/{user}/sessions"), Some(body)).await;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/openapi.json", listener.local_addr().unwrap());
+    let serving = tokio::spawn(server(&api.store).run(listener, std::future::pending()));
+    let runs = match std::env::var(CASES) {
+        Ok(cases) => {
+            let named = schemathesis(&url, &cases, "examples,coverage,fuzzing", Names::There);
+            vec![named, schemathesis(&url, &cases, "fuzzing", Names::MadeUp)]
+        }
+        Err(_) => vec![schemathesis(&url, "5", "examples,fuzzing", Names::There)],
+    };
+    for mut run in runs {
+        let output = tokio::task::spawn_blocking(move || run.output()).await.unwrap().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        println!("{said}");
+    }
+    assert!(!serving.is_finished());
+    assert_eq!(api.ok("GET", S1, None).await["id"], "s1");
+}
+
+/// Of what the requests are.
+#[derive(Clone, Copy, PartialEq)]
+enum Names {
+    There,
+    MadeUp,
+}
+
+fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
+    let mut command = Command::new(python());
+    command.args(["-m", "schemathesis.cli"]);
+    if names == Names::There {
+        command.arg("--config-file").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis.toml"));
+    }
+    // A watch has no end.
+    command.args(["run", url, "--exclude-operation-id-regex", "^watch", "--checks", CHECKS, "--phases", phases]);
+    command.args(["--max-examples", cases, "--generation-deterministic", "--continue-on-failure", "--no-color"]);
+    command.args(["--request-timeout", "10", "--suppress-health-check", "all", "--warnings", "off"]);
+    // It keeps notes where it is started.
+    command.current_dir(env!("CARGO_TARGET_TMPDIR")).stdin(Stdio::null());
+    command
+}
+
+/// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
+fn python() -> PathBuf {
+    if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
+        return path.into();
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python");
+    folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
