@@ -4,7 +4,7 @@
 //! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
 //! where [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
 //! which may stop, kill and restart them; [`StandbyPair`] and [`Galera`] are several that stand in for each other.
-//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose.
+//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose. [`ChromeDriver`] starts browsers.
 //!
 //! ```no_run
 //! use scratchbook_servers::{Postgres, PostgresOptions, Proxy};
@@ -31,9 +31,11 @@
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
 //! - `cluster/`: a PostgreSQL with a synchronous standby, and three MariaDB servers in a Galera cluster.
+//! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
 
 mod account;
+mod chromedriver;
 mod client;
 mod cluster;
 mod error;
@@ -47,6 +49,7 @@ mod proxy;
 mod shared;
 mod tls;
 
+pub use chromedriver::ChromeDriver;
 pub use cluster::{Galera, StandbyPair};
 pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions};

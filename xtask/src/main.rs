@@ -5,9 +5,11 @@
 //! - `steps.rs`: what is run, in order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
-//! - `servers.rs`, `python.rs`: the database servers that the tests need, and the Python with google-adk.
+//! - `servers.rs`, `python.rs`, `browser.rs`: the database servers, the Python with google-adk and the browser that the
+//!   tests need.
 //! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
 
+mod browser;
 mod command;
 mod house;
 mod layers;

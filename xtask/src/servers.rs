@@ -78,7 +78,7 @@ pub(crate) fn clusters() -> Result<(), Stop> {
 }
 
 /// Whether a program is in `PATH`, or where packages put servers.
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

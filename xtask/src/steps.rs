@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{python, servers, tools};
+use crate::{browser, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -18,6 +18,7 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
         Step::new("python", "google-adk in a Python environment, for the tests that compare with it", python::install),
+        Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
@@ -31,7 +32,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps.extend([
         Step::new(
             "long",
-            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests",
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
@@ -122,13 +123,14 @@ fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
-    run(command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("PROPTEST_CASES", "2000"))
+    command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
+    run(command.env("PROPTEST_CASES", "2000"))
 }
 
-/// Leaves out the tests whose server or Python is not here, so that the others are run; the steps `servers` and
-/// `python` have said so.
+/// Leaves out the tests whose server, Python or browser is not here, so that the others are run; the steps `servers`,
+/// `python` and `browser` have said so.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).collect();
+    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(browser::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }

@@ -1,7 +1,8 @@
-//! The command `scratchbook`: plays the demo, and looks at and changes what is in a database.
+//! The command `scratchbook`: serves a database, plays the demo, and looks at and changes what is in a database.
 
 mod args;
 mod backup;
+mod config;
 mod database;
 mod delta;
 mod demo;
@@ -15,10 +16,12 @@ mod places;
 mod progress;
 mod prune;
 mod schema;
+mod serve;
 mod sessions;
 mod show;
 mod state;
 mod times;
+mod token;
 mod unfinished;
 mod usage;
 mod users;
@@ -28,26 +31,25 @@ mod wrap;
 
 use std::process::{self, ExitCode};
 
-use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, UsersCommand};
+use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
 use database::Database;
 use failure::{Failure, report};
 use output::Output;
+use scratchbook::{Error, ErrorKind};
+use tokio::runtime::{Builder, Runtime};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let cli = match usage::parse() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
     let json = cli.global.json;
-    let mut running = Box::pin(run(cli));
-    let outcome = tokio::select! {
-        // First, so that a command which tidies up when interrupted can do so.
-        biased;
-        outcome = &mut running => outcome,
-        // What was being written is committed whole or not at all: there is nothing else to tidy up.
-        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
-    };
+    let outcome = runtime(&cli.command).and_then(|runtime| {
+        let outcome = runtime.block_on(until_interrupted(cli));
+        // Threads may still wait for a lock or an answer, and nobody for them.
+        runtime.shutdown_background();
+        outcome
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -55,6 +57,34 @@ async fn main() -> ExitCode {
             // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
             process::exit(failure.exit_code().into())
         }
+    }
+}
+
+/// A server has a worker for each core; whatever does one thing after the other needs none.
+fn runtime(command: &Command) -> Result<Runtime, Failure> {
+    let mut runtime = match command {
+        Command::Serve(_) => Builder::new_multi_thread(),
+        _ => Builder::new_current_thread(),
+    };
+    runtime.enable_all().build().map_err(|e| {
+        Error::new(ErrorKind::ResourceExhausted, "there are no threads or files left to begin with")
+            .with_source(e)
+            .into()
+    })
+}
+
+async fn until_interrupted(cli: Cli) -> Result<(), Failure> {
+    if matches!(cli.command, Command::Serve(_)) {
+        // It hears signals itself, and finishes what was begun.
+        return Box::pin(run(cli)).await;
+    }
+    let mut running = Box::pin(run(cli));
+    tokio::select! {
+        // First, so that a command which tidies up when interrupted can do so.
+        biased;
+        outcome = &mut running => outcome,
+        // What was being written is committed whole or not at all: there is nothing else to tidy up.
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     }
 }
 
@@ -66,6 +96,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
     cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
     match cli.command {
+        Command::Serve(args) => Box::pin(serve::serve(global, args, &mut out)).await,
         Command::Demo(args) => {
             if args.list {
                 return demo::list(&mut out);
@@ -77,6 +108,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         }
         Command::Sessions { command } => Box::pin(run_sessions(global, command, &mut out)).await,
         Command::State { command } => Box::pin(run_state(global, command, &mut out)).await,
+        Command::Token { command: TokenCommand::New(args) } => token::new(args, &mut out),
         Command::Users { command: UsersCommand::Erase(args) } => {
             let database = Database::open(global).await?;
             users::erase(&database, args, &mut out).await?;

@@ -3,16 +3,24 @@
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
+use clap::Error;
 use clap::error::ErrorKind;
-use clap::{Error, Parser};
 use serde_json::json;
 
 use crate::args::{Cli, DASHES};
+use crate::config::{self, Misread};
 use crate::failure;
 
 /// Reads the command line, or says what is wrong with it.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
+    config::parse().map_err(|misread| {
+        let error = match misread {
+            Misread::Usage(error) => error,
+            Misread::File(failure) => {
+                failure::report(&failure, wants_json());
+                return ExitCode::from(failure.exit_code());
+            }
+        };
         if !error.use_stderr() {
             // --help and --version. A reader who has seen enough is no failure.
             let _ = error.print();

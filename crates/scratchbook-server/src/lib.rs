@@ -18,14 +18,27 @@
 //!
 //! - `server.rs`: what is served, built and run. Start here.
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
+//! - `layers.rs`: what each request goes through before a handler, and each answer on its way back.
+//! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
+//! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
+//! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
 mod access;
 mod adk;
 mod apps;
+mod dev_ui;
+mod guard;
+mod headers;
+mod layers;
+mod limits;
+mod listen;
+mod operations;
+mod refusal;
+mod reload;
 mod runs;
 mod scope;
 mod served;
@@ -33,4 +46,7 @@ mod server;
 mod sse;
 mod v1;
 
+pub use access::{Login, MadeToken, NewToken, Right};
+pub use limits::{RateLimit, ServerLimits};
+pub use listen::Tls;
 pub use server::{Server, ServerBuilder};

@@ -39,6 +39,13 @@ pub(crate) struct AppScope<R> {
     refusal: PhantomData<R>,
 }
 
+/// An app named by a path, of which a handler says itself who may know of it.
+#[derive(Debug)]
+pub(crate) struct AppName<R> {
+    pub(crate) app_name: String,
+    refusal: PhantomData<R>,
+}
+
 /// A user of an app named by a path.
 #[derive(Debug)]
 pub(crate) struct UserScope<R> {
@@ -75,9 +82,18 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name] = named::<R, _>(parts, served, ["app"]).await?;
+        let [app_name] = named::<R, _>(parts, ["app"])?;
         within_reach(parts, served, &caller, &app_name, None).await?;
         Ok(Self { app_name, caller, refusal: PhantomData })
+    }
+}
+
+impl<R: Refusal> FromRequestParts<Arc<Served>> for AppName<R> {
+    type Rejection = R;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+        let [app_name] = named::<R, _>(parts, ["app"])?;
+        Ok(Self { app_name, refusal: PhantomData })
     }
 }
 
@@ -86,7 +102,7 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for UserScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id] = named::<R, _>(parts, served, ["app", "user"]).await?;
+        let [app_name, user_id] = named::<R, _>(parts, ["app", "user"])?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         Ok(Self { app_name, user_id, caller, refusal: PhantomData })
     }
@@ -97,7 +113,7 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
 
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
         let caller = caller(parts)?;
-        let [app_name, user_id, session_id] = named::<R, _>(parts, served, ["app", "user", "session"]).await?;
+        let [app_name, user_id, session_id] = named::<R, _>(parts, ["app", "user", "session"])?;
         within_reach(parts, served, &caller, &app_name, Some(&user_id)).await?;
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
@@ -133,23 +149,16 @@ fn caller(parts: &Parts) -> Result<Caller> {
     caller.ok_or_else(|| Error::internal("the route has no layer that finds out who calls"))
 }
 
-/// The names that a path has for its parameters, as they were before they were encoded.
-///
-/// Out of the path as it came: what the router gives was decoded already, and a name may look as if it was still encoded.
-pub(crate) async fn named<R: Refusal, const N: usize>(
-    parts: &mut Parts,
-    served: &Arc<Served>,
-    names: [&str; N],
-) -> Result<[String; N], R> {
-    let internal = |what: &str| Error::internal(format!("the route has no {what}"));
-    let matched = parts.extensions.get::<MatchedPath>().cloned().ok_or_else(|| internal("path of its own"))?;
-    let Ok(OriginalUri(uri)) = OriginalUri::from_request_parts(parts, served).await;
-    let segments = || matched.as_str().split('/').zip(uri.path().split('/'));
+/// The names that a path has for its parameters, as they were before they were encoded: once, and each in its segment.
+pub(crate) fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N]) -> Result<[String; N], R> {
+    let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let mut found = names.map(|_| String::new());
     for (name, found) in names.iter().zip(&mut found) {
-        let is_named = |segment: &str| segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) == Some(*name);
-        let raw = segments().find(|(segment, _)| is_named(segment)).map(|(_, raw)| raw);
-        *found = R::decode(name, raw.ok_or_else(|| internal(&format!("parameter '{name}'")))?)?;
+        let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
+        let raw = route.split('/').zip(uri.path().split('/')).find(|(segment, _)| is_its(segment));
+        let (_, raw) = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
+        *found = R::decode(name, raw)?;
     }
     Ok(found)
 }

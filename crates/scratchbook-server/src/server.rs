@@ -1,25 +1,35 @@
 //! The server: what is served, as a router to embed and on a listener of its own.
 
 use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+use axum::Router;
 use axum::extract::Request;
-use axum::serve::ListenerExt;
-use axum::{Router, middleware};
 use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
 use tokio::net::TcpListener;
 
-use crate::access::{self, Access};
+use crate::access::{Access, Login};
 use crate::apps::{Apps, Origin};
+use crate::dev_ui::DevUi;
+use crate::guard::{Guard, Origins};
+use crate::limits::{Rates, ServerLimits};
+use crate::listen::{self, Closing, Tls};
+use crate::operations::Metrics;
 use crate::runs::Runs;
 use crate::served::Served;
-use crate::{adk, v1};
+use crate::{adk, layers, operations, v1};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
 pub struct Server {
     served: Arc<Served>,
+    origins: Origins,
+    /// Where a server of somebody else serves the router, as far as that is known.
+    host: Option<String>,
+    metrics: Option<Metrics>,
+    dev_ui: Option<DevUi>,
 }
 
 /// Builds a [`Server`].
@@ -28,13 +38,18 @@ pub struct ServerBuilder {
     store: Store,
     agents: Vec<(String, Arc<dyn Agent>, Origin)>,
     environment: Arc<dyn Environment>,
+    login: Option<Login>,
+    allow_origins: Vec<String>,
+    host: Option<String>,
+    limits: ServerLimits,
+    tls: Option<Tls>,
+    metrics: Option<Metrics>,
+    dev_ui: Option<PathBuf>,
     max_runs: usize,
 }
 
 /// How many runs go on at a time, unless it is said.
 const MAX_RUNS: usize = 1000;
-/// How long runs may go on when the server is to end.
-const RUN_GRACE: Duration = Duration::from_secs(30);
 
 impl ServerBuilder {
     /// Hosts an agent as an app.
@@ -58,6 +73,62 @@ impl ServerBuilder {
         self
     }
 
+    /// Has callers log in. Without, everyone who can reach the server may do everything, and
+    /// [`run`](Server::run) serves this machine alone.
+    #[must_use]
+    pub fn login(mut self, login: Login) -> Self {
+        self.login = Some(login);
+        self
+    }
+
+    /// Lets pages of these origins call, as `adk api_server --allow_origins` does: an origin such as
+    /// `https://shop.example`, `regex:` and an expression that the whole origin has to match, or `*`. Without, pages
+    /// of the server's own origin may.
+    #[must_use]
+    pub fn allow_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.allow_origins.extend(origins.into_iter().map(Into::into));
+        self
+    }
+
+    /// The address that a server of your own serves the [`router`](Server::router) at. On loopback, requests that name
+    /// another host are refused then: a foreign page has had its name pointed at this machine. [`run`](Server::run)
+    /// knows the address by itself.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.host = Some(host.into());
+        self
+    }
+
+    /// How much and how long.
+    #[must_use]
+    pub fn limits(mut self, limits: ServerLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Speaks TLS, where the server listens itself.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Answers `/metrics` with what this writes, in Prometheus' text format. The server tells the facade `metrics` of its
+    /// requests whether this is called or not; which recorder hears of it, and writes it here, is up to the program.
+    #[must_use]
+    pub fn metrics(mut self, render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics = Some(Metrics::new(render));
+        self
+    }
+
+    /// Serves ADK's dev interface below `/dev-ui/`: the folder `google/adk/cli/browser` of the Python package
+    /// `google-adk`, which has it.
+    #[must_use]
+    pub fn dev_ui(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.dev_ui = Some(folder.into());
+        self
+    }
+
     /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
@@ -69,12 +140,21 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, or an app's name is none.
+    /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
+    /// none; where a file of the login or of TLS is not right, or the dev
+    /// interface's folder holds none. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, max_runs } = self;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, max_runs } =
+            self;
         let apps = Apps::new(agents, &store, &environment)?;
+        let dev_ui = dev_ui.map(DevUi::new).transpose()?;
         let runs = Runs::new(max_runs, Arc::clone(&environment));
-        Ok(Server { served: Arc::new(Served { store, apps, access: Access::Open, runs, environment }) })
+        let origins = Origins::new(&allow_origins)?;
+        let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
+        let certificates = tls.map(Tls::open).transpose()?;
+        let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
+        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
+        Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }
 
@@ -82,38 +162,99 @@ impl Server {
     /// Begins a server over a store.
     #[must_use]
     pub fn builder(store: Store) -> ServerBuilder {
-        ServerBuilder { store, agents: Vec::new(), environment: Arc::new(SystemEnvironment), max_runs: MAX_RUNS }
+        ServerBuilder {
+            store,
+            agents: Vec::new(),
+            environment: Arc::new(SystemEnvironment),
+            login: None,
+            allow_origins: Vec::new(),
+            host: None,
+            limits: ServerLimits::default(),
+            tls: None,
+            metrics: None,
+            dev_ui: None,
+            max_runs: MAX_RUNS,
+        }
     }
 
     /// All routes, to be served by a server of your own, or below a path of it.
+    ///
+    /// Limits of connections and of headers, TLS, and the refusal to serve strangers without a login are
+    /// [`run`](Self::run)'s; here they are that server's.
     pub fn router(&self) -> Router {
-        let paths = adk::Paths::new(adk::routes(), Arc::clone(&self.served));
-        Router::new()
-            .merge(adk::routes())
-            .merge(v1::routes())
-            .fallback(move |request: Request| paths.clone().not_found(request))
-            .layer(middleware::from_fn_with_state(Arc::clone(&self.served), access::identify))
-            .with_state(Arc::clone(&self.served))
+        self.router_at(self.host.clone())
     }
 
-    /// Serves a listener until `shutdown` is ready, then finishes what was begun. Runs have 30 seconds for it.
+    /// Serves a listener until `shutdown` is ready, then finishes what was begun.
+    ///
+    /// No more connections are taken then. Requests and runs under way have
+    /// [`shutdown_time`](ServerLimits::shutdown_time) to come to their end; those who follow what is committed are
+    /// left when the runs are over. The store is still open: close it, and what was accepted is committed.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the listener fails.
+    /// `FailedPrecondition` where others can reach the listener and nobody has to log in; `Unavailable` where the
+    /// listener has no address.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send + 'static) -> Result<()> {
-        let (router, runs) = (self.router(), self.served.runs.clone());
-        let closing = runs.clone();
-        let shutdown = async move {
-            shutdown.await;
-            // While connections are drained: those that follow a run end with it.
-            tokio::spawn(async move { closing.close(RUN_GRACE).await });
-        };
-        // Frames are sent as they come, not gathered.
-        let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
-        let served = axum::serve(listener, router).with_graceful_shutdown(shutdown);
-        served.await.map_err(|e| Error::new(ErrorKind::Unavailable, "the listener failed").with_source(e))?;
-        runs.close(RUN_GRACE).await;
+        let address = listener
+            .local_addr()
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))?;
+        self.check_address(address)?;
+        let router = self.router_at(Some(address.ip().to_canonical().to_string()));
+        listen::serve(self.served, router, listener, shutdown).await;
         Ok(())
+    }
+
+    /// Whether this server may be served at an address: [`run`](Self::run) refuses others, and who asks before it
+    /// listens refuses sooner.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where others can reach the address and nobody has to log in.
+    pub fn check_address(&self, address: SocketAddr) -> Result<()> {
+        let ip = address.ip().to_canonical();
+        match self.served.access {
+            Access::Open if !ip.is_loopback() => {
+                let message = format!(
+                    "{ip} can be reached by others, and nobody has to log in: have callers log in by tokens \
+                     (--tokens FILE) or JWTs (--jwks FILE, --jwt-secret-file FILE), or serve 127.0.0.1 alone"
+                );
+                Err(Error::new(ErrorKind::FailedPrecondition, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the files of the login and of TLS again, now. They are read without it too, when they have changed.
+    ///
+    /// # Errors
+    ///
+    /// The first error; for a file that cannot be used, what it held before still counts.
+    pub fn reload(&self) -> Result<()> {
+        let login = match &self.served.access {
+            Access::Open => Ok(()),
+            Access::Login(gate) => gate.reload(),
+        };
+        let tls = self.served.certificates.as_ref().map_or(Ok(()), |certificates| certificates.reload());
+        login.and(tls)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn served(&self) -> Arc<Served> {
+        Arc::clone(&self.served)
+    }
+
+    fn router_at(&self, host: Option<String>) -> Router {
+        let served = &self.served;
+        let scheme = if served.certificates.is_some() { "https" } else { "http" };
+        let guard = Guard { origins: self.origins.clone(), host, scheme };
+        let paths = adk::Paths::new(adk::routes(), Arc::clone(served));
+        let routes = Router::new()
+            .merge(adk::routes())
+            .merge(operations::routes(self.metrics.as_ref()))
+            .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
+            .merge(v1::routes())
+            .fallback(move |request: Request| paths.clone().not_found(request));
+        layers::around(routes, served, guard)
     }
 }

@@ -1,8 +1,10 @@
 //! What can be written on the command line.
 
 mod kept;
+mod serve;
 mod sessions;
 mod state;
+mod token;
 mod values;
 
 use std::path::PathBuf;
@@ -15,6 +17,7 @@ use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use serve::{LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };
@@ -22,6 +25,7 @@ pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
     MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
 };
+pub(crate) use token::{NewTokenArgs, TokenCommand};
 pub(crate) use values::{Label, Moment};
 
 /// How to write what would be taken for an option.
@@ -33,7 +37,7 @@ const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
-/// Plays the demo, and looks at and changes the sessions and the state in a database. Everything is addressed in
+/// Serves ADK's HTTP API over a database, and looks at and changes the sessions and the state in one. Everything is addressed in
 /// full: a session by --app, --user and --session, a user by --app and --user, an app by --app.
 #[derive(Debug, Parser)]
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
@@ -67,6 +71,12 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve ADK's HTTP API over a database, with agents to talk to
+    ///
+    /// Makes the database where it is missing, prints where to look, and serves until Ctrl-C or SIGTERM: what was begun is
+    /// then finished, and a second signal ends it at once.
+    #[command(after_help = serve::SERVE_HELP)]
+    Serve(ServeArgs),
     /// Play scenarios as real agent runs, without a network, and check what they leave in the state
     ///
     /// Shows each event, its delta by scope and the state after it, and checks the values that must come out.
@@ -82,6 +92,11 @@ pub(crate) enum Command {
     State {
         #[command(subcommand)]
         command: StateCommand,
+    },
+    /// Make tokens, by which clients of a server log in
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
     },
     /// Erase users
     Users {

@@ -12,9 +12,11 @@ mod operations;
 mod past;
 mod prune;
 mod schema;
+mod serve;
 mod servers;
 mod sessions;
 mod state;
+mod token;
 mod verify;
 mod watch;
 

@@ -1,10 +1,14 @@
 //! A caller: an app and a user that it is held to, and rights.
 
+use std::str::FromStr;
+use std::sync::Arc;
+
 use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
 
 /// What a caller may do within its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Right {
+#[non_exhaustive]
+pub enum Right {
     /// Read sessions, state, events and artifacts.
     Read,
     /// Change them, and run agents.
@@ -16,8 +20,12 @@ pub(crate) enum Right {
 }
 
 impl Right {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::App, Self::Admin];
+
     /// The right's name, as tokens and messages have it.
-    pub(crate) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
@@ -27,9 +35,22 @@ impl Right {
     }
 }
 
+impl FromStr for Right {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|right| right.as_str() == name).ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            Error::invalid(format!("there is no right '{name}'; there are {all}"))
+        })
+    }
+}
+
 /// Who calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
+    /// The token's name or the subject of the JWT; `None` where nobody logs in.
+    name: Option<Arc<str>>,
     /// The only app within reach; `None` for all.
     app: Option<String>,
     /// The only user within reach; `None` for all.
@@ -40,7 +61,22 @@ pub(crate) struct Caller {
 impl Caller {
     /// A caller of whom nothing is asked.
     pub(crate) fn anyone() -> Self {
-        Self { app: None, user: None, rights: vec![Right::Read, Right::Write, Right::App, Right::Admin] }
+        Self::new(None, Right::ALL.into())
+    }
+
+    /// A caller of this name that reaches everything.
+    pub(crate) fn new(name: Option<&str>, rights: Vec<Right>) -> Self {
+        Self { name: name.map(Arc::from), app: None, user: None, rights }
+    }
+
+    /// The same caller, held to an app and to a user where they are given.
+    pub(crate) fn held_to(self, app: Option<&str>, user: Option<&str>) -> Self {
+        Self { app: app.map(str::to_owned), user: user.map(str::to_owned), ..self }
+    }
+
+    /// The name that it logged in by, which is no secret.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
     }
 
     /// Whether a user of an app is within reach; with no user, whether all of the app is.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use indexmap::IndexMap;
 use percent_encoding::percent_decode_str;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::AdkError;
 use crate::access::{Caller, Right};
 use crate::apps::App;
+use crate::scope::AppName;
 use crate::served::Served;
 
 pub(super) async fn health() -> Json<Value> {
@@ -52,9 +53,10 @@ pub(super) async fn list(
 pub(super) async fn info(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    Path(name): Path<String>,
+    app: AppName<AdkError>,
 ) -> Result<Json<AppInfo>, AdkError> {
     caller.check(Right::Read)?;
+    let name = app.app_name;
     check_reserved(&name)?;
     let app = served.apps.get(&name).filter(|_| caller.reaches_app(&name)).ok_or_else(|| no_app(&name))?;
     let Some(root) = app.agent.as_llm_agent() else {

@@ -1,6 +1,8 @@
 //! ADK's surface: the routes of `adk api_server` of google-adk 2.13.0, with its bodies and its errors.
 
 mod apps;
+mod artifact_path;
+mod artifacts;
 mod body;
 mod credentials;
 mod error;
@@ -19,8 +21,9 @@ use axum::{Router, middleware};
 
 use crate::served::Served;
 
+pub(crate) use apps::no_app;
 pub(crate) use error::{AdkError, status};
-pub(crate) use paths::Paths;
+pub(crate) use paths::{Paths, method_not_allowed};
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
@@ -37,6 +40,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
             "/apps/{app}/users/{user}/sessions/{session}",
             get(sessions::get).post(sessions::create_with_id).patch(sessions::update).delete(sessions::delete),
         )
+        .merge(artifacts::routes())
         // The last two are for every route above them.
         .method_not_allowed_fallback(paths::method_not_allowed)
         .route_layer(middleware::from_fn(paths::no_head))

@@ -68,7 +68,7 @@ pub(super) async fn no_head(path: MatchedPath, request: Request, next: Next) -> 
 }
 
 /// What answers where a path has no such method. Named are the methods of the route that comes first in ADK.
-pub(super) async fn method_not_allowed(path: MatchedPath) -> Response {
+pub(crate) async fn method_not_allowed(path: MatchedPath) -> Response {
     let first = match path.as_str().rsplit('/').next() {
         Some("run" | "run_sse" | "artifacts") => "POST",
         Some("memory") => "PATCH",

@@ -8,16 +8,16 @@ use async_stream::stream;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
-use scratchbook::{Environment, Error, ErrorKind, Event, Result, RunConfig, RunRequest};
+use scratchbook::{Environment, Error, ErrorKind, Event, RunConfig, RunRequest};
 use serde_json::json;
 
 use super::AdkError;
 use super::apps::{check_reserved, no_app};
 use super::body::{JsonBody, RunAgentRequest};
 use super::python_json::dumps;
+use super::shape::{self, Text, public_metadata};
 use crate::access::Caller;
 use crate::runs::{Outcome, Reader, Run};
 use crate::scope::session_of_body;
@@ -41,13 +41,12 @@ pub(super) async fn run(
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
         if !event.is_partial() {
-            events.push(event_json(&event)?);
+            events.push(shape::event(&event)?);
         }
     }
     match reader.outcome() {
         Some(Outcome::Completed) => {
-            let body = format!("[{}]", events.join(","));
-            let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
+            let mut response = Text(format!("[{}]", events.join(","))).into_response();
             sse::name(&mut response, &run.invocation_id);
             Ok(response)
         }
@@ -96,7 +95,8 @@ async fn start(
     let key = key.map_err(no_session)?;
     // Before a session that is missing, as in ADK, but only for who may know of it.
     let app = served.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
-    let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());
+    let mut config =
+        RunConfig::default().with_custom_metadata(public_metadata(body.custom_metadata).unwrap_or_default());
     config.streaming = matches!(replies, Replies::InPieces);
     let mut request = RunRequest::default().with_config(config);
     request.message = body.new_message;
@@ -146,7 +146,7 @@ fn code(error: &Error) -> String {
 }
 
 fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
-    match event_json(event) {
+    match shape::event(event) {
         Ok(event) => format!("data: {event}\n\n").into(),
         Err(error) => failure(&code(&error), &error.to_string(), environment),
     }
@@ -158,8 +158,4 @@ fn failure(code: &str, message: &str, environment: &dyn Environment) -> Bytes {
     let failure = json!({"error": format!("{code}: {message}"), "error_details": details});
     // A value made of strings and a number has a form.
     dumps(&failure).map(|failure| format!("data: {failure}\n\n").into()).unwrap_or_default()
-}
-
-fn event_json(event: &Event) -> Result<String> {
-    serde_json::to_string(event).map_err(|e| Error::internal("an event has no JSON").with_source(e))
 }

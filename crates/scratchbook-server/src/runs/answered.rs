@@ -16,8 +16,8 @@ pub(super) async fn answered_invocation(
     key: &SessionKey,
     message: &Content,
 ) -> Result<Option<String>> {
-    let ids = message.function_responses().filter_map(|response| response.id.as_deref());
-    let Some(id) = ids.filter(|id| !id.is_empty()).next() else {
+    let mut ids = message.function_responses().filter_map(|response| response.id.as_deref());
+    let Some(id) = ids.find(|id| !id.is_empty()) else {
         return Ok(None);
     };
     // Mostly it was one of the last events.

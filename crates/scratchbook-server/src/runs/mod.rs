@@ -195,3 +195,57 @@ enum Entered {
     /// A run of the same invocation is under way.
     Taken(Arc<Run>),
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use scratchbook::{CreateSessionConfig, FunctionAgent, SystemEnvironment, connect};
+
+    use super::*;
+
+    /// A run that never ends by itself.
+    async fn endless() -> (Runs, Runner, SessionKey) {
+        let sessions = connect("memory:").await.unwrap().sessions;
+        let session = sessions.create_session("app", "user", CreateSessionConfig::default()).await.unwrap();
+        let agent = FunctionAgent::new("endless", |_| stream::pending());
+        let runner = Runner::builder("app", agent, sessions).build().unwrap();
+        (Runs::new(9, Arc::new(SystemEnvironment)), runner, session.key().clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_that_do_not_end_in_time_are_cancelled_and_none_begins_any_more() {
+        let (runs, runner, key) = endless().await;
+        let (run, mut reader) = runs.start(&runner, &key, "go".into()).await.unwrap();
+        runs.close(Duration::from_secs(30)).await;
+        assert!(matches!(run.ended().await, Outcome::Cancelled));
+        assert!(reader.next().await.is_none() && runs.list(&key).is_empty());
+        let refused = runs.start(&runner, &key, "go".into()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_dropped_with_its_runtime_lets_its_readers_go() {
+        let (runs, runner, key) = endless().await;
+        let started = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let (_, reader) = runtime.block_on(runs.start(&runner, &key, "go".into())).unwrap();
+            reader
+        });
+        let mut reader = started.join().unwrap();
+        assert!(reader.next().await.is_none());
+        assert!(matches!(reader.outcome(), Some(Outcome::Failed(_))));
+    }
+
+    #[tokio::test]
+    async fn the_runs_that_ended_last_are_remembered() {
+        let (runs, runner, key) = endless().await;
+        let (run, _) = runs.start(&runner, &key, RunRequest::message("go").with_invocation_id("first")).await.unwrap();
+        run.cancel();
+        run.ended().await;
+        for n in 0..=REMEMBERED {
+            assert_eq!(runs.outcome(&key, "first").is_some(), n < REMEMBERED, "{n}");
+            let over = Run::new(key.clone(), n.to_string(), 0.0, 0);
+            runs.end(&over, &Outcome::Completed);
+        }
+    }
+}

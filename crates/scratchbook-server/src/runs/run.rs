@@ -48,13 +48,17 @@ impl Run {
     }
 
     /// Drives the run to its end, whether or not anybody reads.
-    pub(super) async fn drive(self: Arc<Self>, events: EventStream, runs: Runs) {
-        let mut ending = Ending::new(runs, Arc::clone(&self));
-        ending.outcome = tokio::select! {
-            biased;
-            () = self.cancelled.notified() => Outcome::Cancelled,
-            outcome = self.follow(events) => outcome,
-        };
+    pub(super) fn drive(self: Arc<Self>, events: EventStream, runs: Runs) -> impl Future<Output = ()> + Send {
+        // From now on: a task may be dropped before it has begun.
+        let ending = Ending::new(runs, Arc::clone(&self));
+        async move {
+            let outcome = tokio::select! {
+                biased;
+                () = self.cancelled.notified() => Outcome::Cancelled,
+                outcome = self.follow(events) => outcome,
+            };
+            ending.tell(outcome);
+        }
     }
 
     async fn follow(&self, mut events: EventStream) -> Outcome {
@@ -92,6 +96,10 @@ impl Ending {
         let outcome = Outcome::Failed(Arc::new(Error::internal("the run was cut off")));
         Self { runs, run, outcome, begun: Instant::now() }
     }
+
+    fn tell(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
 }
 
 impl Drop for Ending {
@@ -100,7 +108,7 @@ impl Drop for Ending {
         Span::current().record("outcome", outcome);
         match &self.outcome {
             Outcome::Failed(error) => {
-                tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended")
+                tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended");
             }
             _ => tracing::info!(outcome, ?time, "the run has ended"),
         }

@@ -117,8 +117,8 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<Served>> for Query<T> {
 impl FromRequestParts<Arc<Served>> for PathKey {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [key] = scope::named::<ApiError, _>(parts, served, ["key"]).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
         Ok(Self(key))
     }
 }
@@ -126,8 +126,8 @@ impl FromRequestParts<Arc<Served>> for PathKey {
 impl FromRequestParts<Arc<Served>> for PathEvent {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [event] = scope::named::<ApiError, _>(parts, served, ["event"]).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [event] = scope::named::<ApiError, _>(parts, ["event"])?;
         Ok(Self(event))
     }
 }
@@ -135,8 +135,8 @@ impl FromRequestParts<Arc<Served>> for PathEvent {
 impl FromRequestParts<Arc<Served>> for PathInvocation {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [invocation] = scope::named::<ApiError, _>(parts, served, ["invocation"]).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [invocation] = scope::named::<ApiError, _>(parts, ["invocation"])?;
         Ok(Self(invocation))
     }
 }
@@ -144,8 +144,8 @@ impl FromRequestParts<Arc<Served>> for PathInvocation {
 impl FromRequestParts<Arc<Served>> for PathSeq {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, ApiError> {
-        let [seq] = scope::named::<ApiError, _>(parts, served, ["seq"]).await?;
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [seq] = scope::named::<ApiError, _>(parts, ["seq"])?;
         seq.parse().map(Self).map_err(|_| {
             let message = format!("'{seq}' is no number of an event; by its id an event is read at events/by-id/ID");
             Error::invalid(message).into()

@@ -2,7 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apps;
+mod artifacts;
+mod dev_ui;
+mod replay;
+mod requests;
 mod runs;
+mod security;
+mod sessions;
 mod support;
 mod v1;
 

@@ -1,7 +1,8 @@
 //! A server on a store of its own, and a client that speaks to its router.
 
-use axum::body::Body;
-use axum::http::Request;
+use axum::body::{Body, Bytes};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use scratchbook::{CreateSessionConfig, LlmAgent, ScriptedLlm, Store, connect};
 use scratchbook_server::{Server, ServerBuilder};
@@ -36,10 +37,46 @@ impl Client {
 
     /// Status and body, `null` where it is no JSON.
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = self.send("GET", path, None).await;
+        (answer.status, answer.json())
+    }
+
+    /// A request, with a JSON body or with none.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        self.request(request.body(body).unwrap()).await
+    }
+
+    pub(crate) async fn request(&self, request: Request<Body>) -> Answer {
         let response = self.router.clone().oneshot(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&body).unwrap_or_default())
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { status, headers, body: response.into_body().collect().await.unwrap().to_bytes() }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// `null` where it is no JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }

@@ -1,7 +1,10 @@
 //! Databases that google-adk's own services have written a moment ago, imported and compared with what google-adk
 //! itself reports. Its files are written and read by Python in processes of their own, ours by the command.
 
+mod chromium;
+mod client;
 mod compare;
+mod page;
 mod postgres;
 pub(crate) mod python;
 

@@ -100,39 +100,41 @@ fn is_json(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    async fn refusal<T: Body + std::fmt::Debug>(content_type: &str, body: &[u8]) -> (u16, Value) {
-        let request = Request::post("/").header(CONTENT_TYPE, content_type).body(body.to_vec().into()).unwrap();
+    async fn refusal<T: Body + std::fmt::Debug>(content_type: Option<&str>, body: &[u8]) -> (u16, Value) {
+        let mut request = Request::post("/");
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        let request = request.body(body.to_vec().into()).unwrap();
         let read = <JsonBody<T> as FromRequest<()>>::from_request(request, &()).await;
         read.err().map(|error| (error.status.as_u16(), error.detail)).unwrap_or_default()
     }
 
     async fn refused<T: Body + std::fmt::Debug>(body: &str) -> Value {
-        refusal::<T>("application/json", body.as_bytes()).await.1
+        refusal::<T>(Some("application/json"), body.as_bytes()).await.1
     }
 
+    /// What google-adk 2.13.0 said of bodies that it refused.
     #[tokio::test]
-    async fn text_that_is_not_json_is_refused_in_pythons_words() {
-        let cases = [
-            ("{", 1, "Expecting property name enclosed in double quotes"),
-            ("{\"a\":", 5, "Expecting value"),
-            ("nope", 0, "Expecting value"),
-            ("{\"é😀\" 1}", 6, "Expecting ':' delimiter"),
-            ("[1 2]", 3, "Expecting ',' delimiter"),
-            ("{\"a\":1,}", 7, "Expecting property name enclosed in double quotes"),
-            ("[1,]", 3, "Expecting value"),
-            ("{} x", 3, "Extra data"),
-            ("01", 1, "Extra data"),
-            ("\"abc", 0, "Unterminated string starting at"),
-            ("\"a\tb\"", 2, "Invalid control character at"),
-            ("\"\\x\"", 1, "Invalid \\escape: "),
-            ("\"\\u12G4\"", 2, "Invalid \\uXXXX escape"),
-            ("  ", 2, "Expecting value"),
-        ];
-        for (body, at, what) in cases {
-            let detail = refused::<CreateSessionRequest>(body).await;
-            assert_eq!(detail[0]["type"], "json_invalid", "{body}");
-            assert_eq!((&detail[0]["loc"], &detail[0]["ctx"]["error"]), (&json!(["body", at]), &json!(what)), "{body}");
+    async fn bodies_are_refused_as_they_were_by_adk() {
+        let measured: Vec<Value> = serde_json::from_str(include_str!("measured.json")).unwrap();
+        let mut unlike = Vec::new();
+        for case in &measured {
+            let (content_type, body) = (case["contentType"].as_str(), case["body"].as_str().unwrap().as_bytes());
+            let found = match case["request"].as_str().unwrap() {
+                "create" => refusal::<CreateSessionRequest>(content_type, body).await,
+                "create_with_id" => refusal::<InitialState>(content_type, body).await,
+                "update" => refusal::<UpdateSessionRequest>(content_type, body).await,
+                "memory" => refusal::<UpdateMemoryRequest>(content_type, body).await,
+                "run" => refusal::<RunAgentRequest>(content_type, body).await,
+                _ => refusal::<SaveArtifactRequest>(content_type, body).await,
+            };
+            if found != (case["status"].as_u64().unwrap() as u16, case["detail"].clone()) {
+                unlike
+                    .push(format!("{} {}\n  it: {}\n  us: {}", case["request"], case["body"], case["detail"], found.1));
+            }
         }
+        assert!(unlike.is_empty(), "{} of {}:\n{}", unlike.len(), measured.len(), unlike.join("\n"));
     }
 
     #[tokio::test]
@@ -151,24 +153,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_is_wrong_is_said_at_once() {
-        let detail = refused::<RunAgentRequest>(r#"{"appName":1,"newMessage":{"parts":[{"bogus":"x"}]}}"#).await;
-        let locs: Vec<_> = detail.as_array().unwrap().iter().map(|problem| problem["loc"].to_string()).collect();
-        assert_eq!(
-            locs,
-            [
-                r#"["body","appName"]"#,
-                r#"["body","userId"]"#,
-                r#"["body","sessionId"]"#,
-                r#"["body","newMessage","parts",0,"bogus"]"#
-            ]
-        );
-    }
-
-    #[tokio::test]
     async fn what_is_no_text_is_a_bad_request() {
         for body in [b"\xff{}".as_slice(), b"\x1f\x8b\x08\x00", b"{\"a\":\"\xc3\"}"] {
-            let found = refusal::<CreateSessionRequest>("application/json", body).await;
+            let found = refusal::<CreateSessionRequest>(Some("application/json"), body).await;
             assert_eq!(found, (400, json!("There was an error parsing the body")));
         }
     }
@@ -176,12 +163,7 @@ mod tests {
     #[tokio::test]
     async fn only_json_types_are_read() {
         for good in ["application/json", "APPLICATION/JSON; charset=utf-8", "application/vnd.api+json"] {
-            assert_eq!(refusal::<CreateSessionRequest>(good, b"{}").await.0, 0, "{good}");
-        }
-        for bad in ["", "text/json", "text/plain", "application/x-www-form-urlencoded", "application/json/json"] {
-            let (status, detail) = refusal::<CreateSessionRequest>(bad, b"{}").await;
-            assert_eq!((status, &detail[0]["type"]), (422, &json!("model_attributes_type")), "{bad}");
-            assert_eq!(detail[0]["input"], "{}");
+            assert_eq!(refusal::<CreateSessionRequest>(Some(good), b"{}").await.0, 0, "{good}");
         }
     }
 

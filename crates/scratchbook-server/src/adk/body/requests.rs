@@ -80,7 +80,6 @@ pub(crate) struct RunAgentRequest {
     pub(crate) function_call_event_id: Option<String>,
     pub(crate) invocation_id: Option<String>,
     pub(crate) custom_metadata: Option<Map<String, Value>>,
-    pub(crate) service_tier: Option<String>,
 }
 
 static RUN_AGENT: check::Model = check::Model::ignoring(&[
@@ -93,6 +92,7 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
     optional("functionCallEventId", Str),
     optional("invocationId", Str),
     optional("customMetadata", Dict(&Any)),
+    // Checked, and left alone as by ADK: it is for one family of hosted models.
     optional("serviceTier", Str),
 ]);
 

@@ -21,9 +21,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
         Err(error) => error,
     };
     let Ok(text) = std::str::from_utf8(bytes) else { return Err(unreadable()) };
-    let mut walk = Walk { text: text.as_bytes(), at: 0 };
+    let mut walk = Walk { text: text.as_bytes(), at: 0, refused: None };
+    let wrong = walk.document().err().or(walk.refused);
     // What the walk finds nothing wrong with has only the reader's words.
-    let wrong = walk.document().err().unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
+    let wrong = wrong.unwrap_or_else(|| Wrong { at: 0, what: error.to_string() });
     let at = text.get(..wrong.at).map_or(0, |before| before.chars().count());
     let problem = json!({
         "type": "json_invalid",
@@ -56,6 +57,8 @@ fn wrong<T>(at: usize, what: impl Into<String>) -> Result<T, Wrong> {
 struct Walk<'a> {
     text: &'a [u8],
     at: usize,
+    /// What Python takes and we do not, said where nothing else is wrong.
+    refused: Option<Wrong>,
 }
 
 impl Walk<'_> {
@@ -69,14 +72,15 @@ impl Walk<'_> {
     fn value(&mut self, depth: usize) -> Result<(), Wrong> {
         let start = self.at;
         match self.peek() {
-            Some(b'{' | b'[') if depth == MAX_DEPTH => wrong(start, format!("Nested deeper than {MAX_DEPTH} levels")),
+            Some(b'{' | b'[') if depth == MAX_DEPTH => wrong(start, format!("nested deeper than {MAX_DEPTH} levels")),
             Some(b'{') => self.object(depth + 1),
             Some(b'[') => self.array(depth + 1),
             Some(b'"') => self.string(),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ if ["null", "true", "false"].into_iter().any(|word| self.take(word)) => Ok(()),
             _ if ["NaN", "Infinity"].into_iter().any(|word| self.take(word)) => {
-                wrong(start, "NaN and Infinity are not JSON")
+                self.refuse(start, "NaN and Infinity are not JSON");
+                Ok(())
             }
             _ => wrong(start, "Expecting value"),
         }
@@ -142,10 +146,10 @@ impl Walk<'_> {
             }
         }
         self.at += 1;
-        match serde_json::from_slice::<String>(&self.text[open..self.at]) {
-            Ok(_) => Ok(()),
-            Err(_) => wrong(open, "Half of a surrogate pair is no character"),
+        if serde_json::from_slice::<String>(self.text.get(open..self.at).unwrap_or_default()).is_err() {
+            self.refuse(open, "half of a surrogate pair is no character");
         }
+        Ok(())
     }
 
     fn escape(&mut self, open: usize) -> Result<(), Wrong> {
@@ -155,11 +159,13 @@ impl Walk<'_> {
             None => wrong(open, "Unterminated string starting at"),
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(()),
             Some(b'u') => {
-                let digits = self.text.get(self.at..self.at + 4).filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+                // Python wants a character behind the digits.
+                let digits = self.text.get(self.at..=self.at + 4);
+                let digits = digits.filter(|digits| digits.iter().take(4).all(u8::is_ascii_hexdigit));
                 self.at += 4;
                 digits.map_or_else(|| wrong(start + 1, "Invalid \\uXXXX escape"), |_| Ok(()))
             }
-            Some(_) => wrong(start, "Invalid \\escape: "),
+            Some(_) => wrong(start, "Invalid \\escape"),
         }
     }
 
@@ -167,7 +173,8 @@ impl Walk<'_> {
         let start = self.at;
         self.at += usize::from(self.peek() == Some(b'-'));
         if self.take("Infinity") {
-            return wrong(start, "NaN and Infinity are not JSON");
+            self.refuse(start, "NaN and Infinity are not JSON");
+            return Ok(());
         }
         match self.peek() {
             Some(b'0') => self.at += 1,
@@ -177,7 +184,10 @@ impl Walk<'_> {
         self.part(&[b'.']);
         self.part(&[b'e', b'E']);
         let number = self.text.get(start..self.at).unwrap_or_default();
-        json::from_slice::<Value>(number).map(drop).or_else(|error| wrong(start, error.to_string()))
+        if let Err(error) = json::from_slice::<Value>(number) {
+            self.refuse(start, &error.to_string());
+        }
+        Ok(())
     }
 
     /// Goes over the fraction or the exponent of a number, unless no digit follows.
@@ -201,6 +211,10 @@ impl Walk<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
+    }
+
+    fn refuse(&mut self, at: usize, what: &str) {
+        self.refused.get_or_insert_with(|| Wrong { at, what: what.to_owned() });
     }
 
     fn space(&mut self) {

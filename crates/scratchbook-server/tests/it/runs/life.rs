@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream;
+use axum::body::Body;
+use axum::http::Request;
+use futures_util::{StreamExt, stream};
 use scratchbook::{FunctionAgent, InvocationContext, Result, connect};
+use scratchbook_server::Server;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tower::ServiceExt;
 
 use super::wire::Answer;
 use super::{Host, RUNS, asked, counter, text};
@@ -111,6 +115,23 @@ async fn a_server_that_ends_waits_for_its_runs_and_takes_no_more() -> Result<()>
     let session = store.sessions.get_session(&key, &Default::default()).await?.unwrap();
     assert_eq!(session.events().len(), 4);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_ours_that_has_nothing_to_say_says_that_it_is_there() {
+    let store = connect("memory:").await.unwrap();
+    let config = scratchbook::CreateSessionConfig::default().with_session_id("s");
+    store.sessions.create_session("demo", "u", config).await.unwrap();
+    let agent = counter(1, &Arc::new(Semaphore::new(0)));
+    let router = Server::builder(store).app("demo", agent).build().unwrap().router();
+    let request = Request::post(RUNS).body(Body::from(json!({"message": "x"}).to_string())).unwrap();
+    let mut frames = router.oneshot(request).await.unwrap().into_body().into_data_stream();
+    let begun = tokio::time::Instant::now();
+    assert!(frames.next().await.unwrap().unwrap().starts_with(b"event: run\n"));
+    for n in 1..=3 {
+        assert_eq!(frames.next().await.unwrap().unwrap(), ":\n\n");
+        assert_eq!(begun.elapsed().as_secs(), n * 15);
+    }
 }
 
 #[tokio::test]

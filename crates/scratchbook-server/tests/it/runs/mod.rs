@@ -1,7 +1,6 @@
 //! Runs, over real connections: what is sent, in which pieces, and what becomes of a run whose client goes away.
 
 mod adk;
-mod first_byte;
 mod follow;
 mod life;
 mod told;

@@ -20,12 +20,6 @@ pub(super) struct Answer {
     socket: BufReader<TcpStream>,
 }
 
-pub(super) async fn connect(address: SocketAddr) -> BufReader<TcpStream> {
-    let socket = TcpStream::connect(address).await.unwrap();
-    socket.set_nodelay(true).unwrap();
-    BufReader::new(socket)
-}
-
 /// A frame of a stream of events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Frame {
@@ -42,18 +36,8 @@ impl Answer {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Self {
-        Self::on(connect(address).await, method, path, headers, body).await
-    }
-
-    /// On a connection that is there already.
-    pub(super) async fn on(
-        mut socket: BufReader<TcpStream>,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> Self {
-        let address = socket.get_ref().peer_addr().unwrap();
+        let mut socket = BufReader::new(TcpStream::connect(address).await.unwrap());
+        socket.get_ref().set_nodelay(true).unwrap();
         let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
         let request = format!(

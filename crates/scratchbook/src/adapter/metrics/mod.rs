@@ -2,7 +2,8 @@
 
 mod call;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -29,6 +30,9 @@ use crate::state::{StateDelta, StateMap};
 /// `scratchbook_call_seconds` by `operation`, `app` and `outcome`; `scratchbook_written_bytes_total` and
 /// `scratchbook_items_total` by `operation` and `app`. Which exporter hears of it is up to the program.
 ///
+/// Where clients choose the names of apps, [say which there are](Self::with_apps): a label for each name that somebody
+/// thinks of is more than an exporter can hold.
+///
 /// ```
 /// use scratchbook::{InMemorySessionService, SessionService, WithMetrics};
 ///
@@ -41,7 +45,11 @@ use crate::state::{StateDelta, StateMap};
 pub struct WithMetrics<S> {
     service: S,
     users: Users,
+    apps: Option<Arc<BTreeSet<String>>>,
 }
+
+/// What an app is called that was not named before.
+const OTHER: &str = "other";
 
 #[derive(Clone, Copy, Debug)]
 enum Users {
@@ -53,7 +61,7 @@ impl<S> WithMetrics<S> {
     /// Watches the calls of a service, for sessions or artifacts.
     #[must_use]
     pub fn new(service: S) -> Self {
-        Self { service, users: Users::Hidden }
+        Self { service, users: Users::Hidden, apps: None }
     }
 
     /// Spans have the field `user`.
@@ -63,9 +71,17 @@ impl<S> WithMetrics<S> {
         self
     }
 
+    /// Counts the calls of all other apps together, as those of `other`.
+    #[must_use]
+    pub fn with_apps<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.apps = Some(Arc::new(names.into_iter().map(Into::into).collect()));
+        self
+    }
+
     fn call<'a>(&self, operation: &'static str, app: &'a str, user: Option<&str>) -> Call<'a> {
         let shown = user.filter(|_| matches!(self.users, Users::Shown));
-        Call::new(operation, app, shown)
+        let is_known = self.apps.as_ref().is_none_or(|apps| apps.contains(app));
+        Call::new(operation, if is_known { app } else { OTHER }, shown)
     }
 
     fn on_session<'a>(&self, operation: &'static str, key: &'a SessionKey) -> Call<'a> {

@@ -63,8 +63,11 @@ async fn spans_have_counts_and_sizes_and_no_values() {
     assert!(told.contains("outcome=\"not_found\""), "{told}");
     assert!(!told.contains("hunter2") && !told.contains("alice"), "{told}");
     calls(&WithMetrics::new(memory()).with_user_ids()).await;
-    let told = spans.0.lock().unwrap().clone();
+    let told = std::mem::take(&mut *spans.0.lock().unwrap());
     assert!(told.contains("user=\"alice\"") && !told.contains("hunter2"), "{told}");
+    calls(&WithMetrics::new(memory()).with_apps(["shop"])).await;
+    let told = spans.0.lock().unwrap().clone();
+    assert!(told.contains("app=\"other\"") && !told.contains("app=\"app\""), "{told}");
 }
 
 #[cfg(feature = "metrics")]

@@ -1,0 +1,98 @@
+//! What is asked of a server, by wrk.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::server::Server;
+
+const CONNECTIONS: &str = "-c16";
+/// Wrk's threads: one keeps either server busy, and leaves it the rest of a small machine.
+const THREADS: &str = "-t1";
+const SESSIONS: &str = "/apps/demo/users/u/sessions";
+/// How often a session is changed at most: from 10 events to 20.
+const CHANGES: usize = 10;
+
+#[derive(Clone, Copy)]
+pub(crate) enum Load {
+    Create,
+    Get,
+    Patch,
+}
+
+/// What came of a round.
+pub(crate) struct Measured {
+    pub(crate) per_second: f64,
+    /// In milliseconds.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+}
+
+impl Load {
+    pub(crate) fn measure(self, server: &Server, round: usize, seconds: u64) -> Measured {
+        match self {
+            Self::Create => wrk(server, seconds, "request = function() return create end", usize::MAX),
+            Self::Get => {
+                make_sessions(server, &format!("get{round}"), 100);
+                let path = format!("{SESSIONS}/get{round}-");
+                let request =
+                    format!("n = 0; request = function() n = n + 1; return wrk.format('GET', '{path}' .. n % 100) end");
+                wrk(server, seconds, &request, usize::MAX)
+            }
+            Self::Patch => {
+                let pool = server.pool;
+                make_sessions(server, &format!("patch{round}"), pool);
+                let path = format!("{SESSIONS}/patch{round}-");
+                let request = format!(
+                    "n = 0; request = function() n = n + 1; return wrk.format('PATCH', '{path}' .. n % {pool}, nil, \
+                     '{{\"stateDelta\": {{\"step\": ' .. n .. '}}}}') end"
+                );
+                wrk(server, seconds, &request, pool * CHANGES)
+            }
+        }
+    }
+}
+
+/// Makes so many sessions with 10 events of about 600 bytes.
+fn make_sessions(server: &Server, name: &str, count: usize) {
+    let text = "All work and no play makes the agent a dull program. ".repeat(6);
+    let event = |n: usize| {
+        let author = if n % 2 == 0 { "user" } else { "demo" };
+        json!({"author": author, "invocationId": "e-1", "content": {"role": author, "parts": [{"text": text}]}})
+    };
+    let events: Vec<_> = (0..10).map(event).collect();
+    let mut client = Client::connect(server.port).unwrap();
+    for n in 0..count {
+        client.ask("POST", SESSIONS, &json!({"sessionId": format!("{name}-{n}"), "events": events}).to_string());
+    }
+}
+
+/// Has wrk ask for a time, as a script says; every answer has to be a good one, and no more than `most` of them.
+fn wrk(server: &Server, seconds: u64, request: &str, most: usize) -> Measured {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("load.lua");
+    let text = format!(
+        "wrk.headers['Content-Type'] = 'application/json'\n\
+         init = function() create = wrk.format('POST', '{SESSIONS}', nil, '{{}}') end\n\
+         {request}\n\
+         done = function(summary, latency)\n\
+           local e = summary.errors\n\
+           print('measured', summary.requests, summary.duration, e.connect + e.read + e.write + e.status + e.timeout,\n\
+             latency:percentile(50), latency:percentile(99))\n\
+         end\n"
+    );
+    fs::write(&script, text).unwrap();
+    let mut command = Command::new("wrk");
+    command.args([THREADS, CONNECTIONS, "--timeout", "30s", &format!("-d{seconds}s"), "-s"]).arg(&script);
+    command.arg(format!("http://127.0.0.1:{}", server.port));
+    let output = command.output().expect("wrk is installed; on Debian and Ubuntu it is the package wrk");
+    let output = String::from_utf8(output.stdout).unwrap();
+    let line = output.lines().find_map(|line| line.strip_prefix("measured")).expect(&output);
+    let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let [requests, duration, errors, p50, p99] = numbers[..] else { panic!("{output}") };
+    assert_eq!(errors, 0.0, "{output}");
+    assert!(requests <= most as f64, "{requests} requests, over {most}: the sessions grow too long");
+    Measured { per_second: requests / duration * 1e6, p50: p50 / 1e3, p99: p99 / 1e3 }
+}

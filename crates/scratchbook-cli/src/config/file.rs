@@ -1,0 +1,146 @@
+//! A file with values for options: TOML, each key the name of an option.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::{ArgAction, Command};
+use scratchbook::{Error, ErrorKind};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{SERVE, options};
+
+/// How alike a name must be to be what was meant.
+const ALIKE: f64 = 0.75;
+
+/// Gives options the file's values as defaults; and the names of the options it has.
+pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<String>), Error> {
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file).map_err(|e| unreadable(&name, e))?;
+    let table = DeTable::parse(&text).map_err(|e| {
+        // The parser's own words begin with a title and end with a line's end.
+        let message = e.to_string();
+        invalid(format!("{name} is not TOML: {}", message.trim_end()))
+    })?;
+    let mut found = Vec::new();
+    flatten(&mut found, "", table.get_ref(), &Lines { name: &name, text: &text })?;
+    for Found { option, place, values } in &found {
+        command = set(command, option, place, values)?;
+    }
+    Ok((command, found.into_iter().map(|found| found.option).collect()))
+}
+
+/// A value of a file.
+struct Found {
+    option: String,
+    /// The file and the line.
+    place: String,
+    values: Vec<String>,
+}
+
+struct Lines<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Lines<'_> {
+    fn place(&self, at: usize) -> String {
+        let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        format!("{}:{line}", self.name)
+    }
+}
+
+/// The values of a table and those within it, whose names begin with its own.
+fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Lines<'_>) -> Result<(), Error> {
+    for (key, value) in table {
+        let option = format!("{prefix}{}", key.get_ref().replace('_', "-"));
+        let place = lines.place(key.span().start);
+        if let DeValue::Table(table) = value.get_ref() {
+            flatten(found, &format!("{option}-"), table, lines)?;
+            continue;
+        }
+        let values = match value.get_ref() {
+            DeValue::Array(items) => items.iter().map(|item| text(item, &place)).collect::<Result<_, _>>()?,
+            _ => vec![text(value, &place)?],
+        };
+        if let Some(other) = found.iter().find(|other| other.option == option) {
+            return Err(invalid(format!("{place}: '{option}' is set already, at {}; write it once", other.place)));
+        }
+        found.push(Found { option, place, values });
+    }
+    Ok(())
+}
+
+/// A value as it would be written on the command line.
+fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
+    match value.get_ref() {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(number) => Ok(number.to_string()),
+        DeValue::Float(number) => Ok(number.to_string()),
+        DeValue::Boolean(yes) => Ok(yes.to_string()),
+        _ => Err(invalid(format!("{place}: a value is a string, a number, true or false, or a list of them"))),
+    }
+}
+
+/// Makes the values the default of an option, once they are found to be values of it.
+fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result<Command, Error> {
+    let Some(arg) = options(&command).find(|arg| arg.get_long() == Some(option)) else {
+        return Err(unknown(&command, option, place));
+    };
+    let (id, is_switch) = (arg.get_id().to_string(), matches!(arg.get_action(), ArgAction::SetTrue));
+    if is_switch {
+        let right = matches!(values, [value] if matches!(value.as_str(), "true" | "false"));
+        if !right {
+            return Err(invalid(format!("{place}: '{option}' is true or false")));
+        }
+    } else {
+        check(&command, option, place, values)?;
+    }
+    let values = values.to_vec();
+    if command.get_arguments().any(|arg| arg.get_id() == id.as_str()) {
+        return Ok(command.mut_arg(id, |arg| arg.default_values(values)));
+    }
+    Ok(command.mut_subcommand(SERVE, |serve| serve.mut_arg(id, |arg| arg.default_values(values))))
+}
+
+/// Has the command read the values, as if they were written after it.
+fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Result<(), Error> {
+    let words = [command.get_name().to_owned(), SERVE.to_owned()];
+    let words = words.into_iter().chain(values.iter().map(|value| format!("--{option}={value}")));
+    match command.clone().try_get_matches_from(words) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let said = error.render().to_string();
+            let said = said.split("\n\nUsage").next().unwrap_or(&said).split("\n\nFor more").next().unwrap_or_default();
+            let said = said.trim_start_matches("error: ").trim_end();
+            Err(invalid(format!("{place}: {said}")))
+        }
+    }
+}
+
+fn unknown(command: &Command, option: &str, place: &str) -> Error {
+    let names: Vec<_> = options(command).filter_map(clap::Arg::get_long).collect();
+    let alike = |name: &&str| strsim::jaro_winkler(name, option);
+    let nearest = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|name| alike(name) > ALIKE);
+    let hint = match nearest {
+        Some(name) => format!("did you mean '{name}'?"),
+        None => format!("there are {}", names.join(", ")),
+    };
+    invalid(format!("{place}: there is no setting '{option}'; {hint}"))
+}
+
+fn unreadable(name: &str, error: io::Error) -> Error {
+    let (kind, what) = match error.kind() {
+        io::ErrorKind::NotFound => (ErrorKind::NotFound, "is not there; name a TOML file with --config"),
+        io::ErrorKind::PermissionDenied => (ErrorKind::PermissionDenied, "may not be read"),
+        io::ErrorKind::InvalidData => (ErrorKind::InvalidArgument, "is not UTF-8; it is to be TOML"),
+        io::ErrorKind::IsADirectory => (ErrorKind::InvalidArgument, "is a folder; name a file"),
+        _ => (ErrorKind::Unavailable, "cannot be read"),
+    };
+    Error::new(kind, format!("{name} {what}")).with_source(error)
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

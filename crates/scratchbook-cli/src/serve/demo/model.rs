@@ -1,0 +1,45 @@
+//! A model that needs no network: it answers by a function of the conversation, word by word where that is wanted.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_stream::stream;
+use scratchbook::{Content, Llm, LlmRequest, LlmResponse, LlmStream, Part};
+use tokio::time::sleep;
+
+/// Between two words, as if somebody typed them.
+const PACE: Duration = Duration::from_millis(15);
+
+/// What the model answers to a conversation.
+pub(super) type Script = fn(&LlmRequest) -> LlmResponse;
+
+/// The model. Unlike a `ScriptedLlm` it does not keep what it was asked: a server runs for long.
+#[derive(Clone, Copy)]
+pub(super) struct DemoModel(pub(super) Script);
+
+impl Llm for DemoModel {
+    fn name(&self) -> &'static str {
+        "demo-script"
+    }
+
+    fn generate(&self, request: LlmRequest) -> LlmStream {
+        let answer = (self.0)(&request);
+        Box::pin(stream! {
+            if request.stream {
+                let text = answer.content.as_ref().map(Content::text).unwrap_or_default();
+                for word in text.split_inclusive(' ') {
+                    let content = Some(Content::new("model", vec![Part::text(word)]));
+                    yield Ok(LlmResponse { content, partial: Some(true), ..LlmResponse::default() });
+                    sleep(PACE).await;
+                }
+            }
+            yield Ok(answer);
+        })
+    }
+}
+
+impl fmt::Debug for DemoModel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DemoModel")
+    }
+}

@@ -1,0 +1,148 @@
+//! The tools, which write to the state of every scope.
+
+use schemars::JsonSchema;
+use scratchbook::{FunctionTool, Part, Result, Tool, ToolContext};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::wish::Item;
+
+/// The most of one thing that a cart holds.
+const MOST: u32 = 1000;
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+#[derive(Deserialize, JsonSchema)]
+struct Items {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Names {
+    /// What to remove; everything, if nothing is named.
+    names: Vec<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Remembered {
+    /// What the customer is called.
+    name: Option<String>,
+    /// Anything else to remember.
+    fact: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Note {
+    text: String,
+}
+
+pub(super) fn add_to_cart() -> impl Tool {
+    FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: Items, context: ToolContext| async move {
+        let mut cart = cart(&context)?;
+        for Item { name, quantity } in args.items {
+            let name = known(&cart, &name).unwrap_or(name);
+            let quantity = cart.get(&name).map_or(0, count).saturating_add(quantity);
+            if quantity > MOST {
+                return Ok(json!({"error": format!("we have {MOST} of {name} at most")}));
+            }
+            // A patch of the cart: what another request puts in meanwhile stays.
+            context.state().merge_patch("cart", json!({name.as_str(): quantity}))?;
+            cart.insert(name, quantity.into());
+        }
+        Ok(json!({"cart": cart}))
+    })
+}
+
+pub(super) fn remove_from_cart() -> impl Tool {
+    let remove = |args: Names, context: ToolContext| async move {
+        let mut cart = cart(&context)?;
+        if args.names.is_empty() {
+            context.state().remove("cart")?;
+            return Ok(json!({"cart": {}}));
+        }
+        let mut missing = Vec::new();
+        for name in args.names {
+            match known(&cart, &name) {
+                Some(name) => {
+                    context.state().merge_patch("cart", json!({name.as_str(): null}))?;
+                    cart.shift_remove(&name);
+                }
+                None => missing.push(name),
+            }
+        }
+        Ok(json!({"cart": cart, "missing": missing}))
+    };
+    FunctionTool::new("remove_from_cart", "Removes items from the cart.", remove)
+}
+
+pub(super) fn show_cart() -> impl Tool {
+    FunctionTool::new("show_cart", "Shows the cart.", |_: Nothing, context: ToolContext| async move {
+        Ok(json!({"cart": cart(&context)?}))
+    })
+}
+
+pub(super) fn remember() -> impl Tool {
+    let remember = |args: Remembered, context: ToolContext| async move {
+        if let Some(name) = &args.name {
+            context.state().set("user:name", name)?;
+        }
+        if let Some(fact) = &args.fact {
+            context.state().append("user:facts", fact)?;
+        }
+        Ok(json!({"name": args.name, "fact": args.fact}))
+    };
+    FunctionTool::new("remember", "Remembers something about the customer, in every session.", remember)
+}
+
+pub(super) fn recall() -> impl Tool {
+    FunctionTool::new("recall", "What is known of the customer.", |_: Nothing, context: ToolContext| async move {
+        let state = context.state();
+        Ok(json!({
+            "name": state.get("user:name"),
+            "facts": state.get_or("user:facts", json!([])),
+            "visits": state.get_or("user:visits", 0),
+            "orders": state.get_or("user:orders", 0),
+            "orders_of_all": state.get_or("app:orders", 0),
+        }))
+    })
+}
+
+pub(super) fn save_note() -> impl Tool {
+    FunctionTool::new("save_note", "Saves a note as an artifact.", |args: Note, context: ToolContext| async move {
+        let version = context.save_artifact("note.txt", Part::bytes(args.text, "text/plain")).await?;
+        Ok(json!({"filename": "note.txt", "version": version}))
+    })
+}
+
+pub(super) fn check_out() -> impl Tool {
+    let check_out = |_: Nothing, context: ToolContext| async move {
+        let cart = cart(&context)?;
+        if cart.is_empty() {
+            return Ok(json!({"error": "the cart is empty"}));
+        }
+        let lines: Vec<_> = cart.iter().map(|(name, quantity)| format!("{quantity} x {name}\n")).collect();
+        let version = context.save_artifact("receipt.txt", Part::bytes(lines.concat(), "text/plain")).await?;
+        let state = context.state();
+        // Counted in the commit: two orders at once are two.
+        state.increment("user:orders", 1)?;
+        state.increment("app:orders", 1)?;
+        state.remove("cart")?;
+        Ok(json!({"ordered": cart, "filename": "receipt.txt", "version": version}))
+    };
+    FunctionTool::new("check_out", "Orders what is in the cart, and saves a receipt as an artifact.", check_out)
+}
+
+/// What is in the cart: how many of what.
+fn cart(context: &ToolContext) -> Result<Map<String, Value>> {
+    Ok(context.state().get_as("cart")?.unwrap_or_default())
+}
+
+/// The name by which a thing is in the cart already, be it said of one or of several.
+fn known(cart: &Map<String, Value>, name: &str) -> Option<String> {
+    cart.keys().find(|known| known.trim_end_matches('s') == name.trim_end_matches('s')).cloned()
+}
+
+fn count(quantity: &Value) -> u32 {
+    quantity.as_u64().and_then(|quantity| u32::try_from(quantity).ok()).unwrap_or(0)
+}

@@ -1,0 +1,43 @@
+//! The address that is listened on.
+
+use std::io;
+
+use scratchbook::{Error, ErrorKind};
+use tokio::net::{TcpListener, lookup_host};
+
+/// Listens, or says why that is not possible here.
+pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> {
+    let addresses: Vec<_> = lookup_host((host, port))
+        .await
+        .map_err(|e| {
+            let message =
+                format!("'{host}' is no address of this machine; give --host an IP address, such as 127.0.0.1");
+            Error::new(ErrorKind::InvalidArgument, message).with_source(e)
+        })?
+        .collect();
+    if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) {
+        let ip = address.ip();
+        let message = format!("{ip} can be reached by others, and nobody has to log in; serve 127.0.0.1 alone");
+        return Err(Error::new(ErrorKind::FailedPrecondition, message));
+    }
+    TcpListener::bind(addresses.as_slice()).await.map_err(|e| refused(host, port, e))
+}
+
+fn refused(host: &str, port: u16, error: io::Error) -> Error {
+    let (kind, message) = match error.kind() {
+        io::ErrorKind::AddrInUse => (
+            ErrorKind::FailedPrecondition,
+            format!("port {port} of {host} is in use; choose another with --port, or any free one with --port 0"),
+        ),
+        io::ErrorKind::PermissionDenied => (
+            ErrorKind::PermissionDenied,
+            format!("port {port} is not for this user; choose one above 1023 with --port"),
+        ),
+        io::ErrorKind::AddrNotAvailable => (
+            ErrorKind::InvalidArgument,
+            format!("{host} is not an address of this machine; give --host one that is, such as 127.0.0.1"),
+        ),
+        _ => (ErrorKind::Unavailable, format!("{host} cannot be listened on at port {port}")),
+    };
+    Error::new(kind, message).with_source(error)
+}

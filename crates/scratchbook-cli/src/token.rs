@@ -1,0 +1,33 @@
+//! `scratchbook token`: what clients of a server log in by.
+
+use scratchbook_server::NewToken;
+use serde_json::json;
+
+use crate::args::NewTokenArgs;
+use crate::failure::Failure;
+use crate::output::{BOLD, DIM, Format, Output, styled};
+
+/// Makes a token and shows it, once.
+pub(crate) fn new(args: NewTokenArgs, out: &mut Output) -> Result<(), Failure> {
+    let mut token = NewToken::new(args.name).with_rights(args.rights);
+    if let Some(app) = args.app {
+        token = token.with_app(app);
+    }
+    if let Some(user) = args.user {
+        token = token.with_user(user);
+    }
+    if let Some(expires) = args.expires {
+        token = token.with_expires(expires.0);
+    }
+    let token = token.make()?;
+    if out.format() == Format::Json {
+        return Ok(out.json(&json!({"token": token.secret(), "entry": token.entry()}))?);
+    }
+    out.line(styled(DIM, "The token, shown this once; clients send it as 'Authorization: Bearer TOKEN':"))?;
+    out.line("")?;
+    out.text(styled(BOLD, token.secret()))?;
+    out.line("")?;
+    out.line(styled(DIM, "For the file of scratchbook serve --tokens FILE:"))?;
+    out.line("")?;
+    Ok(out.text(token.entry().trim_end())?)
+}

@@ -1,0 +1,112 @@
+//! ADK's dev interface, from the package, over `scratchbook serve`, in a real browser.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::python::python;
+use crate::serve::Served;
+use crate::{Fixture, fails, scratchbook};
+
+/// The folder of the interface, as the message about a wrong one says how to find it.
+fn folder() -> String {
+    let wrong = fails(2, {
+        let mut command = scratchbook();
+        command.args(["--database", "memory:", "serve", "--port", "0", "--adk-ui", env!("CARGO_MANIFEST_DIR")]);
+        command
+    });
+    let (_, program) = wrong.split_once("python3 -c \"").unwrap();
+    let (program, _) = program.split_once('"').unwrap();
+    let found = Command::new(python()).args(["-c", program]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() {
+    let fixture = Fixture::empty();
+    let served = Served::new(&fixture, &["--adk-ui", &folder()]);
+    let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
+
+    page.click("button.selector-button", "Select an app").await;
+    page.click("button.app-selector-item", "demo").await;
+    page.see("[role=tab]", "State").await;
+    page.click("button[aria-label='More options']", "").await;
+    page.click("button[role=menuitem]", "Streaming").await;
+    page.click(".cdk-overlay-backdrop", "").await;
+
+    page.watch().await;
+    page.say("What can you do?").await;
+    page.see("app-event-row", "or \"check out\".").await;
+    page.picture("1-streamed").await;
+    let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();
+    assert!(
+        texts.len() > 2 && texts.is_sorted_by(|a, b| b.starts_with(a.trim_end())),
+        "not piece by piece: {texts:#?}"
+    );
+
+    page.say("Add two apples and a book").await;
+    page.see("app-event-row", "In your cart: 2 x apples").await;
+    page.see("app-event-row", "State: cart").await;
+    let state = page.tab("State", "[role=tabpanel]", "cart").await;
+    for text in ["apples", "user:visits", "last_reply", "messages"] {
+        assert!(state.contains(text), "the state lacks '{text}': {state}");
+    }
+    assert!(!state.contains("temp:"), "{state}");
+    page.picture("2-state").await;
+
+    page.say("Save a note: buy milk").await;
+    page.see("app-event-row", "Artifact: note.txt").await;
+    let artifact = page.tab("Artifacts", ".artifact-card", "note.txt").await;
+    page.see(".artifact-card", "buy milk").await;
+    assert!(artifact.contains("Version"), "{artifact}");
+    page.picture("3-artifact").await;
+
+    // The drawer: this session is in it by its first message, and gets another name.
+    page.click("button.selector-button", "What can you do?").await;
+    page.see(".session-item.current", "What can you do?").await;
+    page.click("button[aria-label='Edit']", "").await;
+    let name = page.see("input.session-selector-current-id-value", "").await;
+    name.clear().await.unwrap();
+    name.send_keys("Groceries").await.unwrap();
+    page.click("button[aria-label='Save']", "").await;
+    page.see(".session-item.current", "Groceries").await;
+    page.see("button.selector-button", "Groceries").await;
+    page.picture("4-renamed").await;
+    let sessions = sessions(&served);
+    let renamed = &sessions[0]["state"]["__session_metadata__"]["displayName"];
+    assert_eq!((sessions.as_array().unwrap().len(), renamed), (1, &json!("Groceries")));
+
+    // A second one, and back to the first, which is read from the server.
+    page.click("button[aria-label='Close session selector']", "").await;
+    page.click("button.new-session-button", "New Session").await;
+    page.miss("app-event-row", "apples").await;
+    page.say("Hello").await;
+    page.see("app-event-row", "Welcome back").await;
+    page.click("button.selector-button", "Hello").await;
+    page.click(".session-item", "Groceries").await;
+    page.see("app-event-row", "In your cart: 2 x apples").await;
+    page.see("app-event-row", "buy milk").await;
+    page.tab("State", "[role=tabpanel]", "apples").await;
+    page.picture("5-read-again").await;
+
+    page.click("button.selector-button", "Groceries").await;
+    page.click("button", "Delete").await;
+    page.click("mat-dialog-container button", "Delete").await;
+    page.miss(".session-item", "Groceries").await;
+    page.see(".session-item", "Hello").await;
+    page.picture("6-deleted").await;
+    let left = self::sessions(&served);
+    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+
+    // What is not served from here: fonts of the network, and a file that the package lacks.
+    let complaints = page.complaints().await;
+    let ours: Vec<_> =
+        complaints.iter().filter(|text| !text.contains("fonts.") && !text.contains("prism-dark.css")).collect();
+    assert!(ours.is_empty(), "{ours:#?}");
+    page.close().await;
+}
+
+fn sessions(served: &Served) -> Value {
+    serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap()
+}

@@ -1,0 +1,86 @@
+//! Where options come from, and what is said of those that are none.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::Served;
+use crate::{Fixture, fails, output};
+
+#[test]
+fn a_flag_comes_before_the_environment_before_the_file_before_the_default() {
+    let fixture = Fixture::empty();
+    let file = fixture.path("scratchbook.toml");
+    fs::write(&file, "host = \"localhost\"\nport = 1\nlog_format = \"json\"\n[log]\nlevel = \"warn\"\n").unwrap();
+    let file = file.display().to_string();
+    let mut command = fixture.command(&["--json", "serve", "--config", &file, "--port", "3", "--print-config"]);
+    command.env("SCRATCHBOOK_PORT", "2").env("SCRATCHBOOK_LOG_LEVEL", "error").env("SCRATCHBOOK_HOST", "");
+    let printed: Value = serde_json::from_slice(&output(command).stdout).unwrap();
+    assert_eq!(printed["port"], json!({"value": "3", "source": "command line"}));
+    assert_eq!(printed["log-level"], json!({"value": "error", "source": "SCRATCHBOOK_LOG_LEVEL"}));
+    assert_eq!(printed["host"], json!({"value": "localhost", "source": "file"}));
+    assert_eq!(printed["log-format"], json!({"value": "json", "source": "file"}));
+    assert_eq!(printed["deadline"], json!({"value": null, "source": "default"}));
+    assert_eq!(printed["database"]["source"], "SCRATCHBOOK_DATABASE");
+}
+
+#[test]
+fn what_is_printed_is_a_file_again_and_has_no_password() {
+    let fixture = Fixture::empty();
+    let database = ["--database", "postgresql://app:sesame@db/agents"];
+    let printed = fixture.text(&[&["serve", "--print-config", "--port", "0"], &database[..]].concat());
+    assert!(!printed.contains("sesame") && printed.contains("postgresql://app@db/agents"), "{printed}");
+    assert!(printed.contains("port = 0 ") && printed.contains("# command line"), "{printed}");
+    let file = fixture.path("printed.toml");
+    fs::write(&file, &printed).unwrap();
+    let again = fixture.text(&["serve", "--config", file.to_str().unwrap(), "--print-config"]);
+    assert!(again.contains("port = 0 ") && again.contains("# file"), "{again}");
+}
+
+#[test]
+fn a_file_that_cannot_be_followed_is_told_with_its_line() {
+    let fixture = Fixture::empty();
+    let file = fixture.path("scratchbook.toml");
+    let path = file.to_str().unwrap();
+    for (text, code, said) in [
+        ("host = \"localhost\"\nprot = 1", 2, "scratchbook.toml:2: there is no setting 'prot'; did you mean 'port'?"),
+        (
+            "[log]\nfromat = \"json\"",
+            2,
+            "scratchbook.toml:2: there is no setting 'log-fromat'; did you mean 'log-format'?",
+        ),
+        ("zzz = 1", 2, "there is no setting 'zzz'; there are deadline, database, host, "),
+        ("port = 70000", 2, "scratchbook.toml:1: invalid value '70000' for '--port <PORT>'"),
+        ("port = 1.5", 2, "invalid value '1.5'"),
+        ("port = 2026-01-01", 2, "a value is a string, a number, true or false"),
+        ("log-level = \"warning\"", 2, "warn"),
+        ("log_level = \"warn\"\n[log]\nlevel = \"warn\"", 2, "scratchbook.toml:3: 'log-level' is set already"),
+        ("port = ", 2, "is not TOML"),
+        ("config = \"other.toml\"", 2, "no setting 'config'"),
+        ("json = true", 2, "no setting 'json'"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let failed = fixture.fails(code, &["serve", "--config", path]);
+        assert!(failed.contains(said), "{text}: {failed}");
+    }
+    let failed = fixture.fails(3, &["serve", "--config", "none.toml"]);
+    assert!(failed.contains("none.toml is not there"), "{failed}");
+    let mut command = fixture.command(&["--json", "serve"]);
+    command.env("SCRATCHBOOK_CONFIG", fixture.folder.path());
+    let failed: Value = serde_json::from_str(&fails(2, command)).unwrap();
+    assert!(failed["error"]["message"].as_str().unwrap().ends_with("is a folder; name a file"), "{failed}");
+}
+
+#[test]
+fn a_file_sets_the_database_where_nothing_else_does() {
+    let fixture = Fixture::empty();
+    let file = fixture.path("scratchbook.toml");
+    let database = crate::uri(&fixture.path("of_file.db"));
+    fs::write(&file, format!("database = {database:?}\nport = 0\n")).unwrap();
+    let file = file.display().to_string();
+    let mut command = crate::scratchbook();
+    command.args(["--json", "serve", "--config", &file]);
+    assert_eq!(Served::of(command).greeting["database"], json!(database));
+    let of_environment = Served::of(fixture.command(&["--json", "serve", "--config", &file]));
+    assert_eq!(of_environment.greeting["database"], json!(crate::uri(&fixture.path("agents.db"))));
+}

@@ -1,0 +1,157 @@
+//! `scratchbook serve` as a process: where it is, what it answers, and how it ends.
+#![cfg(unix)]
+
+mod config;
+mod operations;
+#[cfg(feature = "otel")]
+mod traces;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Fixture, fails, scratchbook, text};
+
+/// A server that is up.
+pub(crate) struct Served {
+    process: Child,
+    pub(crate) greeting: Value,
+}
+
+impl Served {
+    pub(crate) fn new(fixture: &Fixture, args: &[&str]) -> Self {
+        Self::of(fixture.command(&[&["--json", "serve", "--port", "0"], args].concat()))
+    }
+
+    /// Of a command that prints its greeting as JSON.
+    fn of(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let greeting = serde_json::from_str(&line).unwrap_or_else(|e| {
+            let mut said = String::new();
+            process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            panic!("{e}: '{line}', and on standard error: {said}")
+        });
+        Self { process, greeting }
+    }
+
+    /// Status and body.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.ask("GET", path, "")
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        self.send(method, path, "", body)
+    }
+
+    /// With headers, each a line.
+    fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
+        let address = format!("{}:{}", self.greeting["host"].as_str().unwrap(), self.greeting["port"]);
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\n");
+        stream.write_all(format!("{head}{headers}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    /// A session is made, and an agent answers in it; the events.
+    #[expect(dead_code, reason = "when there is /run")]
+    fn talk(&self, user: &str, session: &str, message: &str) -> Value {
+        self.ask("POST", &format!("/apps/demo/users/{user}/sessions/{session}"), "");
+        let content = json!({"role": "user", "parts": [{"text": message}]});
+        let run = json!({"appName": "demo", "userId": user, "sessionId": session, "newMessage": content});
+        let (status, body) = self.ask("POST", "/run", &run.to_string());
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        Command::new("kill").args([name, &self.process.id().to_string()]).status().unwrap();
+    }
+
+    /// The exit code, after a signal.
+    fn end(mut self, name: &str) -> Option<i32> {
+        self.signal(name);
+        self.process.wait().unwrap().code()
+    }
+
+    /// What is on standard error once it has ended.
+    fn logs(mut self) -> String {
+        self.signal("-TERM");
+        let mut logs = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut logs).unwrap();
+        logs
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn it_makes_its_database_says_where_it_is_and_ends_when_told_to() {
+    let fixture = Fixture::empty();
+    for signal in ["-INT", "-TERM"] {
+        let served = Served::new(&fixture, &[]);
+        let greeting = &served.greeting;
+        assert_eq!((&greeting["host"], &greeting["apps"]), (&json!("127.0.0.1"), &json!(["demo", "story"])));
+        assert_eq!(greeting["url"], format!("http://127.0.0.1:{}", greeting["port"]));
+        assert!(greeting["port"].as_u64().unwrap() > 0);
+        assert_eq!(served.get("/health"), (200, r#"{"status":"ok"}"#.to_owned()));
+        assert_eq!(served.get("/list-apps").1, r#"["demo","story"]"#);
+        assert_eq!(served.end(signal), Some(0), "{signal}");
+    }
+    assert!(fixture.path("agents.db").exists());
+}
+
+#[test]
+fn people_are_told_what_to_try() {
+    let fixture = Fixture::empty();
+    let mut process = fixture.command(&["serve", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    let told = told.join("\n");
+    for word in ["http://127.0.0.1:", "/docs", "demo, story", "users/me/sessions/first", "/run_sse", "newMessage"] {
+        assert!(told.contains(word), "{word} in {told}");
+    }
+    Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn where_it_cannot_listen_it_says_why() {
+    let fixture = Fixture::empty();
+    let served = Served::new(&fixture, &[]);
+    let port = served.greeting["port"].to_string();
+    let said = fixture.fails(6, &["serve", "--port", &port]);
+    assert!(said.contains(&format!("port {port} of 127.0.0.1 is in use")), "{said}");
+    let said = fixture.fails(2, &["serve", "--port", "0", "--host", "no such host"]);
+    assert!(said.contains("'no such host' is no address of this machine"), "{said}");
+    let said = fixture.fails(2, &["serve", "--port", "70000"]);
+    assert!(said.contains("70000 is not in 0..=65535"), "{said}");
+    let said = fails(2, {
+        let mut c = scratchbook();
+        c.args(["serve", "--port", "0", "-d", "agents.db"]);
+        c
+    });
+    assert!(said.contains("--database sqlite://agents.db"), "{said}");
+    assert!(
+        text({
+            let mut c = scratchbook();
+            c.args(["serve", "--help"]);
+            c
+        })
+        .contains("--port")
+    );
+}

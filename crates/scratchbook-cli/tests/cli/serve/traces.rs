@@ -1,0 +1,60 @@
+//! Traces come to a collector, as a part of the client's.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
+use super::Served;
+use crate::Fixture;
+
+/// A collector that takes one batch of spans after the other until one has all the words; its path and its bytes.
+fn receive(collector: &TcpListener, words: &[&str]) -> (String, Vec<u8>) {
+    loop {
+        let (stream, _) = collector.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut path, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if path.is_empty() {
+                path.clone_from(&line);
+            }
+            if line.trim().is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        if words.iter().all(|word| has(&body, word.as_bytes())) {
+            return (path, body);
+        }
+    }
+}
+
+fn has(body: &[u8], part: &[u8]) -> bool {
+    body.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn a_trace_of_the_client_goes_on_in_the_server() {
+    let fixture = Fixture::with_session(1);
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let received =
+        thread::spawn(move || receive(&collector, &["GET /apps/{app}/users/{user}/sessions/{session}", "get_session"]));
+    let served = Served::new(&fixture, &["--otlp-endpoint", &endpoint]);
+    let trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
+    assert_eq!(served.send("GET", "/apps/shop/users/alice/sessions/s1", trace, "").0, 200);
+    // What is not sent yet is sent at the end.
+    assert_eq!(served.end("-TERM"), Some(0));
+    let (path, body) = received.join().unwrap();
+    assert!(path.starts_with("POST /v1/traces "), "{path}");
+    let (trace, parent) = (0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128, 0xb7ad_6b71_6920_3331_u64);
+    assert!(has(&body, &trace.to_be_bytes()) && has(&body, &parent.to_be_bytes()));
+    assert!(has(&body, b"scratchbook") && has(&body, b"http.route"));
+    assert!(!has(&body, b"alice"), "no names of users");
+}

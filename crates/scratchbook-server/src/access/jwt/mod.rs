@@ -1,0 +1,174 @@
+//! JSON Web Tokens (RFC 7519), signed by a secret or by keys of a JWKS file, and what their claims mean here.
+//!
+//! A token is read in this order: its form, its signature, its claims. Nothing of the claims is looked at before the
+//! signature holds.
+
+mod keys;
+
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use scratchbook::Result;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::caller::{Caller, Right};
+use crate::reload::Watched;
+
+use keys::Keys;
+
+/// How far the clocks of issuer and server may be apart, in seconds.
+const LEEWAY: f64 = 30.0;
+
+/// The name of all users, as the claim `user`.
+const ALL_USERS: &str = "*";
+
+/// The JWTs that are taken.
+#[derive(Debug)]
+pub(super) struct Jwts {
+    keys: Vec<Watched<Keys>>,
+    issuer: Option<String>,
+    audience: Option<String>,
+}
+
+/// Why a token is not taken, to be said to who sent it.
+pub(super) type Refusal = String;
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    exp: Option<f64>,
+    nbf: Option<f64>,
+    iss: Option<String>,
+    aud: Option<Names>,
+    sub: Option<String>,
+    app: Option<String>,
+    user: Option<String>,
+    rights: Option<Names>,
+    scope: Option<Names>,
+}
+
+/// Names in a list, or in a text with spaces between them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Names {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Jwts {
+    /// # Errors
+    ///
+    /// Where a file cannot be read or holds no key.
+    pub(super) fn open(
+        secret: Option<PathBuf>,
+        jwks: Option<PathBuf>,
+        issuer: Option<String>,
+        audience: Option<String>,
+    ) -> Result<Self> {
+        let mut keys = Vec::new();
+        if let Some(path) = secret {
+            keys.push(Watched::new(vec![path.clone()], move || Keys::secret(&path))?);
+        }
+        if let Some(path) = jwks {
+            keys.push(Watched::new(vec![path.clone()], move || Keys::jwks(&path))?);
+        }
+        Ok(Self { keys, issuer, audience })
+    }
+
+    /// # Errors
+    ///
+    /// The first error of reading a file again; the others are read all the same.
+    pub(super) fn reload(&self) -> Result<()> {
+        let results: Vec<_> = self.keys.iter().map(Watched::reload).collect();
+        results.into_iter().collect()
+    }
+
+    /// Who has this token.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not taken.
+    pub(super) fn caller(&self, token: &str, now: f64) -> Result<Caller, Refusal> {
+        let claims: Claims = serde_json::from_slice(&self.signed(token)?)
+            .map_err(|error| format!("the token's claims cannot be read: {error}"))?;
+        claims.check_time(now)?;
+        claims.check_parties(self.issuer.as_deref(), self.audience.as_deref())?;
+        claims.caller()
+    }
+
+    /// The claims, once the signature holds.
+    fn signed(&self, token: &str) -> Result<Vec<u8>, Refusal> {
+        let unknown = || "the token is not known here".to_owned();
+        let (message, signature) = token.rsplit_once('.').ok_or_else(unknown)?;
+        let (header, claims) = message.split_once('.').ok_or_else(unknown)?;
+        let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| unknown());
+        let (header, claims, signature) = (decode(header)?, decode(claims)?, decode(signature)?);
+        let header: Header = serde_json::from_slice(&header).map_err(|_| unknown())?;
+        if header.crit.is_some() {
+            return Err("the token has extensions that must be understood ('crit'), and they are not".to_owned());
+        }
+        let signed = |keys: &Watched<Keys>| {
+            keys.get().have_signed(&header.alg, header.kid.as_deref(), message.as_bytes(), &signature)
+        };
+        if self.keys.iter().any(signed) { Ok(claims) } else { Err(unknown()) }
+    }
+}
+
+impl Claims {
+    fn check_time(&self, now: f64) -> Result<(), Refusal> {
+        match self.exp {
+            None => return Err("the token has no 'exp', and has to expire".to_owned()),
+            Some(exp) if exp + LEEWAY <= now => return Err("the token has expired".to_owned()),
+            Some(_) => {}
+        }
+        match self.nbf {
+            Some(nbf) if nbf - LEEWAY > now => Err("the token is not valid yet ('nbf')".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_parties(&self, issuer: Option<&str>, audience: Option<&str>) -> Result<(), Refusal> {
+        if issuer.is_some() && self.iss.as_deref() != issuer {
+            return Err("the token is from another issuer ('iss')".to_owned());
+        }
+        // A token that says for whom it is must not open what does not know itself to be meant (RFC 7519, 4.1.3).
+        let meant = match (&self.aud, audience) {
+            (None, None) => true,
+            (Some(Names::Text(name)), Some(audience)) => name == audience,
+            (Some(Names::List(names)), Some(audience)) => names.iter().any(|name| name == audience),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        if meant { Ok(()) } else { Err("the token is for another audience ('aud')".to_owned()) }
+    }
+
+    fn caller(self) -> Result<Caller, Refusal> {
+        let user = match self.user.as_deref() {
+            Some(ALL_USERS) => None,
+            Some(user) => Some(user),
+            // One who only says who they are reaches what is theirs.
+            None => Some(self.sub.as_deref().ok_or("the token names no user; it takes the claim 'user' or 'sub'")?),
+        };
+        let rights = self.rights.as_ref().or(self.scope.as_ref()).map(Names::rights).unwrap_or_default();
+        let name = self.sub.as_deref().or(user).unwrap_or(ALL_USERS);
+        Ok(Caller::new(Some(name), rights).held_to(self.app.as_deref(), user))
+    }
+}
+
+impl Names {
+    /// The rights among them: an issuer's scopes have other words too.
+    fn rights(&self) -> Vec<Right> {
+        let parse = |name: &str| name.parse().ok();
+        match self {
+            Self::Text(text) => text.split(' ').filter_map(parse).collect(),
+            Self::List(names) => names.iter().filter_map(|name| parse(name)).collect(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! By what callers log in.
+
+use std::path::PathBuf;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use scratchbook::{Error, Result};
+
+use super::caller::Caller;
+use super::jwt::{Jwts, Refusal};
+use super::tokens::{Found, Tokens};
+use crate::reload::Watched;
+
+/// By what callers log in: tokens from a file, JWTs, or both. Either is sent as `Authorization: Bearer TOKEN`.
+///
+/// All files are read again when they change, at the latest a second later, or at [`Server::reload`](crate::Server::reload).
+#[derive(Clone, Debug, Default)]
+pub struct Login {
+    tokens: Option<PathBuf>,
+    jwt_secret: Option<PathBuf>,
+    jwks: Option<PathBuf>,
+    jwt_issuer: Option<String>,
+    jwt_audience: Option<String>,
+}
+
+/// A login with its files read.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    tokens: Option<Watched<Tokens>>,
+    jwts: Jwts,
+}
+
+/// Why somebody is not let in.
+#[derive(Debug)]
+pub(super) enum Closed {
+    /// There is no token.
+    Missing(Refusal),
+    /// There is one, and it is no good.
+    Invalid(Refusal),
+}
+
+impl Login {
+    /// A login by nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Tokens of a TOML file, a table `[[token]]` each: `name`, `sha256`, `rights`, and if wanted `app`, `user` and
+    /// `expires`. [`NewToken`](crate::NewToken) makes them.
+    #[must_use]
+    pub fn with_tokens(self, path: impl Into<PathBuf>) -> Self {
+        Self { tokens: Some(path.into()), ..self }
+    }
+
+    /// JWTs signed by HS256 with the secret in a file, of 32 bytes at least.
+    #[must_use]
+    pub fn with_jwt_secret(self, path: impl Into<PathBuf>) -> Self {
+        Self { jwt_secret: Some(path.into()), ..self }
+    }
+
+    /// JWTs signed by EdDSA (Ed25519) or RS256 with a key of a JWKS file.
+    #[must_use]
+    pub fn with_jwks(self, path: impl Into<PathBuf>) -> Self {
+        Self { jwks: Some(path.into()), ..self }
+    }
+
+    /// The issuer (`iss`) that JWTs must be from.
+    #[must_use]
+    pub fn with_jwt_issuer(self, issuer: impl Into<String>) -> Self {
+        Self { jwt_issuer: Some(issuer.into()), ..self }
+    }
+
+    /// The audience (`aud`) that JWTs must be for. Without it a JWT that names an audience is for somebody else.
+    #[must_use]
+    pub fn with_jwt_audience(self, audience: impl Into<String>) -> Self {
+        Self { jwt_audience: Some(audience.into()), ..self }
+    }
+
+    /// # Errors
+    ///
+    /// Where a file cannot be read or is not right; `InvalidArgument` where there is nothing to log in by.
+    pub(crate) fn open(self) -> Result<Gate> {
+        let Self { tokens, jwt_secret, jwks, jwt_issuer, jwt_audience } = self;
+        let jwt = jwt_secret.is_some() || jwks.is_some();
+        if tokens.is_none() && !jwt {
+            return Err(Error::invalid("nobody can log in: give a file of tokens, a JWKS file or a secret of JWTs"));
+        }
+        if !jwt && (jwt_issuer.is_some() || jwt_audience.is_some()) {
+            let message = "an issuer or an audience of JWTs is given, but no key: give a JWKS file or a secret";
+            return Err(Error::invalid(message));
+        }
+        let tokens = tokens.map(|path| Watched::new(vec![path.clone()], move || Tokens::read(&path))).transpose()?;
+        Ok(Gate { tokens, jwts: Jwts::open(jwt_secret, jwks, jwt_issuer, jwt_audience)? })
+    }
+}
+
+impl Gate {
+    /// Who sent these headers.
+    ///
+    /// # Errors
+    ///
+    /// Why they are not let in.
+    pub(super) fn caller(&self, headers: &HeaderMap, now: f64) -> Result<Caller, Closed> {
+        let token = bearer(headers)?;
+        match self.tokens.as_ref().map(|tokens| tokens.get().find(token, now)) {
+            Some(Found::Caller(caller)) => Ok(caller),
+            Some(Found::Expired) => Err(Closed::Invalid("the token has expired".to_owned())),
+            Some(Found::Nothing) | None => self.jwts.caller(token, now).map_err(Closed::Invalid),
+        }
+    }
+
+    /// Reads all files again.
+    ///
+    /// # Errors
+    ///
+    /// The first error; what could be read counts, and for the rest what counted before.
+    pub(crate) fn reload(&self) -> Result<()> {
+        let tokens = self.tokens.as_ref().map_or(Ok(()), Watched::reload);
+        self.jwts.reload().and(tokens)
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`.
+fn bearer(headers: &HeaderMap) -> Result<&str, Closed> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let Some(first) = all.next() else {
+        return Err(Closed::Missing("this takes a token: send 'Authorization: Bearer TOKEN'".to_owned()));
+    };
+    let wrong = || Closed::Invalid("the header 'Authorization' is not 'Bearer TOKEN', once".to_owned());
+    if all.next().is_some() {
+        return Err(wrong());
+    }
+    let (scheme, token) = first.to_str().ok().and_then(|value| value.split_once(' ')).ok_or_else(wrong)?;
+    let token = token.trim_matches(' ');
+    if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() { Ok(token) } else { Err(wrong()) }
+}

@@ -1,0 +1,134 @@
+//! Tokens from a file, which holds their hashes: who reads it cannot log in by it.
+//!
+//! A token is 256 random bits, so a plain hash is as good as a slow one: there is nothing to guess.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use scratchbook::{Error, Result};
+use serde::Deserialize;
+use subtle::ConstantTimeEq;
+use toml::value::Datetime;
+
+use super::caller::{Caller, Right};
+use crate::reload;
+
+/// The tokens of a file.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    tokens: Vec<Token>,
+}
+
+#[derive(Debug)]
+struct Token {
+    hash: [u8; SHA256_OUTPUT_LEN],
+    caller: Caller,
+    /// In seconds since 1970.
+    expires: Option<f64>,
+}
+
+/// What came of a look for a token.
+#[derive(Debug)]
+pub(super) enum Found {
+    Caller(Caller),
+    Expired,
+    Nothing,
+}
+
+/// The file, as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    token: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    sha256: String,
+    app: Option<String>,
+    user: Option<String>,
+    rights: Vec<String>,
+    expires: Option<Datetime>,
+}
+
+impl Tokens {
+    /// # Errors
+    ///
+    /// Where the file cannot be read; `InvalidArgument` names the token and what is wrong with it.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let bytes = reload::read("the tokens", path)?;
+        let wrong = |message: String| Error::invalid(format!("the tokens '{}': {message}", path.display()));
+        let text = std::str::from_utf8(&bytes).map_err(|e| wrong(format!("the file is not UTF-8: {e}")))?;
+        let file: File = toml::from_str(text).map_err(|e| {
+            let line = e.span().map(|span| text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1);
+            let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+            wrong(format!("{place}{}", e.message()))
+        })?;
+        let mut tokens: Vec<Token> = Vec::new();
+        for entry in file.token {
+            let name = entry.name.clone();
+            let token = Token::new(entry).map_err(|e| wrong(format!("the token '{name}': {e}")))?;
+            if tokens.iter().any(|other| other.caller.name() == token.caller.name() || other.hash == token.hash) {
+                return Err(wrong(format!("there are two tokens '{name}', or two with its hash; keep one")));
+            }
+            tokens.push(token);
+        }
+        Ok(Self { tokens })
+    }
+
+    /// Who has this token. All are looked at, so that the time tells nothing.
+    pub(super) fn find(&self, token: &str, now: f64) -> Found {
+        let hash = sha256(token);
+        let mut found = Found::Nothing;
+        for token in &self.tokens {
+            if bool::from(token.hash.ct_eq(&hash)) {
+                let expired = token.expires.is_some_and(|expires| expires <= now);
+                found = if expired { Found::Expired } else { Found::Caller(token.caller.clone()) };
+            }
+        }
+        found
+    }
+}
+
+impl Token {
+    fn new(entry: Entry) -> Result<Self> {
+        if entry.name.is_empty() {
+            return Err(Error::invalid("it has no name; give it one, logs tell of it by that"));
+        }
+        let hash = unhex(&entry.sha256)
+            .ok_or_else(|| Error::invalid("'sha256' is no hash; it has 64 digits of 0-9 and a-f"))?;
+        let rights = entry.rights.iter().map(|right| right.parse()).collect::<Result<Vec<Right>>>()?;
+        let expires = entry.expires.map(|expires| {
+            let moment: Timestamp = expires.to_string().parse().map_err(|_| {
+                Error::invalid(format!(
+                    "'expires' is {expires}; write it with its offset, such as 2027-01-31T12:00:00Z"
+                ))
+            })?;
+            Ok::<_, Error>(moment.as_millisecond() as f64 / 1e3)
+        });
+        let caller = Caller::new(Some(&entry.name), rights).held_to(entry.app.as_deref(), entry.user.as_deref());
+        Ok(Self { hash, caller, expires: expires.transpose()? })
+    }
+}
+
+/// The hash that a file has of a token.
+pub(super) fn sha256(token: &str) -> [u8; SHA256_OUTPUT_LEN] {
+    let mut hash = [0; SHA256_OUTPUT_LEN];
+    hash.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
+    hash
+}
+
+fn unhex(text: &str) -> Option<[u8; SHA256_OUTPUT_LEN]> {
+    let mut bytes = [0; SHA256_OUTPUT_LEN];
+    if text.len() != 2 * bytes.len() || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,92 @@
+//! What a path below `/artifacts/` names: an artifact, its versions, one of them, or what is known of them.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
+use scratchbook::Error;
+
+use super::AdkError;
+
+/// The part of a path after `/artifacts/`, decoded. Names may contain `/`, so what is asked for is at its end.
+#[derive(Debug)]
+pub(super) struct ArtifactPath(pub(super) String);
+
+/// What is asked for. Names and versions are as the path has them, and may be those of nothing.
+#[derive(Debug, PartialEq)]
+pub(super) enum Asked<'a> {
+    Artifact { name: &'a str },
+    Versions { name: &'a str },
+    Version { name: &'a str, version: &'a str },
+    VersionMetadata { name: &'a str, version: &'a str },
+    VersionsMetadata { name: &'a str },
+}
+
+impl ArtifactPath {
+    /// Reads the path as ADK's routes do, in their order: the longest ending counts.
+    pub(super) fn asked(&self) -> Asked<'_> {
+        let path = self.0.as_str();
+        let without_metadata = path.strip_suffix("/metadata");
+        if let Some((name, version)) = without_metadata.and_then(split_version) {
+            return Asked::VersionMetadata { name, version };
+        }
+        if let Some(name) = without_metadata.and_then(|path| path.strip_suffix("/versions")) {
+            return Asked::VersionsMetadata { name };
+        }
+        if let Some((name, version)) = split_version(path) {
+            return Asked::Version { name, version };
+        }
+        match path.strip_suffix("/versions") {
+            Some(name) => Asked::Versions { name },
+            None => Asked::Artifact { name: path },
+        }
+    }
+}
+
+/// Splits `NAME/versions/VERSION`.
+fn split_version(path: &str) -> Option<(&str, &str)> {
+    let (name, version) = path.rsplit_once('/')?;
+    let name = name.strip_suffix("/versions")?;
+    (!version.is_empty()).then_some((name, version))
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
+    type Rejection = AdkError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AdkError> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Error::invalid("the artifact's name in the path is not UTF-8"))?;
+        let raw = params.iter().find(|(param, _)| *param == "path").map_or("", |(_, value)| value);
+        Ok(Self(percent_decode_str(raw).decode_utf8_lossy().into_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_path_says_what_is_asked_for() {
+        let (name, version) = ("a/b.txt", "0");
+        for (path, asked) in [
+            ("a/b.txt", Asked::Artifact { name }),
+            ("a/b.txt/versions", Asked::Versions { name }),
+            ("a/b.txt/versions/0", Asked::Version { name, version }),
+            ("a/b.txt/versions/latest", Asked::Version { name, version: "latest" }),
+            ("a/b.txt/versions/0/metadata", Asked::VersionMetadata { name, version }),
+            ("a/b.txt/versions/metadata", Asked::VersionsMetadata { name }),
+            ("user:x/versions", Asked::Versions { name: "user:x" }),
+        ] {
+            assert_eq!(ArtifactPath(path.into()).asked(), asked, "{path}");
+        }
+    }
+
+    #[test]
+    fn words_of_the_routes_elsewhere_in_a_name_are_part_of_it() {
+        for name in ["", "/", "versions", "versions/0", "metadata", "a/metadata", "a/versions/", "a/versions/0/b", "a/"]
+        {
+            assert_eq!(ArtifactPath(name.into()).asked(), Asked::Artifact { name }, "{name}");
+        }
+        let path = ArtifactPath("a/versions/0/versions/metadata/metadata".into());
+        assert_eq!(path.asked(), Asked::VersionMetadata { name: "a/versions/0", version: "metadata" });
+    }
+}

@@ -1,0 +1,241 @@
+//! Artifacts, as ADK's clients save, list, load and delete them.
+//!
+//! A session need not be there, as in ADK: what is saved for it is there when it is made.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use scratchbook::{ArtifactVersion, Blob, Part, Result, SessionKey, plan};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::AdkError;
+use super::artifact_path::{ArtifactPath, Asked};
+use super::body::{JsonBody, SaveArtifactRequest};
+use crate::scope::SessionScope;
+use crate::served::Served;
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Served>> {
+    let artifact = get(read).delete(delete);
+    Router::new()
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts", get(list).post(save))
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/", artifact.clone())
+        .route("/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", artifact)
+}
+
+/// The names of all that the session sees.
+async fn list(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Json<Vec<String>>, AdkError> {
+    Ok(Json(served.store.artifacts.list_artifacts(&scope.key).await?))
+}
+
+/// Saves a new version.
+async fn save(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    JsonBody(request): JsonBody<SaveArtifactRequest>,
+) -> Result<Json<Described>, AdkError> {
+    let SaveArtifactRequest { filename, mut artifact, custom_metadata } = request;
+    if filename.split(['/', '\\']).any(|segment| segment == "..") {
+        return Err(AdkError::bad_request(format!(
+            "Artifact filename '{filename}' must not contain parent traversal."
+        )));
+    }
+    match &mut artifact {
+        Part { inline_data: Some(Blob { data: None, .. }), .. } => {
+            return Err(AdkError::bad_request("Artifact inline_data must contain data."));
+        }
+        Part { inline_data: Some(blob), .. } if blob.mime_type.as_deref().is_none_or(str::is_empty) => {
+            blob.mime_type = Some("application/octet-stream".to_owned());
+        }
+        Part { inline_data: None, text: None, .. } => {
+            return Err(AdkError::bad_request("Artifact must have either inline_data or text content."));
+        }
+        _ => {}
+    }
+    let artifacts = &served.store.artifacts;
+    let version = artifacts.save_artifact(&scope.key, &filename, artifact, custom_metadata.unwrap_or_default()).await?;
+    let artifacts = Artifacts { served: &served, key: &scope.key };
+    let described = artifacts.describe(&filename, Wanted::Number(version)).await?;
+    // Who else is there may have deleted it in between.
+    Ok(Json(described.ok_or_else(|| not_found("Artifact version not found"))?))
+}
+
+/// An artifact, its versions, one of them, or what is known of them.
+async fn read(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    path: ArtifactPath,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, AdkError> {
+    let artifacts = Artifacts { served: &served, key: &scope.key };
+    Ok(match path.asked() {
+        Asked::Artifact { name } => {
+            let wanted = match query.iter().rfind(|(key, _)| key == "version") {
+                Some((_, version)) => Wanted::number(version).ok_or_else(|| not_an_integer(version))?,
+                None => Wanted::Latest,
+            };
+            Json(artifacts.load(name, wanted).await?).into_response()
+        }
+        Asked::Version { name, version } => {
+            let wanted = Wanted::parse(version).ok_or_else(invalid_version)?;
+            Json(artifacts.load(name, wanted).await?).into_response()
+        }
+        Asked::Versions { name } => {
+            let versions = artifacts.versions(name).await?;
+            Json(versions.iter().map(|version| version.version).collect::<Vec<_>>()).into_response()
+        }
+        Asked::VersionsMetadata { name } => {
+            let versions = artifacts.versions(name).await?;
+            Json(versions.into_iter().map(|v| Described::new(&scope.key, name, v)).collect::<Vec<_>>()).into_response()
+        }
+        Asked::VersionMetadata { name, version } => {
+            let wanted = Wanted::parse(version).ok_or_else(invalid_version)?;
+            let described = artifacts.describe(name, wanted).await?;
+            Json(described.ok_or_else(|| not_found("Artifact version not found"))?).into_response()
+        }
+    })
+}
+
+/// Deletes all versions; silent where there is none.
+async fn delete(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    ArtifactPath(name): ArtifactPath,
+) -> Result<Json<()>, AdkError> {
+    if plan::check_filename(&name).is_ok() {
+        served.store.artifacts.delete_artifact(&scope.key, &name).await?;
+    }
+    Ok(Json(()))
+}
+
+/// The artifacts of a session. A name that no artifact can have is the name of none.
+struct Artifacts<'a> {
+    served: &'a Served,
+    key: &'a SessionKey,
+}
+
+impl Artifacts<'_> {
+    async fn load(&self, name: &str, wanted: Wanted) -> Result<Part, AdkError> {
+        let version = match wanted {
+            Wanted::Latest => None,
+            Wanted::Number(version) => Some(version),
+            Wanted::Never => return Err(not_found("Artifact not found")),
+        };
+        if plan::check_filename(name).is_err() {
+            return Err(not_found("Artifact not found"));
+        }
+        let part = self.served.store.artifacts.load_artifact(self.key, name, version).await?;
+        part.ok_or_else(|| not_found("Artifact not found"))
+    }
+
+    /// Oldest first.
+    async fn versions(&self, name: &str) -> Result<Vec<ArtifactVersion>> {
+        if plan::check_filename(name).is_err() {
+            return Ok(Vec::new());
+        }
+        self.served.store.artifacts.list_artifact_versions(self.key, name).await
+    }
+
+    async fn describe(&self, name: &str, wanted: Wanted) -> Result<Option<Described>> {
+        let mut versions = self.versions(name).await?;
+        let version = match wanted {
+            Wanted::Latest => versions.pop(),
+            Wanted::Number(number) => versions.into_iter().find(|version| version.version == number),
+            Wanted::Never => None,
+        };
+        Ok(version.map(|version| Described::new(self.key, name, version)))
+    }
+}
+
+/// Which version a client wants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wanted {
+    Latest,
+    Number(u64),
+    /// A number that no version has, such as -1.
+    Never,
+}
+
+impl Wanted {
+    /// A version in a path.
+    fn parse(text: &str) -> Option<Self> {
+        if text == "latest" { Some(Self::Latest) } else { Self::number(text) }
+    }
+
+    /// What Python reads as an integer.
+    fn number(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        // An underscore may stand between two digits.
+        let is_number = digits.split('_').all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()));
+        if !is_number {
+            return None;
+        }
+        let number = digits.replace('_', "").parse().ok();
+        Some(number.filter(|number| !negative || *number == 0).map_or(Self::Never, Self::Number))
+    }
+}
+
+/// A version as ADK's `ArtifactVersion` has it, and nothing beside that.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Described {
+    version: u64,
+    canonical_uri: String,
+    custom_metadata: Map<String, Value>,
+    create_time: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+}
+
+impl Described {
+    fn new(key: &SessionKey, name: &str, version: ArtifactVersion) -> Self {
+        Self {
+            canonical_uri: canonical_uri(key, name, version.version),
+            version: version.version,
+            custom_metadata: version.custom_metadata,
+            create_time: version.create_time,
+            mime_type: version.mime_type,
+        }
+    }
+}
+
+/// What stands for itself in a URI.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const PATH: &AsciiSet = &SEGMENT.remove(b'/');
+
+/// Where a version is, in the form that ADK's stores have for it. It names a row of the database, so its scheme is none
+/// that anybody would fetch.
+fn canonical_uri(key: &SessionKey, name: &str, version: u64) -> String {
+    let [app, user, session] =
+        [key.app_name(), key.user_id(), key.session_id()].map(|name| utf8_percent_encode(name, SEGMENT));
+    let (owner, name) = match name.strip_prefix("user:") {
+        Some(name) => (format!("apps/{app}/users/{user}"), name),
+        None => (format!("apps/{app}/users/{user}/sessions/{session}"), name),
+    };
+    format!("scratchbook://{owner}/artifacts/{}/versions/{version}", utf8_percent_encode(name, PATH))
+}
+
+fn not_found(detail: &str) -> AdkError {
+    AdkError::new(StatusCode::NOT_FOUND, json!(detail))
+}
+
+/// Refused as FastAPI refuses what is no integer in a query.
+fn not_an_integer(input: &str) -> AdkError {
+    let message = "Input should be a valid integer, unable to parse string as an integer";
+    let detail = json!([{"type": "int_parsing", "loc": ["query", "version"], "msg": message, "input": input}]);
+    AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+}
+
+fn invalid_version() -> AdkError {
+    AdkError::new(StatusCode::UNPROCESSABLE_ENTITY, json!("Invalid version ID"))
+}

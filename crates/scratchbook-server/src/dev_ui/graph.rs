@@ -1,0 +1,82 @@
+//! An app's agents and their tools as a tree in JSON, and as a graph in the language of Graphviz.
+
+use std::fmt::Write;
+
+use scratchbook::Agent;
+use serde_json::{Value, json};
+
+/// The colours of a graph.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Theme {
+    Light,
+    Dark,
+}
+
+/// An agent with its tools and all that is below it.
+pub(super) fn as_json(agent: &dyn Agent) -> Value {
+    let sub_agents: Vec<_> = agent.sub_agents().iter().map(|agent| as_json(agent.as_ref())).collect();
+    let tools: Vec<_> = tools(agent).map(|name| json!({"name": name, "type": "tool"})).collect();
+    let mut tree =
+        json!({"name": agent.name(), "description": agent.description(), "sub_agents": sub_agents, "tools": tools});
+    if let Some(agent) = agent.as_llm_agent() {
+        tree["instruction"] = json!(agent.instruction().and_then(|instruction| instruction.source()));
+        tree["output_key"] = json!(agent.output_key());
+    }
+    tree
+}
+
+/// The same as a graph, with an edge to whatever an agent may hand over to or call.
+pub(super) fn as_dot(agent: &dyn Agent, theme: Theme) -> String {
+    let (back, ink) = match theme {
+        Theme::Light => ("#ffffff", "#333537"),
+        Theme::Dark => ("#333537", "#e8eaed"),
+    };
+    let mut lines = String::new();
+    draw(agent, &mut lines);
+    format!(
+        "digraph {{\n\tgraph [rankdir=LR bgcolor=\"{back}\"]\n\
+         \tnode [shape=box style=rounded color=\"{ink}\" fontcolor=\"{ink}\"]\n\tedge [color=\"{ink}\"]\n{lines}}}\n"
+    )
+}
+
+fn draw(agent: &dyn Agent, lines: &mut String) {
+    let name = quoted(agent.name());
+    // Writing to a string does not fail.
+    let _ = writeln!(lines, "\t{name} [shape=ellipse label={}]", quoted(&format!("🤖 {}", agent.name())));
+    for tool in tools(agent) {
+        // Named as events name it: the interface marks what an event has called. Tools of one name are one.
+        let node = quoted(tool);
+        let _ = writeln!(lines, "\t{node} [label={}]", quoted(&format!("🔧 {tool}")));
+        let _ = writeln!(lines, "\t{name} -> {node} [style=dashed]");
+    }
+    for sub_agent in agent.sub_agents() {
+        draw(sub_agent.as_ref(), lines);
+        let _ = writeln!(lines, "\t{name} -> {}", quoted(sub_agent.name()));
+    }
+}
+
+fn tools(agent: &dyn Agent) -> impl Iterator<Item = &str> {
+    let tools = agent.as_llm_agent().map_or(&[][..], |agent| agent.tools());
+    tools.iter().map(|tool| tool.declaration().name.as_str())
+}
+
+/// A string of Graphviz, in which a backslash begins an escape.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use scratchbook::{LlmAgent, ScriptedLlm};
+
+    use super::*;
+
+    #[test]
+    fn names_cannot_leave_their_quotes() {
+        let child = LlmAgent::builder("b").model(ScriptedLlm::new(["x"])).build().unwrap();
+        let agent = LlmAgent::builder("a").model(ScriptedLlm::new(["x"])).sub_agent(child).build().unwrap();
+        let dot = as_dot(&agent, Theme::Dark);
+        assert!(dot.contains("\"a\" -> \"b\"\n"), "{dot}");
+        assert_eq!(quoted(r#"a"]; \"#), r#""a\"]; \\""#);
+    }
+}

@@ -1,0 +1,76 @@
+//! ADK's dev interface: the files of the Python package `google-adk`, served as they are, and what it asks a server
+//! for besides ADK's API.
+//!
+//! Its files are never part of this project; whoever wants it says where they are. None of its routes is there where
+//! it is not served.
+
+mod graph;
+mod handlers;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::handler::HandlerWithoutStateExt;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, LOCATION};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use scratchbook::{Error, Result};
+use serde_json::json;
+use tower_http::services::ServeDir;
+
+use crate::adk::{AdkError, method_not_allowed};
+use crate::served::Served;
+
+/// The files of the interface.
+#[derive(Clone, Debug)]
+pub(crate) struct DevUi {
+    folder: PathBuf,
+}
+
+impl DevUi {
+    /// # Errors
+    ///
+    /// `InvalidArgument` where the folder holds no interface.
+    pub(crate) fn new(folder: PathBuf) -> Result<Self> {
+        if folder.join("index.html").is_file() {
+            return Ok(Self { folder });
+        }
+        Err(Error::invalid(format!(
+            "'{}' holds no dev interface, for there is no index.html in it; give the folder that the Python package \
+             google-adk has it in: python3 -c \"import google.adk.cli, os; \
+             print(os.path.join(os.path.dirname(google.adk.cli.__file__), 'browser'))\"",
+            folder.display()
+        )))
+    }
+
+    /// The routes.
+    pub(crate) fn routes(&self) -> Router<Arc<Served>> {
+        let files = ServeDir::new(&self.folder).not_found_service(not_found.into_service());
+        let interface = Router::new()
+            .route("/assets/config/runtime-config.json", get(runtime_config))
+            .route("/config", get(handlers::logo))
+            .fallback_service(files);
+        Router::new()
+            .route("/", get(to_interface))
+            .route("/dev-ui", get(to_interface))
+            .nest("/dev-ui/", interface)
+            .merge(handlers::routes())
+            .method_not_allowed_fallback(method_not_allowed)
+    }
+}
+
+async fn not_found() -> AdkError {
+    AdkError::not_found()
+}
+
+async fn to_interface() -> impl IntoResponse {
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "/dev-ui/"), (CONTENT_LENGTH, "0")])
+}
+
+/// Where the interface finds the API: where it comes from itself. Nothing is told to anybody about its use.
+async fn runtime_config() -> impl IntoResponse {
+    ([(CACHE_CONTROL, "no-store")], Json(json!({"backendUrl": "", "telemetry": false})))
+}

@@ -1,0 +1,108 @@
+//! Which pages of browsers may call, and under which names of this host: the checks of `adk api_server`, and CORS.
+//!
+//! Without a login every page that a person opens could call a server on their machine. A browser says where a page is
+//! from, and it does so for reads too; a page whose name was pointed at this machine afterwards is of the server's
+//! origin by that, but names a foreign host.
+
+mod cors;
+mod hosts;
+mod origins;
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, FORWARDED, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+pub(crate) use origins::Origins;
+
+/// What the checks go by.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    pub(crate) origins: Origins,
+    /// Where the server listens, where that is known.
+    pub(crate) host: Option<String>,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
+}
+
+/// Refuses foreign pages, and answers what browsers ask about allowed ones.
+pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    if guard.is_foreign_host(headers) {
+        return forbidden("Forbidden: host not allowed");
+    }
+    let origin = match headers.get(ORIGIN).map(|origin| origin.to_str()) {
+        None => None,
+        Some(Ok(origin)) if guard.allows(origin, headers) => Some(origin.to_owned()),
+        Some(_) => return forbidden("Forbidden: origin not allowed"),
+    };
+    if guard.origins.is_empty() {
+        return next.run(request).await;
+    }
+    if let Some(answer) = origin.as_deref().and_then(|origin| cors::preflight(&guard.origins, origin, &request)) {
+        return answer;
+    }
+    let mut response = next.run(request).await;
+    cors::mark(&guard.origins, origin.as_deref(), response.headers_mut());
+    response
+}
+
+impl Guard {
+    /// Whether a request that can only come from this machine names another host.
+    fn is_foreign_host(&self, headers: &HeaderMap) -> bool {
+        if !self.is_on_loopback() {
+            return false;
+        }
+        let mut hosts = headers.get_all(HOST).iter();
+        // Browsers always name one.
+        let Some(host) = hosts.next() else { return false };
+        let Some(host) = host.to_str().ok().map(str::trim).filter(|_| hosts.next().is_none()) else { return true };
+        !hosts::is_loopback(host) && !self.origins.vouch_for(&hosts::bare(host))
+    }
+
+    /// Whether a page of this origin may call: one that is allowed, or the server's own.
+    fn allows(&self, origin: &str, headers: &HeaderMap) -> bool {
+        if self.origins.allow(origin) {
+            return true;
+        }
+        if self.origins.is_empty() && self.is_on_loopback() {
+            let host = origins::host_of(origin).unwrap_or_default();
+            if !hosts::is_loopback(&host) {
+                return false;
+            }
+        }
+        self.own_origin(headers).is_some_and(|own| own == origin)
+    }
+
+    fn is_on_loopback(&self) -> bool {
+        self.host.as_deref().is_some_and(hosts::is_loopback)
+    }
+
+    /// The origin that this request has reached, as a proxy before the server tells it or else as the client does.
+    fn own_origin(&self, headers: &HeaderMap) -> Option<String> {
+        let first = |name: &str| {
+            let value = headers.get(name)?.to_str().ok()?;
+            value.split(',').next().map(str::trim)
+        };
+        if let Some(element) = first(FORWARDED.as_str()) {
+            let pairs = || element.split(';').filter_map(|pair| pair.split_once('='));
+            let value = |name: &str| {
+                let (_, value) = pairs().find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
+                Some(value.trim().trim_matches('"'))
+            };
+            if let (Some(scheme), Some(host)) = (value("proto"), value("host")) {
+                return Some(format!("{}://{host}", scheme.to_lowercase()));
+            }
+        }
+        let host = first("x-forwarded-host").or_else(|| first(HOST.as_str()))?;
+        let scheme = first("x-forwarded-proto").map_or_else(|| self.scheme.to_owned(), str::to_lowercase);
+        Some(format!("{scheme}://{host}"))
+    }
+}
+
+fn forbidden(text: &'static str) -> Response {
+    (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()
+}

@@ -1,0 +1,69 @@
+//! The origins that pages of browsers may call from.
+
+use axum::http::Uri;
+use regex::Regex;
+use scratchbook::{Error, Result};
+
+/// Before an expression that origins are matched by.
+const REGEX: &str = "regex:";
+
+/// All origins.
+const ANY: &str = "*";
+
+/// Origins, as `adk api_server` takes them: one by one, by an expression after `regex:`, or `*`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origins {
+    named: Vec<String>,
+    matching: Vec<Regex>,
+    /// The hosts of the origins that are named.
+    hosts: Vec<String>,
+}
+
+impl Origins {
+    /// # Errors
+    ///
+    /// `InvalidArgument` where an expression is none.
+    pub(crate) fn new(origins: &[String]) -> Result<Self> {
+        let mut all = Self::default();
+        for origin in origins {
+            let Some(expression) = origin.strip_prefix(REGEX) else {
+                all.hosts.extend(host_of(origin));
+                all.named.push(origin.clone());
+                continue;
+            };
+            // The whole origin has to match.
+            let regex = Regex::new(&format!(r"\A(?:{expression})\z"));
+            let regex =
+                regex.map_err(|e| Error::invalid(format!("the allowed origin '{origin}': {e}")).with_source(e))?;
+            all.matching.push(regex);
+        }
+        Ok(all)
+    }
+
+    /// Whether there are none: then pages of the server's own origin may call, and no others.
+    pub(super) fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.matching.is_empty()
+    }
+
+    pub(super) fn allow(&self, origin: &str) -> bool {
+        self.allow_all()
+            || self.named.iter().any(|name| name == origin)
+            || self.matching.iter().any(|m| m.is_match(origin))
+    }
+
+    /// Whether a host is that of an origin that is named: behind a proxy on the same machine requests name its host.
+    pub(super) fn vouch_for(&self, host: &str) -> bool {
+        self.allow_all() || self.hosts.iter().any(|name| name == host)
+    }
+
+    fn allow_all(&self) -> bool {
+        self.named.iter().any(|name| name == ANY)
+    }
+}
+
+/// The host of an origin, in lower case.
+pub(super) fn host_of(origin: &str) -> Option<String> {
+    let uri: Uri = origin.parse().ok()?;
+    let host = uri.host()?;
+    Some(host.trim_start_matches('[').trim_end_matches(']').to_lowercase())
+}

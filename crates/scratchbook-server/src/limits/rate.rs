@@ -1,0 +1,149 @@
+//! How many requests a caller may send.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{ConnectInfo, Request};
+use axum::http::header::RETRY_AFTER;
+use axum::response::Response;
+use scratchbook::{Error, ErrorKind};
+use std::net::SocketAddr;
+
+use crate::access::Caller;
+use crate::refusal;
+
+/// How many callers are remembered before those are forgotten who have all their requests again.
+const SWEEP_FROM: usize = 1_024;
+
+/// So many requests a second, of each token or JWT subject; where nobody logs in, of each address.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit {
+    per_second: NonZeroU32,
+    burst: NonZeroU32,
+}
+
+impl RateLimit {
+    /// So many requests a second, and as many at once.
+    #[must_use]
+    pub fn per_second(requests: NonZeroU32) -> Self {
+        Self { per_second: requests, burst: requests }
+    }
+
+    /// So many at once, after a pause.
+    #[must_use]
+    pub fn with_burst(self, requests: NonZeroU32) -> Self {
+        Self { burst: requests, ..self }
+    }
+}
+
+/// What callers have sent of late.
+#[derive(Debug)]
+pub(crate) struct Rates {
+    limit: RateLimit,
+    callers: Mutex<Callers>,
+}
+
+#[derive(Debug)]
+struct Callers {
+    /// When each caller has all its requests again: what lies behind now is as good as forgotten.
+    whole_at: HashMap<Key, Instant>,
+    sweep_at: usize,
+}
+
+/// Whose requests are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Name(String),
+    Address(Option<IpAddr>),
+}
+
+impl Rates {
+    pub(crate) fn new(limit: RateLimit) -> Self {
+        Self { limit, callers: Mutex::new(Callers { whole_at: HashMap::new(), sweep_at: SWEEP_FROM }) }
+    }
+
+    /// Counts a request; the answer where it is one too many.
+    pub(crate) fn count(&self, caller: Option<&Caller>, request: &Request) -> Option<Response> {
+        let wait = self.take(Key::of(caller, request), Instant::now()).err()?;
+        let seconds = wait.as_secs_f64().ceil();
+        let message = format!("too many requests; the next is taken in {seconds} seconds");
+        let mut response = refusal::of(request.uri().path(), Error::new(ErrorKind::ResourceExhausted, message));
+        response.headers_mut().insert(RETRY_AFTER, (seconds as u64).into());
+        Some(response)
+    }
+
+    /// Takes one of a caller's requests; how long to wait where none is left.
+    fn take(&self, key: Key, now: Instant) -> Result<(), Duration> {
+        let one = Duration::from_secs(1) / self.limit.per_second.get();
+        let all = one * self.limit.burst.get();
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if callers.whole_at.len() >= callers.sweep_at {
+            callers.whole_at.retain(|_, whole_at| *whole_at > now);
+            callers.sweep_at = SWEEP_FROM.max(2 * callers.whole_at.len());
+        }
+        let whole_at = callers.whole_at.entry(key).or_insert(now);
+        let next = (*whole_at).max(now) + one;
+        let owed = next.duration_since(now);
+        if owed > all {
+            return Err(owed - all);
+        }
+        *whole_at = next;
+        Ok(())
+    }
+}
+
+impl Key {
+    fn of(caller: Option<&Caller>, request: &Request) -> Self {
+        if let Some(name) = caller.and_then(Caller::name) {
+            return Self::Name(name.to_string());
+        }
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+        Self::Address(peer.map(|ConnectInfo(peer)| network(peer.ip().to_canonical())))
+    }
+}
+
+/// An address of IPv4, and of IPv6 the network: who has one address of it has all.
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u8) -> Key {
+        Key::Address(Some(IpAddr::from([10, 0, 0, n])))
+    }
+
+    #[test]
+    fn a_caller_has_a_burst_and_then_its_rate() {
+        let two = NonZeroU32::new(2).unwrap();
+        let rates = Rates::new(RateLimit::per_second(two).with_burst(NonZeroU32::new(3).unwrap()));
+        let start = Instant::now();
+        for _ in 0..3 {
+            assert!(rates.take(key(1), start).is_ok());
+        }
+        assert_eq!(rates.take(key(1), start), Err(Duration::from_millis(500)));
+        assert!(rates.take(key(2), start).is_ok(), "another caller has requests of its own");
+        let later = start + Duration::from_millis(500);
+        assert!(rates.take(key(1), later).is_ok());
+        assert!(rates.take(key(1), later).is_err());
+    }
+
+    #[test]
+    fn who_has_all_requests_again_is_forgotten() {
+        let rates = Rates::new(RateLimit::per_second(NonZeroU32::MIN));
+        let start = Instant::now();
+        for n in 0..SWEEP_FROM {
+            let _ = rates.take(Key::Name(n.to_string()), start);
+        }
+        let _ = rates.take(key(1), start + Duration::from_secs(2));
+        assert_eq!(rates.callers.lock().unwrap().whole_at.len(), 1);
+    }
+}

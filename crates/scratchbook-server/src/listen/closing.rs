@@ -1,0 +1,46 @@
+//! That the server ends, told to streams that would go on for ever.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::StreamExt;
+use tokio::sync::watch;
+
+use crate::served::Served;
+
+/// Whether the server ends.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    closed: watch::Sender<bool>,
+}
+
+impl Closing {
+    /// Ends all streams.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// Ready when the server ends.
+    fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut closed = self.closed.subscribe();
+        async move {
+            // Without a sender there is no server any more.
+            let _ = closed.wait_for(|closed| *closed).await;
+        }
+    }
+}
+
+/// Has streams of events end, between two frames, when the server does: those who follow them come back elsewhere.
+pub(crate) async fn end_streams(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let kind = response.headers().get(CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        return response;
+    }
+    let closed = Box::pin(served.closing.closed());
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(closed)))
+}

@@ -1,0 +1,77 @@
+//! A connection that ends when its other side takes nothing any more.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
+
+/// A stream whose writes fail with `TimedOut` when they get nowhere for a time. Reads wait as long as they like: that
+/// a client says nothing is no sign that it is gone.
+#[derive(Debug)]
+pub(super) struct Unstalled<S> {
+    stream: S,
+    time: Duration,
+    /// Runs while a write waits.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Unstalled<S> {
+    pub(super) fn new(stream: S, time: Duration) -> Self {
+        Self { stream, time, waiting: None }
+    }
+
+    /// The outcome of a write, unless it has waited too long.
+    fn watched<T>(&mut self, write: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if write.is_ready() {
+            self.waiting = None;
+            return write;
+        }
+        let time = self.time;
+        ready!(self.waiting.get_or_insert_with(|| Box::pin(sleep(time))).as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing any more")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let write = Pin::new(&mut this.stream).poll_write(context, buf);
+        this.watched(write, context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let write = Pin::new(&mut this.stream).poll_write_vectored(context, bufs);
+        this.watched(write, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flush = Pin::new(&mut this.stream).poll_flush(context);
+        this.watched(flush, context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let shutdown = Pin::new(&mut this.stream).poll_shutdown(context);
+        this.watched(shutdown, context)
+    }
+}

@@ -1,0 +1,44 @@
+//! `/metrics`: what was counted, for Prometheus.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use futures_util::future::{Ready, ready};
+
+use crate::access::{Caller, Right};
+use crate::adk::AdkError;
+
+/// Writes what was counted as text.
+#[derive(Clone)]
+pub(crate) struct Metrics(Arc<dyn Fn() -> String + Send + Sync>);
+
+impl Metrics {
+    pub(crate) fn new(render: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(render))
+    }
+
+    /// Answers who may see what concerns all.
+    pub(super) fn handler(
+        &self,
+    ) -> impl Fn(Extension<Caller>) -> Ready<Result<axum::response::Response, AdkError>> + Clone + Send + Sync + 'static
+    {
+        let render = Arc::clone(&self.0);
+        move |Extension(caller)| {
+            ready(
+                caller
+                    .check(Right::Admin)
+                    .map_err(AdkError::from)
+                    .map(|()| ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response()),
+            )
+        }
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}

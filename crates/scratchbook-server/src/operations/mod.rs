@@ -1,0 +1,31 @@
+//! What who runs a server needs: a line and numbers for each request, the numbers as Prometheus reads them, and
+//! whether the store can be reached.
+
+mod gauge;
+mod metrics;
+mod observe;
+mod ready;
+mod request_id;
+#[cfg(feature = "otel")]
+mod trace_context;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::served::Served;
+
+#[expect(unused_imports, reason = "for runs, watches and connections")]
+pub(crate) use gauge::Gauge;
+pub(crate) use metrics::Metrics;
+pub(crate) use observe::{Observer, observe};
+
+/// The routes.
+pub(crate) fn routes(metrics: Option<&Metrics>) -> Router<Arc<Served>> {
+    let routes = Router::new().route("/health/ready", get(ready::ready));
+    match metrics {
+        Some(metrics) => routes.route("/metrics", get(metrics.handler())),
+        None => routes,
+    }
+}

@@ -1,0 +1,37 @@
+//! `/health/ready`: whether requests can be served, which takes the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::served::Served;
+
+/// Whoever asks, asks again soon: a store that takes longer is not ready.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Json<Value>) {
+    let read = timeout(PATIENCE, read(&served)).await.unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
+    });
+    match read {
+        Ok(()) => (StatusCode::OK, Json(json!({"status": "ready"}))),
+        Err(error) => {
+            tracing::warn!(kind = error.kind().as_str(), %error, "not ready");
+            let why = json!({"kind": error.kind().as_str(), "message": error.to_string()});
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable", "store": why})))
+        }
+    }
+}
+
+/// Looks for a session that is not there: it takes a connection, the tables, and next to no time.
+async fn read(served: &Served) -> Result<()> {
+    let nobody = SessionKey::new("-", "-", "-")?;
+    served.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await.map(drop)
+}

@@ -1,0 +1,107 @@
+//! What is read from files and read again when they change: tokens are revoked, and keys renewed, without a restart.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use scratchbook::{Error, ErrorKind, Result};
+use zeroize::Zeroizing;
+
+/// How often files are looked at, at most.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A value made of files.
+pub(crate) struct Watched<T> {
+    paths: Vec<PathBuf>,
+    read: Box<dyn Fn() -> Result<T> + Send + Sync>,
+    current: Mutex<Current<T>>,
+}
+
+struct Current<T> {
+    value: Arc<T>,
+    stamps: Vec<Stamp>,
+    looked: Instant,
+}
+
+/// When a file was changed last, and its length; `None` where it cannot be looked at.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl<T> Watched<T> {
+    /// # Errors
+    ///
+    /// Those of `read`, which reads the files at `paths`.
+    pub(crate) fn new(paths: Vec<PathBuf>, read: impl Fn() -> Result<T> + Send + Sync + 'static) -> Result<Self> {
+        // Looked at before it is read: what changes in between is seen next time.
+        let stamps = stamps(&paths);
+        let current = Current { value: Arc::new(read()?), stamps, looked: Instant::now() };
+        Ok(Self { paths, read: Box::new(read), current: Mutex::new(current) })
+    }
+
+    /// The value. Files that have changed are read anew; where they cannot be, the value stays and the log says why.
+    ///
+    /// This reads small files where it stands, at most once a second, and only when they have changed.
+    pub(crate) fn get(&self) -> Arc<T> {
+        let mut current = self.lock();
+        if current.looked.elapsed() >= LOOK_EVERY {
+            current.looked = Instant::now();
+            if stamps(&self.paths) != current.stamps
+                && let Err(error) = self.read_into(&mut current)
+            {
+                tracing::error!(%error, "a file has changed and cannot be used; what it held before still counts");
+            }
+        }
+        Arc::clone(&current.value)
+    }
+
+    /// Reads the files again, changed or not.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading; the value stays.
+    pub(crate) fn reload(&self) -> Result<()> {
+        self.read_into(&mut self.lock())
+    }
+
+    fn read_into(&self, current: &mut Current<T>) -> Result<()> {
+        current.stamps = stamps(&self.paths);
+        current.value = Arc::new((self.read)()?);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current<T>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
+    }
+}
+
+fn stamps(paths: &[PathBuf]) -> Vec<Stamp> {
+    let stamp = |path| {
+        let about = fs::metadata(path).ok()?;
+        Some((about.modified().ok()?, about.len()))
+    };
+    paths.iter().map(stamp).collect()
+}
+
+/// The bytes of a file, wiped from memory when they are dropped.
+///
+/// # Errors
+///
+/// `NotFound` where there is no such file, `PermissionDenied` where it may not be read, `Unavailable` otherwise; the
+/// message says what the file is.
+pub(crate) fn read(what: &str, path: &std::path::Path) -> Result<Zeroizing<Vec<u8>>> {
+    fs::read(path).map(Zeroizing::new).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, format!("cannot read {what} '{}': {error}", path.display())).with_source(error)
+    })
+}

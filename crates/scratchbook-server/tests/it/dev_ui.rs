@@ -1,0 +1,117 @@
+//! The dev interface: its files, and what it asks for besides ADK's API. It is driven in a browser elsewhere.
+
+use scratchbook::{LlmAgent, ScriptedLlm, connect};
+use scratchbook_server::Server;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::Client;
+
+/// Files as those of the interface lie, with one beside them that is none of it.
+fn files() -> (TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("secret.txt"), "not served").unwrap();
+    let browser = folder.path().join("browser");
+    std::fs::create_dir_all(browser.join("assets")).unwrap();
+    std::fs::write(browser.join("index.html"), "<!doctype html><title>Dev UI</title>").unwrap();
+    std::fs::write(browser.join("main.js"), "1").unwrap();
+    (folder, browser)
+}
+
+async fn with_interface() -> (TempDir, Client) {
+    let (folder, browser) = files();
+    let helper = LlmAgent::builder("helper").model(ScriptedLlm::new(["Hello."])).build().unwrap();
+    let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).sub_agent(helper).build().unwrap();
+    (folder, Client::with(|server| server.app("demo", agent).dev_ui(browser)).await)
+}
+
+#[tokio::test]
+async fn the_interface_is_served_where_its_files_are_at_hand() {
+    let (_folder, client) = with_interface().await;
+    for path in ["/", "/dev-ui"] {
+        let answer = client.send("GET", path, None).await;
+        assert_eq!((answer.status, answer.header("location")), (307, Some("/dev-ui/")), "{path}");
+    }
+    let answer = client.send("GET", "/dev-ui/?app=demo", None).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html")));
+    assert_eq!(answer.text(), "<!doctype html><title>Dev UI</title>");
+    let script = client.send("GET", "/dev-ui/main.js", None).await;
+    assert_eq!((script.status, script.header("content-type")), (200, Some("text/javascript")));
+    let config = client.send("GET", "/dev-ui/assets/config/runtime-config.json", None).await;
+    assert_eq!((config.status, config.header("cache-control")), (200, Some("no-store")));
+    assert_eq!(config.json(), json!({"backendUrl": "", "telemetry": false}));
+}
+
+#[tokio::test]
+async fn nothing_beside_the_interface_is_served() {
+    let (_folder, client) = with_interface().await;
+    for path in [
+        "/dev-ui/nope.js",
+        "/dev-ui/../secret.txt",
+        "/dev-ui/%2e%2e/secret.txt",
+        "/dev-ui/..%2fsecret.txt",
+        "/dev-ui/assets/../../secret.txt",
+        "/dev-ui//etc/passwd",
+        "/dev-ui/assets",
+    ] {
+        let answer = client.send("GET", path, None).await;
+        assert!(!answer.text().contains("not served") && answer.status != 200, "{path}: {}", answer.status);
+    }
+    let missing = client.send("GET", "/dev-ui/nope.js", None).await;
+    assert_eq!((missing.status, missing.json()), (404, json!({"detail": "Not Found"})));
+}
+
+#[tokio::test]
+async fn without_the_interface_none_of_its_routes_is_there() {
+    let client = Client::memory().await;
+    for path in ["/", "/dev-ui", "/dev-ui/", "/config/telemetry", "/dev/apps/demo/build_graph", "/dev/apps/demo/tests"]
+    {
+        assert_eq!(client.get(path).await, (404, json!({"detail": "Not Found"})), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_without_the_interface_is_refused_with_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = connect("memory:").await.unwrap();
+    let refused = Server::builder(store).dev_ui(folder.path()).build().unwrap_err().to_string();
+    assert!(refused.contains("index.html") && refused.contains("import google.adk.cli"), "{refused}");
+}
+
+#[tokio::test]
+async fn what_the_interface_asks_for_besides_has_an_answer() {
+    let (_folder, client) = with_interface().await;
+    let (status, graph) = client.get("/dev/apps/demo/build_graph").await;
+    assert_eq!((status, &graph["name"]), (200, &json!("demo")));
+    assert_eq!(graph["root_agent"]["name"], "root");
+    assert_eq!(graph["root_agent"]["sub_agents"][0]["name"], "helper");
+    let (_, picture) = client.get("/dev/apps/demo/build_graph_image?dark_mode=true").await;
+    assert!(picture[""]["dotSrc"].as_str().unwrap().contains("\"root\" -> \"helper\""), "{picture}");
+    assert!(client.get("/dev/apps/demo/graph").await.1["dotSrc"].is_string());
+    for (path, body) in [
+        ("eval_sets", json!([])),
+        ("eval-sets", json!({"evalSetIds": []})),
+        ("eval_results", json!([])),
+        ("tests", json!([])),
+        ("debug/trace/session/s-1", json!([])),
+    ] {
+        assert_eq!(client.get(&format!("/dev/apps/demo/{path}")).await, (200, body), "{path}");
+    }
+    let builder = client.send("GET", "/dev/apps/demo/builder?ts=1", None).await;
+    assert_eq!(
+        (builder.status, builder.text(), builder.header("content-type")),
+        (200, "", Some("text/plain; charset=utf-8"))
+    );
+    assert_eq!(client.get("/dev/apps/demo/debug/trace/e-1").await, (404, json!({"detail": "Trace not found"})));
+    let (status, body) = client.get("/dev/apps/nope/build_graph").await;
+    assert_eq!(status, 404);
+    assert!(body["detail"].as_str().unwrap().starts_with("Agent not found: 'nope'."), "{body}");
+}
+
+#[tokio::test]
+async fn nothing_is_told_of_its_use() {
+    let (_folder, client) = with_interface().await;
+    assert_eq!(client.get("/config/telemetry").await, (200, json!({"telemetry": false})));
+    let wish = client.send("POST", "/config/telemetry", Some(&json!({"telemetry": true}))).await;
+    assert_eq!((wish.status, wish.json()), (400, json!({"detail": "Forbidden: missing required security header"})));
+}

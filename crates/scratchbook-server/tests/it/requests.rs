@@ -1,0 +1,355 @@
+//! Requests nobody would write by hand: whatever is sent, no answer is a server error, and nothing panics.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::{Config, TestRunner};
+use scratchbook::connect;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::replay;
+
+/// Every path of the router, with `*` where a name stands.
+const PATHS: &[&str] = &[
+    "/",
+    "/health",
+    "/version",
+    "/list-apps",
+    "/docs",
+    "/openapi.json",
+    "/apps/*/app-info",
+    "/apps/*/users/*/memory",
+    "/apps/*/users/*/sessions",
+    "/apps/*/users/*/sessions/*",
+    "/apps/*/users/*/sessions/*/artifacts",
+    "/apps/*/users/*/sessions/*/artifacts/*",
+    "/apps/*/users/*/sessions/*/artifacts/*/*",
+    "/apps/*/users/*/sessions/*/artifacts/*/versions",
+    "/apps/*/users/*/sessions/*/artifacts/*/versions/*",
+    "/apps/*/users/*/sessions/*/artifacts/*/versions/*/metadata",
+    "/run",
+    "/run_sse",
+    "/v1/apps/*/users/*/sessions/*",
+    "/nope/*",
+];
+
+/// What is sent, readable where a case fails.
+#[derive(Clone, Debug)]
+struct Sent {
+    method: &'static str,
+    path: String,
+    headers: Vec<(&'static str, &'static str)>,
+    body: Vec<u8>,
+}
+
+/// What usually stands in a place, or something else.
+fn name(usual: &'static str) -> impl Strategy<Value = String> {
+    let odd = vec![
+        "demo",
+        "second",
+        "nope",
+        "u1",
+        "u2",
+        "s-1",
+        "s-2",
+        "%20s-1%20",
+        "a%2Fb",
+        "%2E%2E",
+        "..",
+        ".",
+        "%zz",
+        "%ff",
+        "%",
+        "%00",
+        "%0A",
+        "%F0%9F%98%80",
+        "user:a",
+        "latest",
+        "0",
+        "-1",
+        "18446744073709551616",
+        "__adk",
+        "%C2%A0",
+        ";",
+        "*",
+        "{session}",
+        "versions",
+        "metadata",
+        "adk-eval-session-1",
+    ];
+    prop_oneof![
+        16 => Just(usual.to_owned()),
+        3 => select(odd).prop_map(str::to_owned),
+        1 => "[a-z%0-9]{1,8}",
+        1 => (500..600usize).prop_map(|length| "x".repeat(length)),
+    ]
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let end =
+        select(vec!["", "", "", "", "/", "//", "?", "?detailed=x", "?version=99999999999999999999", "?a=%ff&&=", "/x"]);
+    (select(PATHS), [name("demo"), name("u1"), name("s-1"), name("a.txt"), name("0")], end).prop_map(
+        |(path, names, end)| {
+            let pieces = path.split('*').zip(names.iter().map(String::as_str).chain([""]));
+            let count = path.matches('*').count();
+            let path: String =
+                pieces.enumerate().map(|(i, (piece, n))| piece.to_owned() + if i < count { n } else { "" }).collect();
+            path + end
+        },
+    )
+}
+
+/// JSON that a client might send, somewhere between right and wrong.
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        select(vec![
+            json!(null),
+            json!(true),
+            json!(0),
+            json!(-1),
+            json!(1.5),
+            json!(1e300),
+            json!(u64::MAX),
+            json!(""),
+            json!("x"),
+            json!("s-1"),
+            json!("demo"),
+            json!("u1"),
+            json!("\0"),
+            json!("__ADK_SENTINEL_REMOVED__"),
+            json!("é😀"),
+            json!("aGk="),
+            json!("user"),
+            json!("1700000000.5"),
+            json!(1_700_000_000_000_u64),
+            json!("adk_request_input"),
+        ]),
+        any::<i64>().prop_map(Value::from),
+        "[ -~]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key(), inner), 0..5).prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn key() -> impl Strategy<Value = String> {
+    let known = vec![
+        "sessionId",
+        "session_id",
+        "state",
+        "events",
+        "options",
+        "stateDelta",
+        "state_delta",
+        "appName",
+        "userId",
+        "newMessage",
+        "streaming",
+        "parts",
+        "role",
+        "text",
+        "content",
+        "author",
+        "id",
+        "invocationId",
+        "timestamp",
+        "actions",
+        "artifactDelta",
+        "longRunningToolIds",
+        "partial",
+        "functionCall",
+        "functionResponse",
+        "name",
+        "args",
+        "inlineData",
+        "data",
+        "mimeType",
+        "customMetadata",
+        "__adk_internal_x",
+        "filename",
+        "artifact",
+        "authType",
+        "apiKey",
+        "compaction",
+        "startTimestamp",
+        "user:a",
+        "app:b",
+        "temp:c",
+        "a",
+        "",
+        "thoughtSignature",
+        "nodeInfo",
+        "path",
+        "bogus",
+        "ttl",
+    ];
+    prop_oneof![20 => select(known).prop_map(str::to_owned), 1 => any::<String>()]
+}
+
+/// A request that is right, or right but for one value in it.
+fn nearly_right() -> impl Strategy<Value = Value> {
+    let right = select(vec![
+        json!({"sessionId": "s-1", "state": {"a": 1, "user:b": 2.5, "app:c": null, "temp:d": []}}),
+        json!({"sessionId": "s-2", "state": {"k": 1}, "events": [
+            {"author": "user", "content": {"role": "user", "parts": [{"text": "hi"}]}, "id": "e1", "timestamp": 5.5},
+            {"author": "demo_agent", "actions": {"stateDelta": {"k": 2, "user:b": 3}, "artifactDelta": {"f": 0}},
+             "content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "longRunningToolIds": ["x"]}]}),
+        json!({"stateDelta": {"a": {"b": [1]}, "user:x": "y", "gone": "__ADK_SENTINEL_REMOVED__"}}),
+        json!({"appName": "demo", "userId": "u1", "sessionId": "s-1", "streaming": true, "stateDelta": {"a": 1},
+               "newMessage": {"role": "user", "parts": [{"text": "add artifact"}]}, "customMetadata": {"k": 1}}),
+        json!({"filename": "a.txt", "artifact": {"inlineData": {"data": "aGk=", "mimeType": "text/plain"}}}),
+        json!({"filename": "user:b", "artifact": {"text": "x"}, "customMetadata": {"k": "v"}}),
+    ]);
+    (right, prop::option::of((any::<prop::sample::Index>(), value()))).prop_map(|(mut body, change)| {
+        if let Some((index, value)) = change {
+            let count = places(&body);
+            put(&mut body, &mut index.index(count), &value);
+        }
+        body
+    })
+}
+
+fn places(value: &Value) -> usize {
+    let below: usize = match value {
+        Value::Object(map) => map.values().map(places).sum(),
+        Value::Array(items) => items.iter().map(places).sum(),
+        _ => 0,
+    };
+    below + 1
+}
+
+/// Puts a value in the place with a number, counted from above.
+fn put(into: &mut Value, place: &mut usize, value: &Value) -> bool {
+    if *place == 0 {
+        *into = value.clone();
+        return true;
+    }
+    *place -= 1;
+    match into {
+        Value::Object(map) => map.values_mut().any(|below| put(below, place, value)),
+        Value::Array(items) => items.iter_mut().any(|below| put(below, place, value)),
+        _ => false,
+    }
+}
+
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    let broken = vec![
+        b"".to_vec(),
+        b"null".to_vec(),
+        b"{".to_vec(),
+        b"\xff\xfe{\x00}\x00".to_vec(),
+        b"\x1f\x8b\x08\x00".to_vec(),
+        b"{\"stateDelta\":{\"a\":NaN}}".to_vec(),
+        b"{\"stateDelta\":{\"a\":1e999}}".to_vec(),
+        b"{\"stateDelta\":{\"a\":\"\\ud800\"}}".to_vec(),
+        b"{\"stateDelta\":{\"a\":\"\xc3\"}}".to_vec(),
+        format!("{{\"stateDelta\":{{\"a\":{}}}}}", "9".repeat(400)).into_bytes(),
+        "[".repeat(100_000).into_bytes(),
+        "{\"a\":".repeat(50_000).into_bytes(),
+        nested(90),
+        nested(100),
+        nested(110),
+        nested(127),
+    ];
+    let text = || nearly_right().prop_map(|body| body.to_string().into_bytes());
+    prop_oneof![
+        8 => text(),
+        4 => value().prop_map(|body| body.to_string().into_bytes()),
+        2 => select(broken),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+        // A byte of a body that was nearly right is another, or what follows is missing.
+        2 => (text(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(mut body, at, byte)| {
+            let at = at.index(body.len());
+            body[at] = byte;
+            body
+        }),
+        1 => (text(), any::<prop::sample::Index>()).prop_map(|(mut body, at)| {
+            body.truncate(at.index(body.len()));
+            body
+        }),
+    ]
+}
+
+fn nested(levels: usize) -> Vec<u8> {
+    format!("{{\"stateDelta\":{{\"a\":{}{}}}}}", "[".repeat(levels), "]".repeat(levels)).into_bytes()
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    let methods = vec![
+        "GET", "GET", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "FOO",
+    ];
+    let headers = select(vec![
+        vec![("content-type", "application/json"), ("host", "127.0.0.1:8000")],
+        vec![("content-type", "application/json"), ("host", "127.0.0.1:8000")],
+        vec![("content-type", "APPLICATION/vnd.api+JSON; charset=utf-16")],
+        vec![("content-type", "text/plain"), ("host", "localhost")],
+        vec![("content-type", "application/json"), ("content-encoding", "gzip"), ("last-event-id", "-1")],
+        vec![("content-type", "application/json"), ("authorization", "Bearer x"), ("x-forwarded-proto", "\u{7f}, a")],
+        vec![("host", "evil.example"), ("origin", "null")],
+        vec![],
+    ]);
+    (select(methods), path(), headers, body()).prop_map(|(method, path, headers, body)| Sent {
+        method,
+        path,
+        headers,
+        body,
+    })
+}
+
+/// The status; an error where it is a server error, or the body is not in the form of its surface.
+async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
+    let mut request = Request::builder().method(sent.method).uri(&sent.path);
+    for (name, value) in sent.headers.iter().filter(|(_, value)| axum::http::HeaderValue::from_str(value).is_ok()) {
+        request = request.header(*name, *value);
+    }
+    // What cannot be said in HTTP does not arrive.
+    let Ok(request) = request.body(Body::from(sent.body)) else { return Ok(None) };
+    let Ok(response) = server.clone().oneshot(request).await;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body =
+        response.into_body().collect().await.map_err(|error| format!("a body that broke off: {error}"))?.to_bytes();
+    if status.is_server_error() {
+        return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
+    }
+    let is_json = headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    if is_json && sent.method != "HEAD" {
+        let value: Value = serde_json::from_slice(&body).map_err(|error| format!("no JSON: {error}"))?;
+        if status.is_client_error() && value["detail"].is_null() && value["error"]["kind"].is_null() {
+            return Err(format!("{status} without its form: {value}"));
+        }
+    }
+    Ok(Some(status.as_u16()))
+}
+
+/// As many as `SCRATCHBOOK_REQUESTS` says, 2,000 otherwise.
+#[test]
+fn no_request_is_answered_with_a_server_error() {
+    let count = std::env::var("SCRATCHBOOK_REQUESTS").map_or(2000, |count| count.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = Config { cases: count, failure_persistence: None, ..Config::default() };
+    let (server, seen) = (RefCell::new((0, None)), RefCell::new(BTreeSet::new()));
+    let outcome = TestRunner::new(config).run(&sent(), |sent| {
+        let (asked, router) = &mut *server.borrow_mut();
+        // A new one now and then, so that lists do not grow for ever.
+        if *asked % 500 == 0 {
+            *router = Some(replay::server(runtime.block_on(connect("memory:")).unwrap()));
+        }
+        *asked += 1;
+        let status = runtime.block_on(answer(router.as_ref().unwrap(), sent)).map_err(TestCaseError::fail)?;
+        seen.borrow_mut().extend(status);
+        Ok(())
+    });
+    outcome.unwrap();
+    let seen = seen.into_inner();
+    assert!([200, 307, 400, 404, 405, 409, 422].iter().all(|status| seen.contains(status)), "only {seen:?} were seen");
+}

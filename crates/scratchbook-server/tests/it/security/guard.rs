@@ -1,0 +1,188 @@
+//! Foreign pages, and what browsers are told. Where a test names a number, it is that of the exchange with
+//! google-adk 2.13.0 that it follows.
+
+use axum::Router;
+use axum::http::Method;
+use scratchbook::ErrorKind;
+use scratchbook_server::Right;
+
+use super::{Answer, Files, demo, get, send, token_of_u1};
+
+const OWN: &str = "127.0.0.1:8801";
+const UI: &str = "http://ui.example:4200";
+
+async fn router(origins: &[&str]) -> Router {
+    let (_, server) = demo().await;
+    server.host("127.0.0.1").allow_origins(origins.to_vec()).build().unwrap().router()
+}
+
+async fn list_apps(router: &Router, host: &str, more: &[(&str, &str)]) -> Answer {
+    get(router, "/list-apps", &[&[("host", host)], more].concat()).await
+}
+
+fn assert_forbidden(answer: &Answer, text: &str) {
+    assert_eq!((answer.status, answer.text.as_str()), (403, text));
+    assert_eq!(answer.header("content-type"), Some("text/plain"));
+}
+
+#[tokio::test]
+async fn an_allowed_origin_is_told_so() {
+    let router = router(&[UI]).await;
+    // 140
+    let answer = list_apps(&router, OWN, &[("origin", UI)]).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("access-control-allow-origin"), Some(UI));
+    assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
+    assert_eq!(answer.header("vary"), Some("Origin"));
+    // 143: the server's own origin.
+    let answer = list_apps(&router, OWN, &[("origin", "http://127.0.0.1:8801")]).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, None));
+    assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
+    assert_eq!(answer.header("vary"), Some("Origin"));
+    // 146: none.
+    let answer = list_apps(&router, "localhost:8801", &[]).await;
+    assert_eq!((answer.status, answer.header("vary")), (200, Some("Origin")));
+    assert_eq!(answer.header("access-control-allow-credentials"), None);
+}
+
+#[tokio::test]
+async fn a_browser_that_asks_is_answered() {
+    let router = router(&[UI]).await;
+    // 139
+    let asked = [
+        ("host", OWN),
+        ("origin", UI),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "content-type"),
+    ];
+    let answer = send(&router, Method::OPTIONS, "/list-apps", &asked, "").await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, "OK"));
+    for (name, value) in [
+        ("access-control-allow-methods", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, QUERY"),
+        ("access-control-max-age", "600"),
+        ("access-control-allow-credentials", "true"),
+        ("access-control-allow-origin", UI),
+        ("access-control-allow-headers", "content-type"),
+        ("content-type", "text/plain; charset=utf-8"),
+        (
+            "vary",
+            "Origin, Access-Control-Request-Method, Access-Control-Request-Headers, \
+             Access-Control-Request-Private-Network",
+        ),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{name}");
+    }
+    let odd = [("host", OWN), ("origin", UI), ("access-control-request-method", "BREW")];
+    let answer = send(&router, Method::OPTIONS, "/list-apps", &odd, "").await;
+    assert_eq!((answer.status, answer.text.as_str()), (400, "Disallowed CORS method"));
+}
+
+#[tokio::test]
+async fn a_foreign_origin_is_refused_for_reads_too() {
+    for router in [router(&[UI]).await, router(&[]).await] {
+        let evil = [("host", OWN), ("origin", "http://evil.example")];
+        // 142, 144, 141
+        assert_forbidden(&get(&router, "/list-apps", &evil).await, "Forbidden: origin not allowed");
+        let posted = send(&router, Method::POST, "/apps/demo/users/u1/sessions", &evil, "{}").await;
+        assert_forbidden(&posted, "Forbidden: origin not allowed");
+        let asks = [&evil[..], &[("access-control-request-method", "POST")]].concat();
+        let asked = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
+        assert_forbidden(&asked, "Forbidden: origin not allowed");
+        for origin in ["null", "", "http://127.0.0.1:8801.evil.example", "https://127.0.0.1:8801", "file://"] {
+            let answer = list_apps(&router, OWN, &[("origin", origin)]).await;
+            assert_forbidden(&answer, "Forbidden: origin not allowed");
+        }
+    }
+    let router = router(&[]).await;
+    // 147: another port of this machine is another origin.
+    let answer = list_apps(&router, "127.0.0.1:8802", &[("origin", "http://localhost:4200")]).await;
+    assert_forbidden(&answer, "Forbidden: origin not allowed");
+    // 148: where nothing is allowed nobody is told about it.
+    let asks =
+        [("host", "127.0.0.1:8802"), ("origin", "http://127.0.0.1:8802"), ("access-control-request-method", "POST")];
+    let answer = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
+    assert_eq!((answer.status, answer.json()["detail"].as_str()), (405, Some("Method Not Allowed")));
+    // 149
+    let answer = list_apps(&router, "127.0.0.1:8802", &[("sec-fetch-site", "cross-site")]).await;
+    assert_eq!((answer.status, answer.header("vary")), (200, None));
+}
+
+#[tokio::test]
+async fn a_foreign_host_is_refused_on_loopback() {
+    let router = router(&[UI]).await;
+    // 145
+    for host in ["evil.example", "127.0.0.1:80.evil.example", "127.0.0.1, evil.example", "10.0.0.1", ""] {
+        assert_forbidden(&list_apps(&router, host, &[]).await, "Forbidden: host not allowed");
+    }
+    assert_forbidden(&list_apps(&router, OWN, &[("host", OWN)]).await, "Forbidden: host not allowed");
+    // An allowed origin vouches for its host, as behind a proxy on this machine.
+    for host in ["localhost", "LOCALHOST:1", "[::1]:8801", "127.0.0.2", "ui.example"] {
+        assert_eq!(list_apps(&router, host, &[]).await.status, 200, "{host}");
+    }
+    assert_eq!(get(&router, "/list-apps", &[]).await.status, 200, "no browser leaves it out");
+    let (_, elsewhere) = demo().await;
+    let elsewhere = elsewhere.host("10.0.0.1").build().unwrap().router();
+    assert_eq!(list_apps(&elsewhere, "shop.example", &[]).await.status, 200);
+}
+
+#[tokio::test]
+async fn origins_match_whole_expressions() {
+    let router = router(&[r"regex:https://.*\.shop\.example"]).await;
+    for (origin, status) in [
+        ("https://a.shop.example", 200),
+        ("https://a.shop.example.evil.example", 403),
+        ("https://a.shopXexample", 403),
+        ("http://a.shop.example", 403),
+    ] {
+        assert_eq!(list_apps(&router, OWN, &[("origin", origin)]).await.status, status, "{origin}");
+    }
+    let (_, server) = demo().await;
+    assert_eq!(server.allow_origins(["regex:("]).build().unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[tokio::test]
+async fn every_origin_may_where_that_was_said() {
+    let router = router(&["*"]).await;
+    let answer = list_apps(&router, "any.example", &[("origin", "http://any.example")]).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some("http://any.example")));
+}
+
+#[tokio::test]
+async fn a_proxy_tells_what_was_asked_for() {
+    let (_, server) = demo().await;
+    let router = server.host("10.0.0.1").build().unwrap().router();
+    let origin = ("origin", "https://shop.example");
+    let proxy = [("x-forwarded-host", "shop.example"), ("x-forwarded-proto", "https"), origin];
+    assert_eq!(list_apps(&router, "10.0.0.1:8000", &proxy).await.status, 200);
+    let proxy = [("forwarded", r#"for=1.2.3.4;Proto=HTTPS;host="shop.example""#), origin];
+    assert_eq!(list_apps(&router, "10.0.0.1:8000", &proxy).await.status, 200);
+    assert_eq!(list_apps(&router, "10.0.0.1:8000", &[origin]).await.status, 403);
+}
+
+#[tokio::test]
+async fn a_browser_asks_without_a_token() {
+    let files = Files::new();
+    let (_, server) = demo().await;
+    let router = server.login(token_of_u1(&files, &[Right::Read]).0).allow_origins([UI]).build().unwrap().router();
+    let asks =
+        [("origin", UI), ("access-control-request-method", "GET"), ("access-control-request-headers", "authorization")];
+    let answer = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
+    assert_eq!((answer.status, answer.header("access-control-allow-headers")), (200, Some("authorization")));
+    // A page is told why it is not let in.
+    let answer = get(&router, "/list-apps", &[("origin", UI)]).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (401, Some(UI)));
+    let answer = get(&router, "/list-apps", &[("origin", "http://evil.example")]).await;
+    assert_forbidden(&answer, "Forbidden: origin not allowed");
+}
+
+#[tokio::test]
+async fn every_answer_says_that_it_is_what_it_says() {
+    let router = router(&[]).await;
+    for path in ["/health", "/nowhere", "/apps/demo/users/u1/sessions/x"] {
+        let answer = get(&router, path, &[]).await;
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{path}");
+    }
+    let answer = list_apps(&router, "evil.example", &[]).await;
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+}

@@ -1,0 +1,173 @@
+//! How much and how long, over the wire.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use scratchbook::CreateSessionConfig;
+use scratchbook_server::{RateLimit, Right, ServerLimits};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::sleep;
+
+use super::{Files, Running, demo, get, read_to_end, session, token_of_u1};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+async fn start(limits: ServerLimits) -> Running {
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    Running::start(server.limits(limits).build().unwrap()).await
+}
+
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or(answer)
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused_in_the_form_of_its_surface() {
+    let server = start(ServerLimits::default().with_body_bytes(100)).await;
+    let long = "x".repeat(101);
+    let told = format!("POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 101\r\n\r\n{long}");
+    let answer = server.exchange(told.as_bytes()).await;
+    assert_eq!(status(&answer), "413", "{answer}");
+    assert!(answer.contains("connection: close") && answer.contains(r#"{"detail":"the body has more than the 100"#));
+    let untold =
+        format!("POST /v1/x HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n65\r\n{long}\r\n");
+    let answer = server.exchange(untold.as_bytes()).await;
+    assert_eq!(status(&answer), "413", "{answer}");
+    assert!(answer.contains(r#"{"error":{"kind":"resource_exhausted""#), "{answer}");
+    // Nothing of what is said to come is waited for.
+    let huge = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
+    assert_eq!(status(&server.exchange(huge.as_bytes()).await), "413");
+    let fits = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc";
+    assert_eq!(status(&server.exchange(fits.as_bytes()).await), "404");
+}
+
+#[tokio::test]
+async fn a_slow_body_is_not_waited_for() {
+    let server = start(ServerLimits::default().with_body_time(SHORT)).await;
+    let begun = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc";
+    let answer = server.exchange(begun.as_bytes()).await;
+    assert_eq!(status(&answer), "408", "{answer}");
+    assert!(answer.contains(r#"{"detail":"the body did not come"#), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_is_a_bad_request() {
+    let server = start(ServerLimits::default()).await;
+    for begun in ["content-length: 10\r\n\r\nabc", "transfer-encoding: chunked\r\n\r\nzz\r\n"] {
+        let mut stream = server.connect().await;
+        stream.write_all(format!("POST /nowhere HTTP/1.1\r\nhost: localhost\r\n{begun}").as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let answer = read_to_end(&mut stream).await;
+        assert_eq!(status(&answer), "400", "{begun}: {answer}");
+        assert!(answer.contains("There was an error parsing the body"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn headers_that_do_not_end_are_not_waited_for() {
+    let server = start(ServerLimits::default().with_header_time(SHORT)).await;
+    let start = Instant::now();
+    // Nothing, a part, and nothing after a whole request: none of them keeps its connection.
+    let get = "GET /health HTTP/1.1\r\nhost: localhost\r\n";
+    for bytes in ["", "GET / HT", get, &format!("{get}\r\n")] {
+        let answer = server.exchange(bytes.as_bytes()).await;
+        assert!(answer.is_empty() || ["200", "408"].contains(&status(&answer)), "{answer}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn headers_that_are_too_many_or_too_long_are_refused() {
+    let server = start(ServerLimits::default().with_headers(10).with_header_bytes(8 << 10)).await;
+    let many: String = (0..20).map(|n| format!("x-{n}: 1\r\n")).collect();
+    let long = format!("x-long: {}\r\n", "x".repeat(9 << 10));
+    for headers in [many, long] {
+        let answer = server.exchange(format!("GET /health HTTP/1.1\r\n{headers}\r\n").as_bytes()).await;
+        assert_eq!(status(&answer), "431", "{answer}");
+    }
+    let answer = server.exchange(format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(70 << 10)).as_bytes()).await;
+    assert!(["414", "431"].contains(&status(&answer)), "{answer}");
+}
+
+#[tokio::test]
+async fn what_is_no_request_is_a_bad_request() {
+    let server = start(ServerLimits::default()).await;
+    for bytes in [
+        "hello\r\n\r\n",
+        "\u{16}\u{3}\u{1}\u{2}\r\n\r\n",
+        "GET / HTTP/1.1\r\nbad header: 1\r\n\r\n",
+        "POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
+        "POST / HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+    ] {
+        let answer = server.exchange(bytes.as_bytes()).await;
+        assert_eq!(status(&answer), "400", "{bytes}: {answer}");
+    }
+    let answer = server.exchange(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    assert!(answer.is_empty() || ["400", "505"].contains(&status(&answer)), "{answer}");
+    // And the next is served.
+    assert_eq!(status(&server.exchange(b"GET /health HTTP/1.0\r\n\r\n").await), "200");
+}
+
+#[tokio::test]
+async fn who_has_said_all_still_gets_the_answer() {
+    let server = start(ServerLimits::default()).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /apps/demo/users/u1/sessions/s-1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = read_to_end(&mut stream).await;
+    assert_eq!(status(&answer), "200", "{answer}");
+    assert!(answer.ends_with('}'), "{answer}");
+}
+
+#[tokio::test]
+async fn who_takes_nothing_is_left() {
+    let (store, server) = demo().await;
+    let state = json!({"text": "x".repeat(1 << 20)});
+    let config = CreateSessionConfig::default().with_session_id("s-1").with_state(state);
+    store.sessions.create_session("demo", "u1", config).await.unwrap();
+    let limits = ServerLimits::default().with_stall_time(SHORT);
+    let server = Running::start(server.limits(limits).build().unwrap()).await;
+    let mut stream = server.connect().await;
+    let ask = "GET /apps/demo/users/u1/sessions/s-1 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(ask.repeat(16).as_bytes()).await.unwrap();
+    sleep(SHORT * 5).await;
+    let read = read_to_end(&mut stream).await;
+    assert!(read.len() < 16 << 20, "all of it was kept for who did not take it: {}", read.len());
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let server = start(ServerLimits::default().with_connections(1)).await;
+    let mut first = server.connect().await;
+    first.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut part = [0; 512];
+    assert!(first.read(&mut part).await.unwrap() > 0);
+    let mut second = server.connect().await;
+    second.write_all(b"GET /health HTTP/1.0\r\n\r\n").await.unwrap();
+    let early = tokio::time::timeout(SHORT, second.read(&mut part)).await;
+    assert!(early.is_err(), "the second has its answer while the first is there");
+    drop(first);
+    assert_eq!(status(&read_to_end(&mut second).await), "200");
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_when_to_come_back() {
+    let files = Files::new();
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let limits = ServerLimits::default().with_rate(RateLimit::per_second(NonZeroU32::MIN));
+    let (_, server) = demo().await;
+    let router = server.login(login).limits(limits).build().unwrap().router();
+    let token = [("authorization", token.as_str())];
+    assert_eq!(get(&router, "/list-apps", &token).await.status, 200);
+    let answer = get(&router, "/list-apps", &token).await;
+    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("1")));
+    assert!(answer.json()["detail"].is_string());
+    // Who has no token is counted by itself, and health by nobody.
+    assert_eq!(get(&router, "/list-apps", &[]).await.status, 401);
+    assert_eq!(get(&router, "/list-apps", &[]).await.status, 429);
+    for _ in 0..3 {
+        assert_eq!(get(&router, "/health", &[]).await.status, 200);
+    }
+}

@@ -1,0 +1,47 @@
+//! The end.
+
+use std::time::{Duration, Instant};
+
+use scratchbook_server::ServerLimits;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::{Running, demo, read_to_end};
+
+#[tokio::test]
+async fn what_was_begun_is_finished_and_nothing_is_taken() {
+    let (_, server) = demo().await;
+    let mut running = Running::start(server.build().unwrap()).await;
+    let mut idle = running.connect().await;
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let mut part = [0; 1024];
+    assert!(idle.read(&mut part).await.unwrap() > 0);
+    let mut begun = running.connect().await;
+    begun.write_all(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nab").await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+
+    running.stop();
+    assert_eq!(read_to_end(&mut idle).await, "", "a connection without a request ends at once");
+    assert!(!running.ended.is_finished());
+    assert!(TcpStream::connect(running.address).await.is_err(), "connections are still taken");
+    begun.write_all(b"cd").await.unwrap();
+    let answer = read_to_end(&mut begun).await;
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("connection: close"), "{answer}");
+
+    running.ended().await;
+}
+
+#[tokio::test]
+async fn who_does_not_finish_is_cut_off() {
+    let (_, server) = demo().await;
+    let limits = ServerLimits::default().with_shutdown_time(Duration::from_millis(100));
+    let mut running = Running::start(server.limits(limits).build().unwrap()).await;
+    let mut begun = running.connect().await;
+    begun.write_all(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\nab").await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let start = Instant::now();
+    running.stop();
+    running.ended().await;
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}

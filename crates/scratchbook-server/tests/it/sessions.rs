@@ -1,0 +1,231 @@
+//! Sessions on ADK's surface, where nothing was recorded or where we do better.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionServiceExt};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::replay;
+use crate::support::Client;
+
+const SESSIONS: &str = "/apps/demo/users/u1/sessions";
+
+async fn ask(client: &Client, method: &str, path: &str, body: Value) -> (u16, Value) {
+    let answer = client.send(method, &format!("{SESSIONS}{path}"), Some(&body)).await;
+    (answer.status, answer.json())
+}
+
+#[tokio::test]
+async fn an_exported_session_is_imported_whole_and_leaves_user_and_app_alone() {
+    let client = Client::memory().await;
+    ask(&client, "POST", "/old", json!({"k": 0, "z": 1, "user:lang": "en"})).await;
+    for delta in [
+        json!({"k": 1, "user:lang": "fr", "app:x": 1, "gone": true}),
+        json!({"gone": "__ADK_SENTINEL_REMOVED__", "temp:t": 1}),
+    ] {
+        ask(&client, "PATCH", "/old", json!({"stateDelta": delta})).await;
+    }
+    let (_, exported) = client.get(&format!("{SESSIONS}/old")).await;
+    ask(&client, "PATCH", "/old", json!({"stateDelta": {"user:lang": "de", "app:x": 2, "k": 2}})).await;
+
+    // What ADK's interface sends.
+    let import = json!({"events": exported["events"], "state": exported["state"]});
+    let (status, made) = ask(&client, "POST", "", import).await;
+    assert_eq!(status, 200, "{made}");
+    let (_, read) = client.get(&format!("{SESSIONS}/{}", made["id"].as_str().unwrap())).await;
+    assert_eq!(made, read);
+    assert_eq!(read["events"], exported["events"]);
+    assert_eq!(read["lastUpdateTime"], exported["lastUpdateTime"]);
+    assert_eq!(read["state"], json!({"k": 1, "z": 1, "user:lang": "de", "app:x": 2}));
+
+    let key = SessionKey::new("demo", "u1", made["id"].as_str().unwrap()).unwrap();
+    let sessions = &client.store.sessions;
+    assert_eq!(sessions.verify_session(&key).await.unwrap().unwrap().events, 2);
+    for owner in [key.user(), key.app()] {
+        sessions.verify_state(&owner).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn of_events_that_cannot_be_taken_nothing_is_made() {
+    let client = Client::memory().await;
+    let with = |events: Value| json!({"sessionId": "s", "state": {"user:a": 1}, "events": events});
+    let call =
+        json!({"content": {"parts": [{"functionResponse": {"name": "adk_request_confirmation", "response": {}}}]}});
+    for (events, detail) in [
+        (json!([{"id": "a"}, {"id": "b"}, {"id": "a"}]), "Session initialization event 2 has the id of event 0: a."),
+        (json!([{}, call]), "Session initialization event 1 cannot include ADK protocol function calls."),
+        (json!([{"timestamp": 1_700_000_000_000_u64}]), "it looks like milliseconds"),
+        (json!([{"id": "a\nb"}]), "control character"),
+    ] {
+        let (status, body) = ask(&client, "POST", "", with(events)).await;
+        assert!(status == 400 && body["detail"].as_str().unwrap().contains(detail), "{body}");
+    }
+    assert_eq!(client.get(SESSIONS).await, (200, json!([])));
+    ask(&client, "POST", "/other", json!({})).await;
+    assert_eq!(client.get(&format!("{SESSIONS}/other")).await.1["state"], json!({}));
+}
+
+#[tokio::test]
+async fn of_events_partial_ones_unknown_fields_and_internal_metadata_are_left_out() {
+    let client = Client::memory().await;
+    let events = json!([
+        {"author": "a", "partial": true, "id": "x"},
+        {"author": "a", "id": "x", "bogus": {"deep": 1}, "nodeInfo": {"path": "p", "bogus": 1}, "groundingMetadata":
+            {"web_search_queries": ["q"], "groundingChunks": null}, "customMetadata": {"__adk_internal_restored_event": 1}},
+    ]);
+    let (status, made) = ask(&client, "POST", "", json!({"events": events})).await;
+    assert_eq!((status, made["events"].as_array().map(Vec::len)), (200, Some(1)), "{made}");
+    let event = &made["events"][0];
+    assert_eq!(event["groundingMetadata"], json!({"webSearchQueries": ["q"]}));
+    assert_eq!(
+        (&event["nodeInfo"], &event["bogus"], &event["customMetadata"]),
+        (&json!({"path": "p"}), &Value::Null, &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn what_others_have_stored_is_shown_with_adks_keys_alone() {
+    let client = Client::memory().await;
+    client.session("demo", "u1", "s").await;
+    let key = SessionKey::new("demo", "u1", "s").unwrap();
+    let text = r#"{"author": "a", "id": "e", "timestamp": 5.5, "invocationId": "i", "newer": 1,
+        "nodeInfo": {"path": "", "newer": 1}, "customMetadata": {"__adk_internal_x": 1, "ok": {"authType": "http"}}}"#;
+    client.store.sessions.append(&key, Event::from_json(text).unwrap(), AppendOptions::default()).await.unwrap();
+    let (_, session) = client.get(&format!("{SESSIONS}/s")).await;
+    let actions =
+        json!({"stateDelta": {}, "artifactDelta": {}, "requestedAuthConfigs": {}, "requestedToolConfirmations": {}});
+    let event = json!({"author": "a", "id": "e", "timestamp": 5.5, "invocationId": "i", "nodeInfo": {"path": ""},
+        "customMetadata": {"ok": {"authType": "http"}}, "actions": actions});
+    let whole =
+        json!({"id": "s", "appName": "demo", "userId": "u1", "state": {}, "events": [event], "lastUpdateTime": 5.5});
+    assert_eq!(session, whole);
+}
+
+#[tokio::test]
+async fn credentials_are_kept_and_not_shown() {
+    let client = Client::memory().await;
+    let credential = json!({"authType": "oauth2", "oauth2": {"clientId": "me", "accessToken": "hunter2"}});
+    let (_, made) = ask(&client, "POST", "/s", json!({"c": credential, "list": [{"apiKey": "mine"}]})).await;
+    let shown = json!({"c": {"authType": "oauth2", "oauth2": {"clientId": "me"}}, "list": [{"apiKey": "mine"}]});
+    assert_eq!(made["state"], shown);
+    let (_, patched) = ask(&client, "PATCH", "/s", json!({"stateDelta": {"c": credential}})).await;
+    let (_, listed) = client.get(SESSIONS).await;
+    assert!(!patched.to_string().contains("hunter2") && !listed.to_string().contains("hunter2"));
+    let key = SessionKey::new("demo", "u1", "s").unwrap();
+    let stored =
+        client.store.sessions.get_session(&key, &scratchbook::GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(stored.state().get("c"), Some(&credential));
+}
+
+#[tokio::test]
+async fn ids_are_trimmed_whatever_is_asked() {
+    let client = Client::memory().await;
+    assert_eq!(ask(&client, "POST", "/%20s%C2%A0", json!({})).await.1["id"], "s");
+    for id in ["s", "%09s", "s%20%20"] {
+        assert_eq!(client.get(&format!("{SESSIONS}/{id}")).await.0, 200);
+        assert_eq!(ask(&client, "PATCH", &format!("/{id}"), json!({"stateDelta": {}})).await.0, 200);
+    }
+    let (status, body) = ask(&client, "POST", "", json!({"sessionId": " s "})).await;
+    assert_eq!((status, &body["detail"]), (409, &json!("Session already exists:  s ")));
+    assert_eq!(client.send("DELETE", &format!("{SESSIONS}/%20s"), None).await.text(), "null");
+    assert_eq!(client.get(&format!("{SESSIONS}/s")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_list_has_all_pages_and_hides_what_evaluation_made() {
+    let client = Client::memory().await;
+    for id in ["adk-eval-session-1", "___eval___session___2"] {
+        client.session("demo", "u1", id).await;
+        assert_eq!(client.get(&format!("{SESSIONS}/{id}")).await.0, 200);
+    }
+    for n in 0..1001 {
+        let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_create_time(f64::from(n));
+        client.store.sessions.create_session("demo", "u1", config).await.unwrap();
+    }
+    let (_, listed) = client.get(SESSIONS).await;
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|session| session["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), ids[0], ids[1000]), (1001, "s0", "s1000"));
+}
+
+#[tokio::test]
+async fn a_path_is_decoded_once_and_has_no_slash_in_a_name() {
+    let client = Client::memory().await;
+    for id in ["a/b", "a%2Fb", "..", "é😀", "100%"] {
+        client.session("demo", "u1", id).await;
+    }
+    let not_found = (404, json!({"detail": "Not Found"}));
+    assert_eq!(client.get(&format!("{SESSIONS}/a%2Fb")).await, not_found);
+    assert_eq!(client.get("/apps/demo/users/u%2F1/sessions").await, not_found);
+    for (path, id) in [("a%252Fb", "a%2Fb"), ("%2E%2e", ".."), ("%C3%A9%F0%9F%98%80", "é😀"), ("100%", "100%")] {
+        assert_eq!(client.get(&format!("{SESSIONS}/{path}")).await.1["id"], id);
+    }
+    for path in ["%zz", "%ff", "%2E"] {
+        let no_session = (404, json!({"detail": "Session not found"}));
+        assert_eq!(client.get(&format!("{SESSIONS}/{path}")).await, no_session, "{path}");
+    }
+    let (status, body) = client.get("/v1/apps/demo/users/u1/sessions/a%2Fb").await;
+    assert_eq!((status, &body["id"]), (200, &json!("a/b")));
+}
+
+#[tokio::test]
+async fn methods_that_a_path_does_not_have_are_refused_with_the_first_route_of_adk() {
+    let client = Client::memory().await;
+    client.session("demo", "u1", "s").await;
+    for (path, allowed) in
+        [(SESSIONS, "GET"), ("/apps/demo/users/u1/memory", "PATCH"), ("/run", "POST"), ("/health", "GET")]
+    {
+        for method in ["HEAD", "OPTIONS", "TRACE", "PUT", "FOO"] {
+            let answer = client.send(method, path, None).await;
+            assert_eq!((answer.status, answer.header("allow")), (405, Some(allowed)), "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_slash_at_the_end_is_taken_away_by_a_redirect() {
+    let client = Client::memory().await;
+    let ask = async |router: Router, method: &str, path: &str| {
+        let request =
+            Request::builder().method(method).uri(path).header("host", "me:8000").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        let location = response.headers().get("location").map(|location| location.to_str().unwrap().to_owned());
+        (response.status().as_u16(), location, response.into_body().collect().await.unwrap().to_bytes().len())
+    };
+    let server = replay::server(client.store.clone());
+    for method in ["GET", "POST", "PATCH", "DELETE", "FOO"] {
+        let to = Some("http://me:8000/apps/a%20b/users/u/sessions/s?x=1&y".to_owned());
+        let path = "/apps/a%20b/users/u/sessions/s//?x=1&y";
+        assert_eq!(ask(server.clone(), method, path).await, (307, to, 0), "{method}");
+    }
+    for path in ["/nope/", "/", "//", "/apps/", "//list-apps/"] {
+        assert_eq!(ask(server.clone(), "GET", path).await.0, 404, "{path}");
+    }
+    let below = Router::new().nest("/below", server);
+    let to = Some("http://me:8000/below/list-apps".to_owned());
+    assert_eq!(ask(below.clone(), "GET", "/below/list-apps/").await, (307, to, 0));
+    assert_eq!(ask(below, "GET", "/below/apps/demo/users/u%201/sessions").await.0, 200);
+}
+
+#[tokio::test]
+async fn state_is_in_no_message() {
+    let client = Client::memory().await;
+    let secret = "hunter2".repeat(300);
+    for body in [
+        json!({"stateDelta": {"k": nested(&secret)}}),
+        json!({"stateDelta": {"k": "__ADK_SENTINEL_REMOVED__", "bad\u{0}key": secret}}),
+    ] {
+        client.session("demo", "u1", "s").await;
+        let (status, answer) = ask(&client, "PATCH", "/s", body).await;
+        assert!((400..500).contains(&status), "{status}");
+        assert!(!answer.to_string().contains(&secret), "{answer}");
+        client.send("DELETE", &format!("{SESSIONS}/s"), None).await;
+    }
+}
+
+fn nested(secret: &str) -> Value {
+    (0..110).fold(json!(secret), |value, _| json!([value]))
+}

@@ -1,0 +1,48 @@
+//! A browser to drive: Chromium behind its W3C WebDriver server.
+
+use std::net::TcpStream;
+
+use crate::account::Account;
+use crate::folder::Folder;
+use crate::process::Process;
+use crate::{Error, Result, port, programs};
+
+const LOG: &str = "chromedriver.log";
+
+/// A chromedriver, which starts browsers for whoever speaks WebDriver to it. All of them end with it.
+#[derive(Debug)]
+pub struct ChromeDriver {
+    process: Process,
+    port: u16,
+    // Dropped last: the browsers' profiles are in it.
+    folder: Folder,
+}
+
+impl ChromeDriver {
+    /// Starts it on a port of the loopback interface.
+    ///
+    /// # Errors
+    ///
+    /// No chromedriver is installed, nobody is there to run it as, or it does not start; the message has its log.
+    pub fn start() -> Result<Self> {
+        let missing = || Error::new("no chromedriver found; Debian: chromium chromium-driver");
+        let program = programs::find("chromedriver").ok_or_else(missing)?;
+        let folder = Folder::new("scratchbook-cd-", Account::unprivileged(&["nobody"])?)?;
+        let port = port::free()?;
+        let ready = |_| TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let process = Process::start(&folder, &program, &[format!("--port={port}")], LOG, ready)?;
+        Ok(Self { process, port, folder })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for ChromeDriver {
+    fn drop(&mut self) {
+        // What is left the folder's watchdog ends.
+        let _ = self.process.kill(&self.folder);
+    }
+}

@@ -1,0 +1,32 @@
+//! The browser that the tests drive ADK's dev interface with.
+
+use crate::packages;
+use crate::servers::is_there;
+use crate::step::Stop;
+
+/// What the names of the tests contain that need it.
+const WORD: &str = "chromium";
+/// What the browser is called, here or there; the driver finds it by itself.
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+const DRIVER: &str = "chromedriver";
+
+/// The step `browser`.
+pub(crate) fn install() -> Result<(), Stop> {
+    packages::ensure(missing).map_err(|stop| match stop {
+        Stop::LeftOut(why) => Stop::LeftOut(format!(
+            "{why}. Any Chromium or Chrome does whose chromedriver is in PATH. Until then the tests with {WORD} in their \
+             names are not run"
+        )),
+        failed => failed,
+    })
+}
+
+/// The word in the names of the tests that have no browser here.
+pub(crate) fn skips() -> Option<String> {
+    (!missing().is_empty()).then(|| WORD.to_owned())
+}
+
+fn missing() -> Vec<&'static str> {
+    let needed = [("chromium", BROWSERS.into_iter().any(is_there)), ("chromium-driver", is_there(DRIVER))];
+    needed.into_iter().filter(|(_, there)| !there).map(|(package, _)| package).collect()
+}
