@@ -57,7 +57,8 @@ impl Server {
         let python = python.unwrap_or_else(|| root().join("target/python/bin/python"));
         let mut command = Command::new(python);
         command.args(["-m", "google.adk.cli", "api_server", "--log_level", "warning", "--port", &port.to_string()]);
-        let database = format!("sqlite://{}/sessions.db", folder.path().display());
+        // As SQLAlchemy has it: the path comes after the third slash.
+        let database = format!("sqlite:///{}/sessions.db", folder.path().display());
         command.args(["--session_service_uri", &database, "--artifact_service_uri", "memory://"]);
         command.arg(folder.path().join("agents"));
         Self::start(command, port, 400, folder)

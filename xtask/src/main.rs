@@ -26,11 +26,12 @@ use step::Step;
 
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --step NAME]
-       cargo xtask bench [ARGUMENTS OF cargo bench]
+       cargo xtask bench [serve | ARGUMENTS OF cargo bench]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
+  bench serve the server beside adk api_server
 
   --list      say which steps there are
   --step NAME run one step
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         ["test", "--list"] => list(&steps::test()),
         ["test", "full", "--list"] => list(&steps::full()),
         ["test", "--step", name] | ["test", "full", "--step", name] => run_one(name),
+        ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
         _ => {
             eprint!("{USAGE}");

@@ -46,16 +46,58 @@ pub(crate) fn full() -> Vec<Step> {
             examples(&["--release"])?;
             demo(&["--release"])
         }),
+        Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
         bench(&[]),
+        serve_bench(),
     ]);
     steps
+}
+
+/// The server beside google-adk's, by HTTP.
+pub(crate) fn serve_bench() -> Step {
+    Step::new("serve", "the server beside adk api_server: requests per second, and how long a start takes", || {
+        packages::ensure(|| tools::wrk().into_iter().collect())?;
+        python::install()?;
+        run(&mut cargo(&["build", "--release", "--locked", "-p", "scratchbook-cli"]))?;
+        run(&mut cargo(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
+    })
 }
 
 /// The ratio benches.
 pub(crate) fn bench(arguments: &[&str]) -> Step {
     let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
+    if arguments.is_empty() {
+        // All but the server's, which takes more than a build.
+        let benches = ["ratios", "capacity", "instructions", "history", "paths"];
+        words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
+    }
     words.extend(arguments.iter().map(|word| (*word).to_owned()));
     Step::new("bench", "the ratio benches", move || run(&mut cargo(&words)))
+}
+
+/// The unit with a program in place of ours, which is not installed here.
+fn deploy() -> Result<(), Stop> {
+    let failed = |error: std::io::Error| Stop::Failed(error.to_string());
+    let (mut missing, folder) = (Vec::new(), root().join("target/deploy"));
+    fs::create_dir_all(&folder).map_err(failed)?;
+    if tools::is_there("systemd-analyze", &["--version"]) {
+        let unit = fs::read_to_string(root().join("deploy/scratchbook.service")).map_err(failed)?;
+        let path = folder.join("scratchbook.service");
+        fs::write(&path, unit.replace("/usr/local/bin/scratchbook", "/bin/true")).map_err(failed)?;
+        run(program("systemd-analyze").arg("verify").arg(&path))?;
+    } else {
+        missing.push("systemd-analyze");
+    }
+    let compose = [("docker", &["compose"][..]), ("docker-compose", &[])];
+    match compose.into_iter().find(|(name, words)| tools::is_there(name, &[words, &["version"][..]].concat())) {
+        Some((name, words)) => {
+            let mut command = program(name);
+            command.args(words).args(["-f", "deploy/compose.yaml", "config", "--quiet"]);
+            run(command.env("POSTGRES_PASSWORD", "secret"))?;
+        }
+        None => missing.push("docker compose"),
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Stop::LeftOut(format!("not here: {}", missing.join(", ")))) }
 }
 
 fn format() -> Result<(), Stop> {
@@ -123,6 +165,7 @@ fn long_tests() -> Result<(), Stop> {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast", "--tests"]);
     command = without_missing(command);
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
+    command.env("SCRATCHBOOK_LOAD_SECONDS", "60");
     command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
     run(command.env("PROPTEST_CASES", "2000"))
 }

@@ -26,6 +26,17 @@ pub(crate) fn cxx() -> Result<(), Stop> {
     Err(Stop::LeftOut(format!("no C++ compiler '{compiler}'; on Debian it is in the package g++")))
 }
 
+/// The package of wrk, which loads servers, where it is not here.
+pub(crate) fn wrk() -> Option<&'static str> {
+    // It tells its version with its usage, and fails.
+    program("wrk").arg("--version").output().err().map(|_| "wrk")
+}
+
+/// Whether a program answers to these words.
+pub(crate) fn is_there(name: &str, words: &[&str]) -> bool {
+    program(name).args(words).output().is_ok_and(|output| output.status.success())
+}
+
 fn answers(mut command: Command) -> bool {
     command.arg("--version").output().is_ok_and(|output| output.status.success())
 }

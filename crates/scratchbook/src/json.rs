@@ -234,9 +234,7 @@ pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
 /// # Errors
 ///
 /// Those of the deserializer, for what is something else.
-pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
+pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let object: Option<Object<T>> = Option::deserialize(deserializer)?;
     Ok(object.map(|object| object.0))
 }

@@ -17,7 +17,7 @@ use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
-pub(crate) use serve::{LogFormat, LogLevel, ServeArgs};
+pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
 };

@@ -1,9 +1,13 @@
 //! What can be written after `scratchbook serve`, in its file, and in the environment.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
+use super::seconds;
 use crate::config::Setting;
 
 pub(super) const SERVE_HELP: &str = "\
@@ -27,6 +31,16 @@ pub(crate) struct ServeArgs {
     /// Serve ADK's dev interface at /dev-ui/, from the folder google/adk/cli/browser of the Python package google-adk
     #[arg(long, env = "SCRATCHBOOK_ADK_UI", value_name = "DIR")]
     pub(crate) adk_ui: Option<PathBuf>,
+    /// Host the agents of this folder: a folder for each app with a root_agent.yaml, ADK's Agent Config
+    #[arg(long, env = "SCRATCHBOOK_AGENTS", value_name = "DIR")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Host no agents where no folder is named: sessions and state alone
+    #[arg(long, env = "SCRATCHBOOK_NO_DEMO", value_parser = FalseyValueParser::new())]
+    pub(crate) no_demo: bool,
+    #[command(flatten)]
+    pub(crate) access: AccessArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// How logs are written, to standard error
     #[arg(long, env = "SCRATCHBOOK_LOG_FORMAT", value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
@@ -46,6 +60,66 @@ pub(crate) struct ServeArgs {
     /// What is used and where it comes from.
     #[arg(skip)]
     pub(crate) settings: Vec<Setting>,
+}
+
+/// The heading over who may call, and by what way.
+const ACCESS: &str = "Access";
+/// The heading over how much and how long.
+const LIMITS: &str = "Limits";
+
+/// Who may call, and by what way.
+#[derive(Debug, Args)]
+#[command(next_help_heading = ACCESS)]
+pub(crate) struct AccessArgs {
+    /// Have callers log in by the tokens of this TOML file, see scratchbook token
+    #[arg(long, env = "SCRATCHBOOK_TOKENS", value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+    /// Have callers log in by JWTs signed with a key of this JWKS file: EdDSA or RS256
+    #[arg(long, env = "SCRATCHBOOK_JWKS", value_name = "FILE")]
+    pub(crate) jwks: Option<PathBuf>,
+    /// Have callers log in by JWTs signed with the secret in this file, of 32 bytes or more: HS256
+    #[arg(long, env = "SCRATCHBOOK_JWT_SECRET_FILE", value_name = "FILE")]
+    pub(crate) jwt_secret_file: Option<PathBuf>,
+    /// The issuer that JWTs must be from
+    #[arg(long, env = "SCRATCHBOOK_JWT_ISSUER", value_name = "ISSUER")]
+    pub(crate) jwt_issuer: Option<String>,
+    /// The audience that JWTs must be for
+    #[arg(long, env = "SCRATCHBOOK_JWT_AUDIENCE", value_name = "AUDIENCE")]
+    pub(crate) jwt_audience: Option<String>,
+    /// Let pages of this origin call: https://shop.example, regex:EXPRESSION, or *; may be given several times
+    #[arg(long, env = "SCRATCHBOOK_ALLOW_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    pub(crate) allow_origins: Vec<String>,
+    /// Speak TLS with this certificate, and those up to its root after it: a PEM file
+    #[arg(long, env = "SCRATCHBOOK_TLS_CERT", value_name = "FILE")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate: a PEM file
+    #[arg(long, env = "SCRATCHBOOK_TLS_KEY", value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// How much and how long.
+#[derive(Debug, Args)]
+#[command(next_help_heading = LIMITS)]
+pub(crate) struct LimitArgs {
+    /// The longest body of a request, in bytes
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16 << 20)]
+    pub(crate) max_body_bytes: usize,
+    /// The most connections at a time; more wait
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value_t = 8192)]
+    pub(crate) max_connections: usize,
+    /// The most runs of agents at a time; more are refused
+    #[arg(long, env = "SCRATCHBOOK_MAX_RUNS", value_name = "N", default_value_t = 1000)]
+    pub(crate) max_runs: usize,
+    /// The most requests a second of one token, or without a login of one address; more answer 429
+    #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N")]
+    pub(crate) max_requests_per_second: Option<NonZeroU32>,
+    /// How long an answer may take to begin where no agent runs, in seconds
+    #[arg(long, env = "SCRATCHBOOK_ANSWER_SECONDS", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub(crate) answer_seconds: Duration,
+    /// How long what was begun is waited for at the end, in seconds
+    #[arg(long, env = "SCRATCHBOOK_SHUTDOWN_SECONDS", value_name = "SECONDS", default_value = "30",
+        value_parser = seconds)]
+    pub(crate) shutdown_seconds: Duration,
 }
 
 /// How logs are written.

@@ -1,6 +1,7 @@
 //! The address that is listened on.
 
 use std::io;
+use std::net::SocketAddr;
 
 use scratchbook::{Error, ErrorKind};
 use tokio::net::{TcpListener, lookup_host};
@@ -15,12 +16,12 @@ pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> 
             Error::new(ErrorKind::InvalidArgument, message).with_source(e)
         })?
         .collect();
-    if let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) {
-        let ip = address.ip();
-        let message = format!("{ip} can be reached by others, and nobody has to log in; serve 127.0.0.1 alone");
-        return Err(Error::new(ErrorKind::FailedPrecondition, message));
-    }
     TcpListener::bind(addresses.as_slice()).await.map_err(|e| refused(host, port, e))
+}
+
+/// Where a listener is.
+pub(super) fn address(listener: &TcpListener) -> Result<SocketAddr, Error> {
+    listener.local_addr().map_err(|e| Error::new(ErrorKind::Unavailable, "the listener has no address").with_source(e))
 }
 
 fn refused(host: &str, port: u16, error: io::Error) -> Error {

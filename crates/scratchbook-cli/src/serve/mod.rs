@@ -1,12 +1,14 @@
 //! `scratchbook serve`: a database and agents, by HTTP.
 //!
-//! - `listen.rs`: the address. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
+//! - `listen.rs`: the address. `options.rs`: who may call, and how much. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
 //! - `telemetry/`: logs, numbers, traces.
-//! - `demo/`: the agents that are hosted where no others are.
+//! - `apps.rs`: the agents that are hosted; `demo/`: those that are where no others are.
 
+mod apps;
 mod demo;
 mod greeting;
 mod listen;
+mod options;
 mod shutdown;
 mod telemetry;
 
@@ -20,6 +22,7 @@ use crate::config;
 use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::output::Output;
+use apps::Apps;
 use greeting::Greeting;
 use shutdown::Shutdown;
 use telemetry::{Metrics, Telemetry};
@@ -34,25 +37,25 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;
     let place = scratchbook::without_password(database::checked_uri(global)?);
+    let apps = Apps::of(&args)?;
     let listener = listen::listen(&args.host, args.port).await?;
     let database = Database::open_or_create(global, database::DEFAULT).await?;
-    let server = Server::builder(counted(database.store(), &demo::NAMES)).metrics(move || metrics.render());
-    let server =
-        demo::apps().into_iter().try_fold(server, |server, app| app.map(|(name, agent)| server.app(name, agent)))?;
-    let server = match &args.adk_ui {
-        Some(folder) => server.dev_ui(folder),
-        None => server,
-    };
-    let server = server.build()?;
-    Greeting::new(&listener, &place, &demo::NAMES)?.with_dev_ui(args.adk_ui.as_deref()).print(out)?;
+    let names = apps.names();
+    let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
+    let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
+    let server = options::limited(options::guarded(server, &args.access)?, &args.limits).build()?;
+    let address = listen::address(&listener)?;
+    server.check_address(address)?;
+    Greeting::new(address, &place, &names, &args).print(out)?;
+    shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
     telemetry.end().await;
     database.close().await
 }
 
 /// A store whose calls are counted by app. Clients may name any app; only those that are hosted have a number each.
-fn counted(Store { sessions, artifacts, .. }: Store, apps: &[&str]) -> Store {
-    let apps = || apps.iter().copied();
+fn counted(Store { sessions, artifacts, .. }: Store, apps: &[String]) -> Store {
+    let apps = || apps.iter().cloned();
     let (sessions, artifacts) = (WithMetrics::new(sessions), WithMetrics::new(artifacts));
     Store::of(Arc::new(sessions.with_apps(apps())), Arc::new(artifacts.with_apps(apps())))
 }

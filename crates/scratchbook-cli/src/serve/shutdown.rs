@@ -1,6 +1,7 @@
 //! When serving ends: at Ctrl-C and at SIGTERM, and at the second of them at once.
 
 use scratchbook::{Error, ErrorKind, Result};
+use scratchbook_server::Server;
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;
@@ -65,6 +66,26 @@ impl Shutdown {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// Has the files of the login and of TLS read again at each SIGHUP.
+pub(super) fn reload_at_hangup(server: Server) -> Result<()> {
+    #[cfg(unix)]
+    {
+        let mut hangup = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "signals cannot be heard").with_source(e))?;
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                match server.reload() {
+                    Ok(()) => tracing::info!("the files of the login and of TLS are read again"),
+                    Err(error) => tracing::error!(%error, "a file cannot be used; what it held before still counts"),
+                }
+            }
+        });
+    }
+    #[cfg(not(unix))]
+    drop(server);
+    Ok(())
 }
 
 /// Ready when it is time to stop.

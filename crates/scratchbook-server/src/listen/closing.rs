@@ -1,5 +1,6 @@
 //! That the server ends, told to streams that would go on for ever.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -28,8 +29,10 @@ impl Closing {
     fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut closed = self.closed.subscribe();
         async move {
-            // Without a sender there is no server any more.
-            let _ = closed.wait_for(|closed| *closed).await;
+            // Where nobody is left to say so, the stream is its handler's to end.
+            if closed.wait_for(|closed| *closed).await.is_err() {
+                pending::<()>().await;
+            }
         }
     }
 }

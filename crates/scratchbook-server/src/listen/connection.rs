@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::stall::Unstalled;
+use crate::operations::Gauge;
 use crate::served::Served;
 
 /// How long a client may take to agree on keys.
@@ -36,6 +37,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
+        let _open = Gauge::one_more("scratchbook_http_connections");
         // Frames and answers go out as they are written.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection was gone at once");

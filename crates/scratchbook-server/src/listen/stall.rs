@@ -75,3 +75,44 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
         this.watched(shutdown, context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const TIME: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_gets_nowhere_ends_and_a_slow_one_goes_on() {
+        let (mut client, server) = duplex(10);
+        let mut server = Unstalled::new(server, TIME);
+        let slow = async {
+            for _ in 0..4 {
+                tokio::time::sleep(TIME - Duration::from_secs(1)).await;
+                client.read_exact(&mut [0; 10]).await.unwrap();
+            }
+            client
+        };
+        let (written, _client) = tokio::join!(server.write_all(&[0; 50]), slow);
+        written.unwrap();
+
+        let begun = Instant::now();
+        let error = server.write_all(&[0; 50]).await.unwrap_err();
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, TIME));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_waits_as_long_as_it_likes() {
+        let (mut client, server) = duplex(10);
+        let later = async {
+            tokio::time::sleep(TIME * 100).await;
+            client.write_all(b"x").await.unwrap();
+        };
+        let mut server = Unstalled::new(server, TIME);
+        let (read, ()) = tokio::join!(server.read_u8(), later);
+        assert_eq!(read.unwrap(), b'x');
+    }
+}

@@ -16,7 +16,6 @@ use axum::routing::get;
 
 use crate::served::Served;
 
-#[expect(unused_imports, reason = "for runs, watches and connections")]
 pub(crate) use gauge::Gauge;
 pub(crate) use metrics::Metrics;
 pub(crate) use observe::{Observer, observe};

@@ -10,6 +10,7 @@ use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::access::Access;
 use crate::served::Served;
 
 /// Whoever asks, asks again soon: a store that takes longer is not ready.
@@ -23,8 +24,13 @@ pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Jso
     match read {
         Ok(()) => (StatusCode::OK, Json(json!({"status": "ready"}))),
         Err(error) => {
-            tracing::warn!(kind = error.kind().as_str(), %error, "not ready");
-            let why = json!({"kind": error.kind().as_str(), "message": error.to_string()});
+            let kind = error.kind().as_str();
+            tracing::warn!(kind, %error, "not ready");
+            // Everybody may ask; where the store is, is not for everybody.
+            let why = match served.access {
+                Access::Open => json!({"kind": kind, "message": error.to_string()}),
+                Access::Login(_) => json!({"kind": kind}),
+            };
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable", "store": why})))
         }
     }

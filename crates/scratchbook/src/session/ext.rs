@@ -9,8 +9,8 @@ use super::history::{self, KeyWrite, StateDiff};
 use super::verify::{self, Verified};
 use super::watch::{self, Watch, Watched};
 use super::{
-    AppendOptions, ConflictMode, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService, StateOwner,
-    retry,
+    AppendOptions, ConflictMode, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
+    StateOwner, retry,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;

@@ -611,3 +611,21 @@ async fn what_an_agent_was_built_from_can_be_read() {
     let provided = scratchbook::Instruction::provider(|_| async { Ok("hidden".to_owned()) });
     assert_eq!(provided.source(), None);
 }
+
+#[tokio::test]
+async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is_there() {
+    let child = LlmAgent::builder("child")
+        .model(ScriptedLlm::new(["One two three"]))
+        .output_key("said")
+        .before_model(|context, request| async move {
+            context.escalate();
+            Ok(ControlFlow::Continue(request))
+        })
+        .build()
+        .unwrap();
+    let runner = runner(ParallelAgent::new("top", vec![Arc::new(child)]));
+    let config = scratchbook::RunConfig::default().with_streaming();
+    let events = run(&runner, scratchbook::RunRequest::message("go").with_config(config)).await.unwrap();
+    assert_eq!(events.len(), 4);
+    assert_eq!(stored(&runner).await.state().get("said"), Some(&json!("One two three")));
+}

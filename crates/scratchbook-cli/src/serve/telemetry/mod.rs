@@ -17,7 +17,7 @@ use crate::args::{LogFormat, LogLevel, ServeArgs};
 
 pub(super) use metrics::Metrics;
 
-/// The crates whose debugging is of use here; of others, what is worth an `info`.
+/// The crates whose doings are of use here; of others, what is worth a warning.
 const OURS: &str = "scratchbook";
 /// The spans that logs show: those of requests and of runs, and not what traces have besides.
 const SHOWN: &str = "scratchbook_server";
@@ -58,7 +58,7 @@ impl Telemetry {
 
 fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
     let level = level(args.log_level);
-    let targets = Targets::new().with_default(level.min(LevelFilter::INFO)).with_target(OURS, level);
+    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OURS, level);
     let shown = filter_fn(|metadata| {
         let target = metadata.target();
         !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)

@@ -84,3 +84,11 @@ fn a_file_sets_the_database_where_nothing_else_does() {
     let of_environment = Served::of(fixture.command(&["--json", "serve", "--config", &file]));
     assert_eq!(of_environment.greeting["database"], json!(crate::uri(&fixture.path("agents.db"))));
 }
+
+#[test]
+fn the_file_that_comes_with_it_is_understood() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/scratchbook.toml");
+    let printed = Fixture::empty().json(&["serve", "--config", file, "--print-config"]);
+    assert_eq!(printed["no-demo"], json!({"value": "true", "source": "file"}));
+    assert_eq!(printed["max-runs"], json!({"value": "1000", "source": "file"}));
+}

@@ -2,17 +2,18 @@
 #![cfg(unix)]
 
 mod config;
+mod http;
+mod load;
 mod operations;
 #[cfg(feature = "otel")]
 mod traces;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use self::http::Connection;
 use crate::{Fixture, fails, scratchbook, text};
 
 /// A server that is up.
@@ -50,16 +51,12 @@ impl Served {
 
     /// With headers, each a line.
     fn send(&self, method: &str, path: &str, headers: &str, body: &str) -> (u16, String) {
-        let address = format!("{}:{}", self.greeting["host"].as_str().unwrap(), self.greeting["port"]);
-        let mut stream = TcpStream::connect(&address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\n");
-        stream.write_all(format!("{head}{headers}Content-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+        let (status, _, body) = Connection::open(&self.address()).unwrap().ask(method, path, headers, body).unwrap();
+        (status, body)
+    }
+
+    fn address(&self) -> String {
+        format!("{}:{}", self.greeting["host"].as_str().unwrap(), self.greeting["port"])
     }
 
     /// A session is made, and an agent answers in it; the events.

@@ -51,7 +51,7 @@ fn whole(answer: LlmResponse) -> LlmResponse {
 }
 
 async fn add_to_cart(args: Map<String, Value>, context: ToolContext) -> Result<Value> {
-    let mut state = context.state();
+    let state = context.state();
     let mut cart: Vec<Value> = state.get_as("cart")?.unwrap_or_default();
     cart.push(json!({"item": args["item"], "qty": args["qty"]}));
     state.set("cart", &cart)?;

@@ -144,7 +144,8 @@ async fn a_read_costs_what_it_returns() {
         assert!(rows <= 100, "the log after {after}: {rows} rows for {} changes", changes.len());
     }
     let ten = ListSessionsConfig::default().with_page_size(10);
-    for config in [ten.clone(), ten.clone().with_user_id("user7"), ten.clone().newest_first()] {
+    let of_user = ten.clone().with_user_id("user7");
+    for config in [ten.clone(), of_user.clone(), of_user.newest_first()] {
         let mut token = None;
         for page in 0..3 {
             let mut config = config.clone();

@@ -136,7 +136,7 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
     })
     .await;
     let pages = &[page.clone(), page.clone().newest_first(), page.with_user_id("alice")];
-    costs(schema, service, 60, "pages of lists and of a log, a session made and deleted", |n| async move {
+    costs(schema, service, 90, "pages of lists and of a log, a session made and deleted", |n| async move {
         for page in pages {
             service.list_sessions("app", page).await.unwrap();
         }

@@ -9,7 +9,9 @@ mod wish;
 #[cfg(test)]
 mod tests;
 
-use scratchbook::{CallbackContext, Content, LlmAgent, Result};
+use std::sync::Arc;
+
+use scratchbook::{CallbackContext, Content, Llm, LlmAgent, Result, Tool};
 
 use super::model::DemoModel;
 
@@ -21,20 +23,31 @@ Visits: {user:visits?}
 Begins: {temp:begins?}";
 
 pub(super) fn agent() -> Result<LlmAgent> {
-    LlmAgent::builder("shopping_assistant")
+    let agent = LlmAgent::builder("shopping_assistant")
         .description("Keeps a cart, remembers you, and writes receipts. Say help to see how.")
-        .model(DemoModel(script::answer))
+        .model(model())
         .instruction(INSTRUCTION)
         .before_agent(count_visit)
-        .tool(tools::add_to_cart())
-        .tool(tools::remove_from_cart())
-        .tool(tools::show_cart())
-        .tool(tools::remember())
-        .tool(tools::recall())
-        .tool(tools::save_note())
-        .tool(tools::check_out())
-        .output_key("last_reply")
-        .build()
+        .output_key("last_reply");
+    tools().into_iter().fold(agent, |agent, tool| agent.tool(tool)).build()
+}
+
+/// The model that follows the script.
+pub(in crate::serve) fn model() -> impl Llm {
+    DemoModel(script::answer)
+}
+
+/// The tools that it calls.
+pub(in crate::serve) fn tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(tools::add_to_cart()),
+        Arc::new(tools::remove_from_cart()),
+        Arc::new(tools::show_cart()),
+        Arc::new(tools::remember()),
+        Arc::new(tools::recall()),
+        Arc::new(tools::save_note()),
+        Arc::new(tools::check_out()),
+    ]
 }
 
 /// The first message of a session is a visit. That it is the first is for this invocation alone to know.

@@ -1,0 +1,42 @@
+//! Who may call and how much, from the command line to the server.
+
+use scratchbook::Error;
+use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Tls};
+
+use crate::args::{AccessArgs, LimitArgs};
+
+/// A server that lets in who may come.
+///
+/// # Errors
+///
+/// `InvalidArgument` where half of something is given. What is in the files, the server finds out.
+pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<ServerBuilder, Error> {
+    let AccessArgs { tokens, jwks, jwt_secret_file, jwt_issuer, jwt_audience, .. } = args;
+    let files = [tokens, jwks, jwt_secret_file].into_iter().any(Option::is_some);
+    if files || jwt_issuer.is_some() || jwt_audience.is_some() {
+        let login = Login::new();
+        let login = tokens.iter().fold(login, |login, file| login.with_tokens(file));
+        let login = jwks.iter().fold(login, |login, file| login.with_jwks(file));
+        let login = jwt_secret_file.iter().fold(login, |login, file| login.with_jwt_secret(file));
+        let login = jwt_issuer.iter().fold(login, |login, issuer| login.with_jwt_issuer(issuer));
+        server = server.login(jwt_audience.iter().fold(login, |login, audience| login.with_jwt_audience(audience)));
+    }
+    server = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => server.tls(Tls::new(certificate, key)),
+        (None, None) => server,
+        (Some(_), None) => return Err(Error::invalid("a certificate is given, but no key; give --tls-key FILE")),
+        (None, Some(_)) => return Err(Error::invalid("a key is given, but no certificate; give --tls-cert FILE")),
+    };
+    Ok(server.allow_origins(&args.allow_origins))
+}
+
+/// A server that bears with so much.
+pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder {
+    let limits = ServerLimits::default()
+        .with_body_bytes(args.max_body_bytes)
+        .with_connections(args.max_connections)
+        .with_answer_time(args.answer_seconds)
+        .with_shutdown_time(args.shutdown_seconds);
+    let rate = args.max_requests_per_second.map(RateLimit::per_second);
+    server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs)
+}

@@ -1,0 +1,47 @@
+//! HTTP as far as these tests take it: a connection that is kept, and whole answers.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// A connection to a server on this machine.
+pub(super) struct Connection {
+    address: String,
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    pub(super) fn open(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        Ok(Self { address: address.to_owned(), stream: BufReader::new(stream) })
+    }
+
+    /// Status, head and body; `headers` are lines.
+    pub(super) fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> io::Result<(u16, String, String)> {
+        let (address, length) = (&self.address, body.len());
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n{headers}");
+        self.stream.get_mut().write_all(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
+        let length = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+        let mut body = vec![0; length.unwrap_or_else(|| panic!("no length in {head}"))];
+        self.stream.read_exact(&mut body)?;
+        Ok((status, head, String::from_utf8(body).unwrap()))
+    }
+}
