@@ -34,9 +34,6 @@ use crate::served::Served;
 
 pub(crate) use error::ApiError;
 
-/// The most bytes of a body: an event as large as stores take it by default, and what is around it.
-const MOST_BYTES: usize = 17 << 20;
-
 // The parts of the document, in their order.
 const SESSIONS: &str = "Sessions";
 const EVENTS: &str = "Events";
@@ -52,7 +49,8 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
     let api = Router::from(api())
         .fallback(error::no_route)
         .method_not_allowed_fallback(error::no_method)
-        .layer(DefaultBodyLimit::max(MOST_BYTES));
+        // What is around all routes has read the body, within the server's limit.
+        .layer(DefaultBodyLimit::disable());
     Router::new()
         .route("/openapi.json", get(document::get))
         .route("/docs", get(page::get))
