@@ -47,6 +47,11 @@ pub(super) struct ReadArtifact {
     version: Option<u64>,
 }
 
+/// Bytes, for the document.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary, example = "2 x apples")]
+pub(super) struct Data(#[expect(dead_code, reason = "the document alone reads it")] Vec<u8>);
+
 /// A page of names.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -145,7 +150,7 @@ pub(super) async fn versions(
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
     tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
-    responses((status = 200, description = "The data.", body = Vec<u8>, content_type = "*/*"), Refusals)
+    responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), Refusals)
 )]
 pub(super) async fn get(
     State(served): State<Arc<Served>>,
@@ -181,7 +186,7 @@ pub(super) async fn get(
 /// from all the user's sessions.
 #[utoipa::path(
     put, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "saveArtifact",
-    tag = ARTIFACTS, params(SessionPath, ArtifactPath), request_body(content = Vec<u8>, content_type = "*/*"),
+    tag = ARTIFACTS, params(SessionPath, ArtifactPath), request_body(content = Data, content_type = UNKNOWN),
     responses((status = 201, description = "What is known of the version.", body = VersionBody), WriteRefusals)
 )]
 pub(super) async fn save(

@@ -116,7 +116,8 @@ async fn megabytes_come_back_as_they_were() {
     saved(&client, OF, "large.txt", json!({"text": megabytes})).await;
     assert_eq!(client.get(&format!("{OF}/large.txt")).await, (200, json!({"text": megabytes})));
     // The limit of one version, with its detail.
-    let small = Client::over("memory:?artifact_bytes=1000").await;
+    let folder = tempfile::tempdir().unwrap();
+    let small = Client::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
     let (status, answer) = save(&small, OF, &json!({"filename": "f", "artifact": {"text": "x".repeat(1000)}})).await;
     assert_eq!(status, 429, "{answer}");
     assert!(answer["detail"].as_str().unwrap().contains("artifact_bytes is 1000"), "{answer}");
