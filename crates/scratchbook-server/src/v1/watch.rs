@@ -20,6 +20,7 @@ use super::path::{AppPath, SessionPath, UserPath};
 use super::request::Query;
 use super::shape::{Cursor, Entry, StreamEvent};
 use super::{ApiError, FEEDS};
+use crate::operations::Gauge;
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 use crate::sse;
@@ -137,6 +138,7 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
 /// The stream: one frame for each entry, and one every while.
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
+        let _open = Gauge::one_more("scratchbook_watchers");
         // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
