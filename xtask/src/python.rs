@@ -1,4 +1,4 @@
-//! A Python with google-adk in it, for the tests that compare with what google-adk does.
+//! A Python for the tests that need one: those that compare with what google-adk does, and those that schemathesis makes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements
 /// The environment variable with the path of a Python of the user's, in which they are installed.
 const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 /// What the names of the tests contain that need it.
-const WORD: &str = "google_adk";
+const WORDS: [&str; 2] = ["google_adk", "schemathesis"];
 
 /// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
 pub(crate) fn install() -> Result<(), Stop> {
@@ -28,16 +28,17 @@ pub(crate) fn install() -> Result<(), Stop> {
         Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
             "{why}. It takes Python 3.10 or newer with venv (on Debian and Ubuntu: python3-venv) and the package index \
              of pip; or set {VARIABLE} to a Python that has what {REQUIREMENTS} lists. Until then the tests with \
-             {WORD} in their names are not run"
+             {} in their names are not run",
+            WORDS.join(" or ")
         )),
     })
 }
 
-/// The word in the names of the tests that have no Python here.
-pub(crate) fn skips() -> Option<String> {
+/// The words in the names of the tests that have no Python here.
+pub(crate) fn skips() -> Vec<String> {
     let requirements = fs::read_to_string(root().join(REQUIREMENTS)).unwrap_or_default();
     let there = of_environment() || is_installed(&folder(), &requirements);
-    (!there).then(|| WORD.to_owned())
+    if there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
 }
 
 fn of_environment() -> bool {

@@ -17,7 +17,11 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
-        Step::new("python", "google-adk in a Python environment, for the tests that compare with it", python::install),
+        Step::new(
+            "python",
+            "google-adk and schemathesis in a Python environment, for the tests with them",
+            python::install,
+        ),
         Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("docs", "the documentation builds without a warning", docs),
@@ -32,7 +36,7 @@ pub(crate) fn full() -> Vec<Step> {
     steps.extend([
         Step::new(
             "long",
-            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests, 50 an operation",
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
@@ -167,7 +171,7 @@ fn long_tests() -> Result<(), Stop> {
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     command.env("SCRATCHBOOK_LOAD_SECONDS", "60");
     command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
-    run(command.env("PROPTEST_CASES", "2000"))
+    run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
 /// Leaves out the tests whose server, Python or browser is not here, so that the others are run; the steps `servers`,

@@ -199,7 +199,13 @@ const REFUSALS: [(&str, &str, &str, &str); 8] = [
     ("503", "The store cannot be reached just now.", "unavailable", "the database cannot be reached; try again"),
 ];
 
-const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
+const WRITE_REFUSALS: [(&str, &str, &str, &str); 4] = [
+    (
+        "408",
+        "The body did not come in the time that it may take.",
+        "unavailable",
+        "the body did not come within the 30 seconds that it may take",
+    ),
     (
         "409",
         "Somebody was faster, a guard does not hold, or it is there already with other content.",
