@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{browser, python, servers, tools};
+use crate::{browser, packages, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
