@@ -185,4 +185,7 @@ async fn every_answer_says_that_it_is_what_it_says() {
     }
     let answer = list_apps(&router, "evil.example", &[]).await;
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    let page = get(&router, "/docs", &[]).await;
+    assert_eq!(page.header("x-frame-options"), Some("SAMEORIGIN"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
 }

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::{Running, demo, read_to_end};
+use super::{Running, demo, read_to_end, session};
 
 #[tokio::test]
 async fn what_was_begun_is_finished_and_nothing_is_taken() {
@@ -44,4 +44,23 @@ async fn who_does_not_finish_is_cut_off() {
     running.stop();
     running.ended().await;
     assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn who_follows_is_let_go_between_two_frames() {
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let mut running = Running::start(server.build().unwrap()).await;
+    let mut watcher = running.connect().await;
+    let watch = "GET /v1/apps/demo/users/u1/watch?from=beginning HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    watcher.write_all(watch.as_bytes()).await.unwrap();
+    let mut part = [0; 1024];
+    assert!(watcher.read(&mut part).await.unwrap() > 0);
+    let start = Instant::now();
+    running.stop();
+    let rest = read_to_end(&mut watcher).await;
+    // The body is whole: the last chunk is there.
+    assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
+    running.ended().await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }

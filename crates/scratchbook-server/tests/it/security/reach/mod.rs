@@ -68,7 +68,7 @@ const TOKENS: [Token; 10] = [
 ];
 
 impl Token {
-    fn described(self) -> NewToken {
+    fn to_be_made(self) -> NewToken {
         let token = NewToken::new(format!("{self:?}")).with_rights(Right::ALL);
         let of_u2 = || NewToken::new(format!("{self:?}")).with_app("demo").with_user("u2");
         match self {
@@ -99,7 +99,7 @@ impl World {
     }
 
     async fn over(store: Store) -> Self {
-        let made: Vec<_> = TOKENS.map(|token| (token, token.described().make().unwrap())).into();
+        let made: Vec<_> = TOKENS.map(|token| (token, token.to_be_made().make().unwrap())).into();
         let files = Files::new();
         let entries: Vec<_> = made.iter().map(|(_, made)| made.entry()).collect();
         let login = Login::new().with_tokens(files.write("tokens.toml", entries.join("\n")));

@@ -71,6 +71,11 @@ pub(super) const OWNED: &[Owned] = &[
     owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}", "", ""),
     owned("PATCH", "/v1/apps/{app}/users/{user}/sessions/{session}", "", r#"{"title":"x"}"#),
     owned("DELETE", "/v1/apps/{app}/users/{user}/sessions/{session}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/artifacts", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", "", ""),
+    owned("PUT", "/v1/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", "", "{}"),
+    owned("DELETE", "/v1/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/blame", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/diff", "before=0&after=1", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/events", "", ""),
@@ -165,6 +170,7 @@ pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{seq}", "1"),
         ("{key}", if route.contains("{user}") { "secret" } else { "shared" }),
         ("{*path}", "secret.txt"),
+        ("{artifact}", "secret.txt"),
     ]
     .iter()
     .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
