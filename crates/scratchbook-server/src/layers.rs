@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
@@ -17,6 +18,8 @@ use crate::{access, headers, limits, listen};
 pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: Guard) -> Router {
     // From the inside to the outside: what a request comes to last is said first.
     routes
+        // Bodies have the limit of `read_whole`, and no other.
+        .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
         .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))

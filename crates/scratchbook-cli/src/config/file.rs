@@ -25,7 +25,13 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     })?;
     let mut found = Vec::new();
     flatten(&mut found, "", table.get_ref(), &Lines { name: &name, text: &text })?;
-    for Found { option, place, values } in &found {
+    // Tables come in the order of their keys' names, people read from the top.
+    found.sort_by_key(|found| found.at);
+    for (n, Found { option, place, values, .. }) in found.iter().enumerate() {
+        if let Some(earlier) = found[..n].iter().find(|earlier| earlier.option == *option) {
+            let message = format!("{place}: '{option}' is set already, at {}; write it once", earlier.place);
+            return Err(invalid(message));
+        }
         command = set(command, option, place, values)?;
     }
     Ok((command, found.into_iter().map(|found| found.option).collect()))
@@ -33,6 +39,8 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
 
 /// A value of a file.
 struct Found {
+    /// How many bytes into the file.
+    at: usize,
     option: String,
     /// The file and the line.
     place: String,
@@ -64,10 +72,7 @@ fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Li
             DeValue::Array(items) => items.iter().map(|item| text(item, &place)).collect::<Result<_, _>>()?,
             _ => vec![text(value, &place)?],
         };
-        if let Some(other) = found.iter().find(|other| other.option == option) {
-            return Err(invalid(format!("{place}: '{option}' is set already, at {}; write it once", other.place)));
-        }
-        found.push(Found { option, place, values });
+        found.push(Found { at: key.span().start, option, place, values });
     }
     Ok(())
 }

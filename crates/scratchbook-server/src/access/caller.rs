@@ -114,6 +114,20 @@ impl Caller {
         Err(Error::new(ErrorKind::PermissionDenied, format!("this takes the right '{name}', which your token lacks")))
     }
 
+    /// Whether the caller may do what concerns all apps and users at once.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` names the right that is missing, or says that the token is held to less.
+    pub(crate) fn check_of_all(&self, right: Right) -> Result<()> {
+        self.check(right)?;
+        if self.app.is_none() && self.user.is_none() {
+            return Ok(());
+        }
+        let message = "this concerns all apps and users, and your token is held to some";
+        Err(Error::new(ErrorKind::PermissionDenied, message))
+    }
+
     /// Whether the caller may make these changes. Agents may write `app:` keys; a client needs the right to.
     ///
     /// # Errors

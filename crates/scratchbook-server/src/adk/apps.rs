@@ -152,8 +152,8 @@ fn collect(agent: &LlmAgent, into: &mut IndexMap<String, AgentInfo>) {
 
 /// Reads `?detailed=`; of several the last counts, and anything else in the query means nothing, as in ADK.
 fn is_detailed(query: &str) -> Result<bool, AdkError> {
-    let values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
-    let Some(raw) = values.last() else {
+    let mut values = query.split('&').filter_map(|pair| pair.strip_prefix("detailed="));
+    let Some(raw) = values.next_back() else {
         return Ok(false);
     };
     let value = percent_decode_str(raw).decode_utf8_lossy();

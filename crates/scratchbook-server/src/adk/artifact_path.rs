@@ -1,11 +1,10 @@
 //! What a path below `/artifacts/` names: an artifact, its versions, one of them, or what is known of them.
 
-use axum::extract::{FromRequestParts, RawPathParams};
+use std::convert::Infallible;
+
+use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
-use scratchbook::Error;
-
-use super::AdkError;
 
 /// The part of a path after `/artifacts/`, decoded. Names may contain `/`, so what is asked for is at its end.
 #[derive(Debug)]
@@ -50,12 +49,14 @@ fn split_version(path: &str) -> Option<(&str, &str)> {
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
-    type Rejection = AdkError;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AdkError> {
-        let params = RawPathParams::from_request_parts(parts, state).await;
-        let params = params.map_err(|_| Error::invalid("the artifact's name in the path is not UTF-8"))?;
-        let raw = params.iter().find(|(param, _)| *param == "path").map_or("", |(_, value)| value);
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
+        let place = route.split('/').position(|segment| segment.starts_with("{*"));
+        let raw = place.and_then(|place| uri.path().splitn(place + 1, '/').nth(place)).unwrap_or_default();
+        // What is not UTF-8 is the name of nothing.
         Ok(Self(percent_decode_str(raw).decode_utf8_lossy().into_owned()))
     }
 }

@@ -33,30 +33,32 @@ impl Paths {
     /// whatever the method.
     pub(crate) async fn not_found(self, request: Request) -> Response {
         let (parts, _) = request.into_parts();
-        let (mut known, mut probe) = (self.known, Request::new(Body::empty()));
-        let Some(path) = parts.uri.path().strip_suffix('/').map(|path| path.trim_end_matches('/')) else {
-            return AdkError::not_found().into_response();
-        };
-        let Ok(uri) = path.parse() else { return AdkError::not_found().into_response() };
-        *probe.uri_mut() = uri;
-        let Ok(found) = known.as_service().oneshot(probe).await;
-        match location(&parts).filter(|_| found.status() != StatusCode::NOT_FOUND) {
-            Some(location) => (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response(),
-            None => AdkError::not_found().into_response(),
+        match location(&parts) {
+            Some(location) if self.knows(parts.uri.path().trim_end_matches('/')).await => {
+                (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response()
+            }
+            _ => AdkError::not_found().into_response(),
         }
+    }
+
+    async fn knows(self, path: &str) -> bool {
+        let Ok(probe) = Request::get(path).body(Body::empty()) else { return false };
+        let Ok(found) = self.known.oneshot(probe).await;
+        found.status() != StatusCode::NOT_FOUND
     }
 }
 
-/// The address that was asked for, without the slashes at the end of its path.
+/// The address that was asked for, without the slashes at the end of its path; `None` where it has none.
 fn location(parts: &Parts) -> Option<HeaderValue> {
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
-    let (path, query) = (uri.path().trim_end_matches('/'), uri.query().map(|query| format!("?{query}")));
+    let path = uri.path().strip_suffix('/')?.trim_end_matches('/');
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| Some(uri.authority()?.as_str()));
     // Where it is served by TLS, what accepts the connection says so.
     let scheme = parts.extensions.get::<Scheme>().or(uri.scheme()).map_or("http", Scheme::as_str);
-    let origin = host.map(|host| format!("{scheme}://{host}"));
-    HeaderValue::try_from([origin.unwrap_or_default().as_str(), path, query.unwrap_or_default().as_str()].concat()).ok()
+    let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
+    HeaderValue::try_from(format!("{origin}{path}{query}")).ok()
 }
 
 /// Refuses HEAD, which axum would answer as GET.

@@ -58,7 +58,10 @@ pub(crate) fn push_session(out: &mut String, session: &Session) -> Result<()> {
     out.push_str(",\"state\":");
     out.push_str(&written(session.state())?);
     out.push_str(",\"events\":");
-    push_list(out, session.events().iter(), |out, one| Ok(out.push_str(&event(one)?)))?;
+    push_list(out, session.events().iter(), |out, one| {
+        out.push_str(&event(one)?);
+        Ok(())
+    })?;
     out.push_str(",\"lastUpdateTime\":");
     out.push_str(&json_text(&session.last_update_time())?);
     out.push('}');

@@ -10,7 +10,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa_axum::router::OpenApiRouter;
 
 use super::error::ErrorBody;
-use super::{EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS, api};
+use super::{ARTIFACTS, EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS, api};
 use crate::served::Served;
 
 /// What the routes do not say themselves.
@@ -32,6 +32,7 @@ use crate::served::Served;
         (name = TIME, description = "What was: differences, who wrote what, what was done to a key."),
         (name = FEEDS, description = "What is committed, page by page or as it comes: no gap, nothing twice."),
         (name = RUNS, description = "Begin runs of agents, follow them, cancel them."),
+        (name = ARTIFACTS, description = "Named, versioned data of a session or, with `user:` before the name, of a user."),
         (name = USERS, description = "Who the users of an app are, and an end to all that is known of one."),
         (name = UPKEEP, description = "Is what is stored what was committed, and what of it may go.")
     )

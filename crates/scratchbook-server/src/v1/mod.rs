@@ -3,6 +3,7 @@
 //! A route and its part of the document are one: `#[utoipa::path]` stands over each handler, and the router is made of
 //! both. What a body may have is the type it is read into.
 
+mod artifacts;
 mod branch;
 mod document;
 mod error;
@@ -25,7 +26,6 @@ mod watch;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -41,16 +41,13 @@ const STATE: &str = "State";
 const TIME: &str = "Time";
 const FEEDS: &str = "Feeds";
 const RUNS: &str = "Runs";
+const ARTIFACTS: &str = "Artifacts";
 const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
 /// The routes: the API itself under `/v1`, its document, and a page of that to read.
 pub(crate) fn routes() -> Router<Arc<Served>> {
-    let api = Router::from(api())
-        .fallback(error::no_route)
-        .method_not_allowed_fallback(error::no_method)
-        // What is around all routes has read the body, within the server's limit.
-        .layer(DefaultBodyLimit::disable());
+    let api = Router::from(api()).fallback(error::no_route).method_not_allowed_fallback(error::no_method);
     Router::new()
         .route("/openapi.json", get(document::get))
         .route("/docs", get(page::get))
@@ -92,6 +89,9 @@ fn api() -> OpenApiRouter<Arc<Served>> {
         .routes(routes!(watch::app))
         .routes(routes!(runs::list, runs::start))
         .routes(routes!(runs::resume, runs::cancel))
+        .routes(routes!(artifacts::list))
+        .routes(routes!(artifacts::get, artifacts::save, artifacts::delete))
+        .routes(routes!(artifacts::versions))
         .routes(routes!(users::list))
         .routes(routes!(users::erase))
         .routes(routes!(upkeep::session))

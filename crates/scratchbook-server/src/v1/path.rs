@@ -83,3 +83,12 @@ pub(super) struct EventPath {
     #[param(example = "e3", min_length = 1)]
     event: String,
 }
+
+/// An artifact.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ArtifactPath {
+    /// The artifact's name, percent-encoded, slashes too; with `user:` before it, the user's.
+    #[param(example = "receipt.txt", min_length = 1)]
+    artifact: String,
+}

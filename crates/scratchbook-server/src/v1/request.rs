@@ -36,6 +36,10 @@ pub(super) type NoQuery = Query<Nothing>;
 #[derive(Debug)]
 pub(super) struct PathKey(pub(super) String);
 
+/// The name of an artifact that a path names as `{artifact}`.
+#[derive(Debug)]
+pub(super) struct PathArtifact(pub(super) String);
+
 /// The id of an event that a path names as `{event}`.
 #[derive(Debug)]
 pub(super) struct PathEvent(pub(super) String);
@@ -86,7 +90,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error))
 }
 
-fn unreadable(rejection: BytesRejection) -> ApiError {
+pub(super) fn unreadable(rejection: BytesRejection) -> ApiError {
     let status = rejection.status();
     let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => {
@@ -120,6 +124,15 @@ impl FromRequestParts<Arc<Served>> for PathKey {
     async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
         let [key] = scope::named::<ApiError, _>(parts, ["key"])?;
         Ok(Self(key))
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathArtifact {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, ApiError> {
+        let [artifact] = scope::named::<ApiError, _>(parts, ["artifact"])?;
+        Ok(Self(artifact))
     }
 }
 

@@ -138,7 +138,7 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
 /// The stream: one frame for each entry, and one every while.
 fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes> + Send + 'static {
     async_stream::stream! {
-        let _one = Gauge::one_more("scratchbook_watchers");
+        let _open = Gauge::one_more("scratchbook_watchers");
         // Also before the first entry a client knows where it is: cut off now, it would else begin anew, with a gap.
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
@@ -175,7 +175,7 @@ fn frame(entry: FeedEntry) -> Bytes {
 
 /// The end, with its reason.
 fn failure(error: &Error) -> Bytes {
-    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(&error)}))).into()
+    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(error)}))).into()
 }
 
 /// JSON on one line.

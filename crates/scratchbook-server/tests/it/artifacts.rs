@@ -97,7 +97,7 @@ async fn what_is_not_there_is_told_in_adks_words() {
     let client = Client::memory().await;
     assert_eq!(client.get(OF).await, (200, json!([])));
     let long = "n".repeat(600);
-    for name in ["nope", "", "user:", "%00", "..%2F..%2Fetc%2Fpasswd", &long] {
+    for name in ["nope", "", "user:", "%00", "%ff", "..%2F..%2Fetc%2Fpasswd", &long] {
         assert_eq!(client.get(&format!("{OF}/{name}")).await, not_found(), "{name}");
         if !name.is_empty() {
             assert_eq!(client.get(&format!("{OF}/{name}/versions")).await, (200, json!([])), "{name}");
@@ -107,6 +107,21 @@ async fn what_is_not_there_is_told_in_adks_words() {
         let deleted = client.send("DELETE", &format!("{OF}/{name}"), None).await;
         assert_eq!((deleted.status, deleted.text()), (200, "null"), "{name}");
     }
+}
+
+#[tokio::test]
+async fn megabytes_come_back_as_they_were() {
+    let client = Client::memory().await;
+    let megabytes = "0123456789abcdef".repeat(1 << 18);
+    saved(&client, OF, "large.txt", json!({"text": megabytes})).await;
+    assert_eq!(client.get(&format!("{OF}/large.txt")).await, (200, json!({"text": megabytes})));
+    // The limit of one version, with its detail.
+    let folder = tempfile::tempdir().unwrap();
+    let small = Client::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
+    let (status, answer) = save(&small, OF, &json!({"filename": "f", "artifact": {"text": "x".repeat(1000)}})).await;
+    assert_eq!(status, 429, "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("artifact_bytes is 1000"), "{answer}");
+    assert_eq!(small.get(OF).await, (200, json!([])));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 mod apps;
 mod artifacts;
 mod dev_ui;
+mod operations;
 mod replay;
 mod requests;
 mod runs;

@@ -24,7 +24,15 @@ impl Client {
 
     /// Over memory, with what is hosted said by a function.
     pub(crate) async fn with(hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
-        let store = connect("memory:").await.unwrap();
+        Self::new(connect("memory:").await.unwrap(), hosting)
+    }
+
+    /// Over another store, with no app.
+    pub(crate) async fn over(uri: &str) -> Self {
+        Self::new(connect(uri).await.unwrap(), |server| server)
+    }
+
+    fn new(store: Store, hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let server = hosting(Server::builder(store.clone())).build().unwrap();
         Self { store, router: server.router() }
     }

@@ -96,11 +96,8 @@ impl Fields {
         let class = self.class()?;
         self.check_supported()?;
         self.check_class(class)?;
-        let max_iterations = match self.max_iterations {
-            // ADK's: no round at all.
-            Some(rounds) => Some(usize::try_from(rounds).unwrap_or(0)),
-            None => None,
-        };
+        // A negative number is no round at all, as in ADK.
+        let max_iterations = self.max_iterations.map(|rounds| usize::try_from(rounds).unwrap_or(0));
         let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
         let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
         Ok(AgentFile {

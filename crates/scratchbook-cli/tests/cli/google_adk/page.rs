@@ -68,17 +68,26 @@ impl Page {
     }
 
     fn shown(&self, css: &str, text: &str) -> thirtyfour::extensions::query::ElementQuery {
-        let part = StringMatch::new(text).partial().case_insensitive();
-        self.browser.query(By::Css(css)).with_text(part).and_displayed().wait(PATIENCE, Duration::from_millis(100))
+        let shown = self.browser.query(By::Css(css)).and_displayed().wait(PATIENCE, Duration::from_millis(100));
+        // No text is not found in no text.
+        if text.is_empty() { shown } else { shown.with_text(StringMatch::new(text).partial().case_insensitive()) }
     }
 
     pub(super) async fn click(&self, css: &str, text: &str) {
         self.see(css, text).await.click_when_ready().await.unwrap();
     }
 
+    /// Closes a menu.
+    pub(super) async fn escape(&self) {
+        self.see("[role=menu]", "").await.send_keys(Key::Escape + "").await.unwrap();
+    }
+
     /// Says something to the agent.
     pub(super) async fn say(&self, text: &str) {
-        self.see("textarea.chat-input-box", "").await.send_keys(text + Key::Enter).await.unwrap();
+        let input = self.see("textarea.chat-input-box", "").await;
+        // The first message of a session may still be in it.
+        input.clear().await.unwrap();
+        input.send_keys(text + Key::Enter).await.unwrap();
     }
 
     /// Opens a tab at the side, and waits for what it shows.

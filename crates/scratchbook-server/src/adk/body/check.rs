@@ -7,11 +7,9 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
-use base64::Engine;
-use base64::alphabet::URL_SAFE;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
+use super::scalar::{boolean, bytes, float, integer};
 use crate::adk::AdkError;
 
 /// What a value has to be.
@@ -24,10 +22,10 @@ pub(crate) enum Kind {
     Float,
     /// Base64 in a string.
     Bytes,
-    Dict(&'static Kind),
-    List(&'static Kind),
+    Dict(&'static Self),
+    List(&'static Self),
     /// A list whose order means nothing.
-    Set(&'static Kind),
+    Set(&'static Self),
     Model(&'static Model),
 }
 
@@ -91,8 +89,8 @@ pub(super) const fn optional(name: &'static str, kind: Kind) -> Field {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loc<'a> {
     Body,
-    Key(&'a Loc<'a>, &'a str),
-    Index(&'a Loc<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl Loc<'_> {
@@ -119,7 +117,7 @@ impl Problems {
         self.add_with(kind, loc, message, input, None);
     }
 
-    fn add_with(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value, context: Option<Value>) {
+    pub(super) fn add_with(&mut self, kind: &str, loc: &Loc<'_>, message: &str, input: &Value, context: Option<Value>) {
         if self.0.len() == Self::MAX {
             return;
         }
@@ -248,91 +246,4 @@ fn write_as_model(map: &mut Map<String, Value>, model: &Model) {
     let sent = std::mem::take(map).into_iter().zip(fields);
     let known = sent.filter_map(|((_, value), field)| field.map(|field| (field, value)));
     map.extend(known.filter(|(field, value)| is_written(field, value)).map(|(f, value)| (f.name.to_owned(), value)));
-}
-
-fn boolean(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
-    let read = match value {
-        Value::Bool(_) => return,
-        Value::String(text) => match text.to_ascii_lowercase().as_str() {
-            "1" | "true" | "t" | "yes" | "y" | "on" => Some(true),
-            "0" | "false" | "f" | "no" | "n" | "off" => Some(false),
-            _ => None,
-        },
-        Value::Number(number) => match number.as_f64() {
-            Some(0.0) => Some(false),
-            Some(1.0) => Some(true),
-            Some(float) if float.fract() != 0.0 => {
-                return problems.add("bool_type", loc, "Input should be a valid boolean", value);
-            }
-            _ => None,
-        },
-        _ => return problems.add("bool_type", loc, "Input should be a valid boolean", value),
-    };
-    match read {
-        Some(read) => *value = Value::Bool(read),
-        None => {
-            let message = "Input should be a valid boolean, unable to interpret input";
-            problems.add("bool_parsing", loc, message, value);
-        }
-    }
-}
-
-fn integer(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
-    let read = match value {
-        Value::Number(number) if !number.is_f64() => return,
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if float.fract() == 0.0 && float.abs() < 9e15 => float as i64,
-            _ => {
-                let message = "Input should be a valid integer, got a number with a fractional part";
-                return problems.add("int_from_float", loc, message, value);
-            }
-        },
-        Value::Bool(flag) => i64::from(*flag),
-        Value::String(text) => match text.trim().parse() {
-            Ok(number) => number,
-            Err(_) => {
-                let message = "Input should be a valid integer, unable to parse string as an integer";
-                return problems.add("int_parsing", loc, message, value);
-            }
-        },
-        _ => return problems.add("int_type", loc, "Input should be a valid integer", value),
-    };
-    *value = Value::Number(read.into());
-}
-
-fn float(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
-    let read = match value {
-        Value::Number(_) => return,
-        Value::Bool(flag) => f64::from(u8::from(*flag)),
-        Value::String(text) => match text.trim().parse() {
-            Ok(number) => number,
-            Err(_) => {
-                let message = "Input should be a valid number, unable to parse string as a number";
-                return problems.add("float_parsing", loc, message, value);
-            }
-        },
-        _ => return problems.add("float_type", loc, "Input should be a valid number", value),
-    };
-    match Number::from_f64(read) {
-        Some(read) => *value = Value::Number(read),
-        None => problems.add("finite_number", loc, "Input should be a finite number", value),
-    }
-}
-
-/// Reads both alphabets, padded or not, as the library does.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &URL_SAFE,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
-);
-
-fn bytes(value: &mut Value, loc: &Loc<'_>, problems: &mut Problems) {
-    let Value::String(text) = value else {
-        return problems.add("bytes_type", loc, "Input should be a valid bytes", value);
-    };
-    let Err(error) = BASE64.decode(text.replace('+', "-").replace('/', "_")) else { return };
-    let (message, error) = (format!("Data should be valid base64: {error}"), error.to_string());
-    let context = json!({"encoding": "base64", "encoding_error": error});
-    problems.add_with("bytes_invalid_encoding", loc, &message, value, Some(context));
 }

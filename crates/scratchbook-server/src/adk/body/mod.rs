@@ -7,6 +7,7 @@ mod content;
 mod event;
 mod facts;
 mod requests;
+mod scalar;
 mod text;
 
 use axum::body::Bytes;

@@ -181,8 +181,8 @@ impl Walk<'_> {
             Some(b'1'..=b'9') => self.digits(),
             _ => return wrong(start, "Expecting value"),
         }
-        self.part(&[b'.']);
-        self.part(&[b'e', b'E']);
+        self.part(b".");
+        self.part(b"eE");
         let number = self.text.get(start..self.at).unwrap_or_default();
         if let Err(error) = json::from_slice::<Value>(number) {
             self.refuse(start, &error.to_string());

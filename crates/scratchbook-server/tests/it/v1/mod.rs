@@ -1,5 +1,6 @@
 //! `/v1`, over memory and SQLite.
 
+mod artifacts;
 mod document;
 mod errors;
 mod events;

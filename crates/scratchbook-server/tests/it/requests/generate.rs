@@ -1,20 +1,8 @@
-//! Requests nobody would write by hand: whatever is sent, no answer is a server error, and nothing panics.
+//! Requests, somewhere between right and wrong.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-
-use axum::Router;
-use axum::body::Body;
-use axum::http::Request;
-use http_body_util::BodyExt;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config, TestRunner};
-use scratchbook::connect;
 use serde_json::{Value, json};
-use tower::ServiceExt;
-
-use crate::replay;
 
 /// Every path of the router, with `*` where a name stands.
 const PATHS: &[&str] = &[
@@ -42,11 +30,11 @@ const PATHS: &[&str] = &[
 
 /// What is sent, readable where a case fails.
 #[derive(Clone, Debug)]
-struct Sent {
-    method: &'static str,
-    path: String,
-    headers: Vec<(&'static str, &'static str)>,
-    body: Vec<u8>,
+pub(super) struct Sent {
+    pub(super) method: &'static str,
+    pub(super) path: String,
+    pub(super) headers: Vec<(&'static str, &'static str)>,
+    pub(super) body: Vec<u8>,
 }
 
 /// What usually stands in a place, or something else.
@@ -284,7 +272,7 @@ fn nested(levels: usize) -> Vec<u8> {
     format!("{{\"stateDelta\":{{\"a\":{}{}}}}}", "[".repeat(levels), "]".repeat(levels)).into_bytes()
 }
 
-fn sent() -> impl Strategy<Value = Sent> {
+pub(super) fn sent() -> impl Strategy<Value = Sent> {
     let methods = vec![
         "GET", "GET", "POST", "POST", "POST", "PATCH", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS", "TRACE", "FOO",
     ];
@@ -304,52 +292,4 @@ fn sent() -> impl Strategy<Value = Sent> {
         headers,
         body,
     })
-}
-
-/// The status; an error where it is a server error, or the body is not in the form of its surface.
-async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
-    let mut request = Request::builder().method(sent.method).uri(&sent.path);
-    for (name, value) in sent.headers.iter().filter(|(_, value)| axum::http::HeaderValue::from_str(value).is_ok()) {
-        request = request.header(*name, *value);
-    }
-    // What cannot be said in HTTP does not arrive.
-    let Ok(request) = request.body(Body::from(sent.body)) else { return Ok(None) };
-    let Ok(response) = server.clone().oneshot(request).await;
-    let (status, headers) = (response.status(), response.headers().clone());
-    let body =
-        response.into_body().collect().await.map_err(|error| format!("a body that broke off: {error}"))?.to_bytes();
-    if status.is_server_error() {
-        return Err(format!("{status}: {}", String::from_utf8_lossy(&body)));
-    }
-    let is_json = headers.get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    if is_json && sent.method != "HEAD" {
-        let value: Value = serde_json::from_slice(&body).map_err(|error| format!("no JSON: {error}"))?;
-        if status.is_client_error() && value["detail"].is_null() && value["error"]["kind"].is_null() {
-            return Err(format!("{status} without its form: {value}"));
-        }
-    }
-    Ok(Some(status.as_u16()))
-}
-
-/// As many as `SCRATCHBOOK_REQUESTS` says, 2,000 otherwise.
-#[test]
-fn no_request_is_answered_with_a_server_error() {
-    let count = std::env::var("SCRATCHBOOK_REQUESTS").map_or(2000, |count| count.parse().unwrap());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = Config { cases: count, failure_persistence: None, ..Config::default() };
-    let (server, seen) = (RefCell::new((0, None)), RefCell::new(BTreeSet::new()));
-    let outcome = TestRunner::new(config).run(&sent(), |sent| {
-        let (asked, router) = &mut *server.borrow_mut();
-        // A new one now and then, so that lists do not grow for ever.
-        if *asked % 500 == 0 {
-            *router = Some(replay::server(runtime.block_on(connect("memory:")).unwrap()));
-        }
-        *asked += 1;
-        let status = runtime.block_on(answer(router.as_ref().unwrap(), sent)).map_err(TestCaseError::fail)?;
-        seen.borrow_mut().extend(status);
-        Ok(())
-    });
-    outcome.unwrap();
-    let seen = seen.into_inner();
-    assert!([200, 307, 400, 404, 405, 409, 422].iter().all(|status| seen.contains(status)), "only {seen:?} were seen");
 }

@@ -1,0 +1,244 @@
+//! Artifacts: listed, read and written as the bytes they are.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use scratchbook::{ArtifactVersion, Error, ErrorKind, Part, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::{IntoParams, ToSchema};
+
+use super::error::{Refusals, WriteRefusals};
+use super::path::{ArtifactPath, SessionPath};
+use super::request::{NoQuery, PathArtifact, Query, page_size, unreadable, usual};
+use super::{ARTIFACTS, ApiError};
+use crate::scope::SessionScope;
+use crate::served::Served;
+
+/// What data is taken for that nothing is said of.
+const UNKNOWN: &str = "application/octet-stream";
+
+/// Which names are listed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListArtifacts {
+    /// How many at most in a page, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    page_size: usize,
+    /// The `nextPageToken` of the page before.
+    page_token: Option<String>,
+}
+
+/// Which version is read.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReadArtifact {
+    /// The version, from 0; absent, the newest.
+    version: Option<u64>,
+}
+
+/// Bytes, for the document.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary, example = "2 x apples")]
+pub(super) struct Data(#[expect(dead_code, reason = "the document alone reads it")] Vec<u8>);
+
+/// A page of names.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"names": ["receipt.txt", "user:photo.png"], "nextPageToken": null}))]
+pub(super) struct ArtifactPage {
+    /// The names in byte order, those of the user with `user:` before them.
+    names: Vec<String>,
+    /// Asks for the next page; `null` at the end.
+    next_page_token: Option<String>,
+}
+
+/// A page of versions.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VersionPage {
+    /// The versions, oldest first.
+    versions: Vec<VersionBody>,
+    /// Asks for the next page; `null` at the end.
+    next_page_token: Option<String>,
+}
+
+/// What is known of a version.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"version": 0, "mimeType": "text/csv", "customMetadata": {}, "createTime": 1767225600.0}))]
+pub(super) struct VersionBody {
+    /// The version, from 0.
+    version: u64,
+    /// What kind of data it is; `null` for text.
+    mime_type: Option<String>,
+    /// What its saver wanted kept beside it.
+    #[schema(value_type = std::collections::BTreeMap<String, Value>)]
+    custom_metadata: Map<String, Value>,
+    /// When it was saved, in seconds since 1970.
+    create_time: f64,
+}
+
+impl From<ArtifactVersion> for VersionBody {
+    fn from(version: ArtifactVersion) -> Self {
+        Self {
+            version: version.version,
+            mime_type: version.mime_type,
+            custom_metadata: version.custom_metadata,
+            create_time: version.create_time,
+        }
+    }
+}
+
+/// List the artifacts that a session sees, its own and its user's.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "listArtifacts",
+    tag = ARTIFACTS, params(SessionPath, ListArtifacts),
+    responses((status = 200, description = "A page of their names.", body = ArtifactPage), Refusals)
+)]
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    Query(query): Query<ListArtifacts>,
+) -> Result<Json<ArtifactPage>, ApiError> {
+    let size = page_size("pageSize", query.page_size)?;
+    let names = served.store.artifacts.list_artifacts(&scope.key).await?;
+    let first = query.page_token.map_or(0, |last| names.partition_point(|name| *name <= last));
+    let (names, more) = page(names, first, size);
+    let next_page_token = more.then(|| names.last().cloned()).flatten();
+    Ok(Json(ArtifactPage { names, next_page_token }))
+}
+
+/// List the versions of an artifact.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
+    operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, ListArtifacts),
+    responses((status = 200, description = "A page of them.", body = VersionPage), Refusals)
+)]
+pub(super) async fn versions(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathArtifact(name): PathArtifact,
+    Query(query): Query<ListArtifacts>,
+) -> Result<Json<VersionPage>, ApiError> {
+    let size = page_size("pageSize", query.page_size)?;
+    let after = query.page_token.map(|token| number(&token)).transpose()?;
+    let versions = served.store.artifacts.list_artifact_versions(&scope.key, &name).await?;
+    if versions.is_empty() {
+        return Err(missing(&name).into());
+    }
+    let first = after.map_or(0, |after| versions.partition_point(|version| version.version <= after));
+    let (versions, more) = page(versions, first, size);
+    let next_page_token = more.then(|| versions.last().map(|version| version.version.to_string())).flatten();
+    Ok(Json(VersionPage { versions: versions.into_iter().map(VersionBody::from).collect(), next_page_token }))
+}
+
+/// Download an artifact.
+///
+/// The bytes as they were saved, with the content type that was said of them; text as UTF-8. A browser saves them and
+/// runs nothing of them.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "getArtifact",
+    tag = ARTIFACTS, params(SessionPath, ArtifactPath, ReadArtifact),
+    responses((status = 200, description = "The data.", body = Data, content_type = "*/*"), Refusals)
+)]
+pub(super) async fn get(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathArtifact(name): PathArtifact,
+    Query(query): Query<ReadArtifact>,
+) -> Result<Response, ApiError> {
+    let part = served.store.artifacts.load_artifact(&scope.key, &name, query.version).await?;
+    let (kind, data) = match part.ok_or_else(|| missing(&name))? {
+        Part { inline_data: Some(blob), .. } => (blob.mime_type.unwrap_or_default(), blob.data.unwrap_or_default()),
+        Part { text: Some(text), .. } => ("text/plain; charset=utf-8".to_owned(), text.into_bytes()),
+        _ => {
+            let message = format!("the artifact '{name}' has no data here, only the address of a file elsewhere");
+            return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
+        }
+    };
+    let kind = HeaderValue::try_from(kind).ok().filter(|kind| !kind.is_empty());
+    let file = name.strip_prefix("user:").unwrap_or(&name).rsplit(['/', '\\']).next().unwrap_or_default();
+    let saved = format!("attachment; filename*=UTF-8''{}", utf8_percent_encode(file, NON_ALPHANUMERIC));
+    // What an agent or a user has saved is no page of this server's.
+    let headers = [
+        (CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(UNKNOWN))),
+        (CONTENT_DISPOSITION, HeaderValue::try_from(saved).unwrap_or(HeaderValue::from_static("attachment"))),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox")),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    ];
+    Ok((headers, data).into_response())
+}
+
+/// Save a new version of an artifact.
+///
+/// The body is the data, of any kind; its content type is kept with it. `user:` before the name makes it the user's, seen
+/// from all the user's sessions.
+#[utoipa::path(
+    put, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "saveArtifact",
+    tag = ARTIFACTS, params(SessionPath, ArtifactPath), request_body(content = Data, content_type = UNKNOWN),
+    responses((status = 201, description = "What is known of the version.", body = VersionBody), WriteRefusals)
+)]
+pub(super) async fn save(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathArtifact(name): PathArtifact,
+    _: NoQuery,
+    headers: HeaderMap,
+    data: Result<Bytes, BytesRejection>,
+) -> Result<impl IntoResponse, ApiError> {
+    let kind = match headers.get(CONTENT_TYPE) {
+        Some(kind) => kind.to_str().map_err(|_| Error::invalid("the content type is not of plain text"))?,
+        None => UNKNOWN,
+    };
+    let part = Part::bytes(data.map_err(unreadable)?, kind);
+    let artifacts = &served.store.artifacts;
+    let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
+    let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;
+    let saved = versions.into_iter().find(|saved| saved.version == version).ok_or_else(|| missing(&name))?;
+    Ok((StatusCode::CREATED, Json(VersionBody::from(saved))))
+}
+
+/// Delete all versions of an artifact.
+///
+/// Nothing happens where there is none.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "deleteArtifact",
+    tag = ARTIFACTS, params(SessionPath, ArtifactPath),
+    responses((status = 204, description = "It is not there any more."), Refusals)
+)]
+pub(super) async fn delete(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<ApiError>,
+    PathArtifact(name): PathArtifact,
+    _: NoQuery,
+) -> Result<StatusCode, ApiError> {
+    served.store.artifacts.delete_artifact(&scope.key, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn missing(name: &str) -> Error {
+    Error::not_found(format!("there is no artifact '{name}' of that version in the session"))
+}
+
+fn number(token: &str) -> Result<u64> {
+    token.parse().map_err(|_| Error::invalid(format!("pageToken is '{token}'; it is the nextPageToken of a page")))
+}
+
+/// Some of them from a place on, and whether there are more.
+fn page<T>(mut all: Vec<T>, first: usize, size: usize) -> (Vec<T>, bool) {
+    let mut page = all.split_off(first);
+    let more = page.len() > size;
+    page.truncate(size);
+    (page, more)
+}
