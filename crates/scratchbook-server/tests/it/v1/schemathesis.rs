@@ -20,7 +20,8 @@ async fn schemathesis_finds_no_answer_that_is_not_in_the_document() {
     for (user, id) in [("alice", "s1"), ("alice", "s2"), ("bob", "s1")] {
         let event = json!({"id": "e1", "invocationId": "i1", "author": "agent",
             "actions": {"stateDelta": {"cart": {"milk": 2}, "user:language": "en", "app:open": true}}});
-        let body = json!({"id": id, "state": {"cart": {}}, "events": [event], "title": "Groceries", "labels": {"team": "food"}});
+        let body = json!({"id": id, "state": {"cart": {}}, "events": [event], "title": "Groceries",
+            "labels": {"team": "food"}});
         api.ok("POST", &format!("/v1/apps/shop/users/{user}/sessions"), Some(body)).await;
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
