@@ -125,7 +125,8 @@ async fn a_stream_of_ours_that_has_nothing_to_say_says_that_it_is_there() {
     let agent = counter(1, &Arc::new(Semaphore::new(0)));
     // Streams end with their server: it is kept.
     let server = Server::builder(store).app("demo", agent).build().unwrap();
-    let request = Request::post(RUNS).body(Body::from(json!({"message": "x"}).to_string())).unwrap();
+    let request = Request::post(RUNS).header("content-type", "application/json");
+    let request = request.body(Body::from(json!({"message": "x"}).to_string())).unwrap();
     let mut frames = server.router().oneshot(request).await.unwrap().into_body().into_data_stream();
     let begun = tokio::time::Instant::now();
     assert!(frames.next().await.unwrap().unwrap().starts_with(b"event: run\n"));
