@@ -29,7 +29,7 @@ impl Metrics {
         move |Extension(caller)| {
             ready(
                 caller
-                    .check(Right::Admin)
+                    .check_of_all(Right::Admin)
                     .map_err(AdkError::from)
                     .map(|()| ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response()),
             )
