@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Makes the database where it is missing, prints where to look, and serves until Ctrl-C or SIGTERM: what was begun is
     /// then finished, and a second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Play scenarios as real agent runs, without a network, and check what they leave in the state
     ///
     /// Shows each event, its delta by scope and the state after it, and checks the values that must come out.

@@ -85,19 +85,6 @@ impl Caller {
             && self.user.as_deref().is_none_or(|user| Some(user) == user_id)
     }
 
-    /// Whether all apps are within reach, with all their users.
-    ///
-    /// # Errors
-    ///
-    /// `PermissionDenied` where the caller is held to an app or a user.
-    pub(crate) fn check_everything(&self) -> Result<()> {
-        if self.app.is_none() && self.user.is_none() {
-            return Ok(());
-        }
-        let message = "this concerns all apps, and your token is for one of them or for one user";
-        Err(Error::new(ErrorKind::PermissionDenied, message))
-    }
-
     /// Whether anything of an app is within reach, be it of one user alone.
     pub(crate) fn reaches_app(&self, app_name: &str) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)
@@ -134,17 +121,19 @@ impl Caller {
     ///
     /// `PermissionDenied` names the keys.
     pub(crate) fn check_delta(&self, delta: &StateDelta) -> Result<()> {
-        let keys = delta.iter().map(|(key, _)| key).filter(|key| Scope::split(key).0 == Scope::App);
-        self.check_app_keys(keys)
+        self.check_app_keys(delta.iter().map(|(key, _)| key))
     }
 
+    /// As [`check_delta`](Self::check_delta), for keys with their prefixes.
+    ///
     /// # Errors
     ///
-    /// `PermissionDenied` names the keys.
+    /// `PermissionDenied` names the keys of the app among them.
     pub(crate) fn check_app_keys<'a>(&self, keys: impl Iterator<Item = &'a str>) -> Result<()> {
         if self.rights.contains(&Right::App) {
             return Ok(());
         }
+        let keys = keys.filter(|key| Scope::split(key).0 == Scope::App);
         let keys: Vec<_> = keys.map(|key| format!("'{key}'")).collect();
         if keys.is_empty() {
             return Ok(());

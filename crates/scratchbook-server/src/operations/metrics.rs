@@ -27,12 +27,8 @@ impl Metrics {
     {
         let render = Arc::clone(&self.0);
         move |Extension(caller)| {
-            ready(
-                caller
-                    .check(Right::Admin)
-                    .map_err(AdkError::from)
-                    .map(|()| ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response()),
-            )
+            let written = || ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], render()).into_response();
+            ready(caller.check_of_all(Right::Admin).map(|()| written()).map_err(AdkError::from))
         }
     }
 }

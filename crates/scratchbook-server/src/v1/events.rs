@@ -125,7 +125,7 @@ pub(super) async fn append(
     _: NoQuery,
     Body(body): Body<Append>,
 ) -> Result<Json<Appended>, ApiError> {
-    let mut event = body.event.to_append()?;
+    let mut event = body.event.into_event()?;
     event.actions.state_delta = body.operations.with(std::mem::take(&mut event.actions.state_delta))?;
     commit(&served, &scope, event, body.conflict, body.seen).await
 }

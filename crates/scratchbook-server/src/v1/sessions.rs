@@ -7,9 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use scratchbook::{
-    CreateSessionConfig, Error, Expiry, GetSessionConfig, Result, Scope, Session, SessionKey, SessionUpdate,
-};
+use scratchbook::{CreateSessionConfig, Error, Expiry, GetSessionConfig, Result, Session, SessionKey, SessionUpdate};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -137,9 +135,8 @@ pub(super) async fn create(
     _: NoQuery,
     Body(body): Body<CreateSession>,
 ) -> Result<(StatusCode, Json<SessionBody>), ApiError> {
-    let app_keys = body.state.keys().map(String::as_str).filter(|key| Scope::split(key).0 == Scope::App);
-    scope.caller.check_app_keys(app_keys)?;
-    let events: Vec<_> = body.events.into_iter().map(Given::to_begin_with).collect::<Result<_>>()?;
+    scope.caller.check_app_keys(body.state.keys().map(String::as_str))?;
+    let events: Vec<_> = body.events.into_iter().map(Given::into_first_event).collect::<Result<_>>()?;
     events.iter().try_for_each(|event| scope.caller.check_delta(&event.actions.state_delta))?;
     let mut config = CreateSessionConfig::default().with_state(body.state).with_events(events);
     config.session_id = body.id;

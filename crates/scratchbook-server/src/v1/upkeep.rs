@@ -175,8 +175,7 @@ pub(super) async fn prune_expired(
     _: NoQuery,
     Body(body): Body<PruneExpired>,
 ) -> Result<Json<Pruned>, ApiError> {
-    caller.check_everything()?;
-    caller.check(Right::Admin)?;
+    caller.check_of_all(Right::Admin)?;
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
 }

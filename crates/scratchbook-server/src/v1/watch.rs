@@ -175,7 +175,7 @@ fn frame(entry: FeedEntry) -> Bytes {
 
 /// The end, with its reason.
 fn failure(error: &Error) -> Bytes {
-    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(&error)}))).into()
+    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(error)}))).into()
 }
 
 /// JSON on one line.

@@ -59,7 +59,7 @@ pub(crate) struct Given(Event);
 
 impl Given {
     /// The event, to be appended.
-    pub(crate) fn to_append(self) -> Result<Event> {
+    pub(crate) fn into_event(self) -> Result<Event> {
         let event = self.0;
         if event.extra().contains_key(SEQ) {
             return Err(Error::invalid("the event has a 'seq'; leave it out, the store gives the number"));
@@ -73,10 +73,10 @@ impl Given {
     }
 
     /// The event, to begin a session with. It may come from another session: its number there is left out.
-    pub(crate) fn to_begin_with(self) -> Result<Event> {
+    pub(crate) fn into_first_event(self) -> Result<Event> {
         let Self(mut event) = self;
         event.extra_mut().shift_remove(SEQ);
-        Self(event).to_append()
+        Self(event).into_event()
     }
 }
 

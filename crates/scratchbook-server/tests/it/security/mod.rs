@@ -3,6 +3,7 @@
 mod guard;
 mod jwt;
 mod limits;
+mod reach;
 mod shutdown;
 mod tls;
 mod tokens;

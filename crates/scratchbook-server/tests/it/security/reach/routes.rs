@@ -1,0 +1,225 @@
+//! The routes that there are, as the router itself tells them, and how each of them is tried.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use super::World;
+
+/// A route of something that one user has: with this query and this body its owner is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owned {
+    pub(super) method: &'static str,
+    pub(super) route: &'static str,
+    pub(super) query: &'static str,
+    pub(super) body: &'static str,
+}
+
+/// Whom a route answers that is not about one user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Common {
+    /// Everybody, token or not.
+    Open,
+    /// Everybody with a token, and all of them alike.
+    Same,
+    /// Who has something of the app within reach, all of them alike.
+    App,
+    /// Who has all of the app within reach.
+    WholeApp,
+    /// Who has all apps within reach.
+    All,
+}
+
+const fn owned(method: &'static str, route: &'static str, query: &'static str, body: &'static str) -> Owned {
+    Owned { method, route, query, body }
+}
+
+const RUN: &str =
+    r#"{"appName":"demo","userId":"u2","sessionId":"s-2","newMessage":{"role":"user","parts":[{"text":"x"}]}}"#;
+const PATCH: &str = r#"{"author":"x","stateDelta":{"k":1}}"#;
+const PRUNE: &str = r#"{"before":1}"#;
+
+/// What is one user's.
+pub(super) const OWNED: &[Owned] = &[
+    // ADK's surface.
+    owned("POST", "/run", "", RUN),
+    owned("POST", "/run_sse", "", RUN),
+    owned("PATCH", "/apps/{app}/users/{user}/memory", "", r#"{"sessionId":"s-2"}"#),
+    owned("GET", "/apps/{app}/users/{user}/sessions", "", ""),
+    owned("POST", "/apps/{app}/users/{user}/sessions", "", r#"{"state":{"k":1}}"#),
+    owned("GET", "/apps/{app}/users/{user}/sessions/{session}", "", ""),
+    owned("POST", "/apps/{app}/users/{user}/sessions/{new}", "", r#"{"k":1}"#),
+    owned("PATCH", "/apps/{app}/users/{user}/sessions/{session}", "", r#"{"stateDelta":{"k":1}}"#),
+    owned("DELETE", "/apps/{app}/users/{user}/sessions/{session}", "", ""),
+    owned("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts", "", ""),
+    owned(
+        "POST",
+        "/apps/{app}/users/{user}/sessions/{session}/artifacts",
+        "",
+        r#"{"filename":"a","artifact":{"text":"x"}}"#,
+    ),
+    owned("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
+    owned("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
+    // Ours.
+    owned("DELETE", "/v1/apps/{app}/users/{user}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/changes", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/feed", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/history", "key=secret", ""),
+    owned("POST", "/v1/apps/{app}/users/{user}/prune", "", PRUNE),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions", "", ""),
+    owned("POST", "/v1/apps/{app}/users/{user}/sessions", "", r#"{"state":{"k":1}}"#),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}", "", ""),
+    owned("PATCH", "/v1/apps/{app}/users/{user}/sessions/{session}", "", r#"{"title":"x"}"#),
+    owned("DELETE", "/v1/apps/{app}/users/{user}/sessions/{session}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/blame", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/diff", "before=0&after=1", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/events", "", ""),
+    owned(
+        "POST",
+        "/v1/apps/{app}/users/{user}/sessions/{session}/events",
+        "",
+        r#"{"event":{"author":"x","actions":{"stateDelta":{"k":1}}}}"#,
+    ),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/events/by-id/{event}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/events/{seq}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/feed", "", ""),
+    owned("POST", "/v1/apps/{app}/users/{user}/sessions/{session}/fork", "", r#"{}"#),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/history", "key=secret", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/initial-state", "", ""),
+    owned("POST", "/v1/apps/{app}/users/{user}/sessions/{session}/prune", "", PRUNE),
+    owned("POST", "/v1/apps/{app}/users/{user}/sessions/{session}/rewind", "", r#"{"beforeInvocationId":"i-u2"}"#),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/runs", "", ""),
+    owned("POST", "/v1/apps/{app}/users/{user}/sessions/{session}/runs", "", r#"{"message":"x"}"#),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", "", ""),
+    owned("DELETE", "/v1/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/state", "", ""),
+    owned("PATCH", "/v1/apps/{app}/users/{user}/sessions/{session}/state", "", PATCH),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/state/{key}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/verify", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/sessions/{session}/watch", "from=beginning", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/state", "", ""),
+    owned("PATCH", "/v1/apps/{app}/users/{user}/state", "", PATCH),
+    owned("GET", "/v1/apps/{app}/users/{user}/state/{key}", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/verify", "", ""),
+    owned("GET", "/v1/apps/{app}/users/{user}/watch", "from=beginning", ""),
+];
+
+/// What is not one user's.
+pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
+    ("GET", "/health", "", Common::Open),
+    ("GET", "/health/ready", "", Common::Open),
+    ("GET", "/version", "", Common::Same),
+    ("GET", "/list-apps", "", Common::Same),
+    ("GET", "/openapi.json", "", Common::Same),
+    ("GET", "/docs", "", Common::Same),
+    ("GET", "/", "", Common::Same),
+    ("GET", "/dev-ui", "", Common::Same),
+    ("GET", "/dev-ui/config", "", Common::Same),
+    ("GET", "/dev-ui/assets/config/runtime-config.json", "", Common::Same),
+    ("GET", "/config/telemetry", "", Common::Same),
+    ("POST", "/config/telemetry", "", Common::Same),
+    ("GET", "/apps/{app}/app-info", "", Common::App),
+    ("GET", "/dev/apps/{app}/build_graph", "", Common::App),
+    ("GET", "/dev/apps/{app}/build_graph_image", "", Common::App),
+    ("GET", "/dev/apps/{app}/graph", "", Common::App),
+    // There is nothing, whichever app is named.
+    ("GET", "/dev/apps/{app}/builder", "", Common::Same),
+    ("GET", "/dev/apps/{app}/debug/trace/session/{session}", "", Common::Same),
+    ("GET", "/dev/apps/{app}/debug/trace/{event}", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval-sets", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval_results", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval_sets", "", Common::Same),
+    ("GET", "/dev/apps/{app}/metrics-info", "", Common::Same),
+    ("GET", "/dev/apps/{app}/tests", "", Common::Same),
+    ("GET", "/v1/apps/{app}/changes", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/feed", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/history?key=shared", "", Common::WholeApp),
+    ("POST", "/v1/apps/{app}/prune", PRUNE, Common::WholeApp),
+    ("GET", "/v1/apps/{app}/sessions", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/state", "", Common::WholeApp),
+    ("PATCH", "/v1/apps/{app}/state", PATCH, Common::WholeApp),
+    ("GET", "/v1/apps/{app}/state/{key}", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/users", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/verify", "", Common::WholeApp),
+    ("GET", "/v1/apps/{app}/watch?from=beginning", "", Common::WholeApp),
+    ("GET", "/metrics", "", Common::All),
+    ("POST", "/v1/prune-expired", "{}", Common::All),
+];
+
+/// Routes that lead to what other entries try.
+const LIKE_OTHERS: &[(&str, &str)] = &[
+    ("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
+    ("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
+    ("ANY", "/v1/"),
+];
+
+/// The path of a route for something of a user.
+pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String {
+    [
+        ("{app}", app),
+        ("{user}", user),
+        ("{session}", session),
+        ("{new}", "s-new"),
+        ("{invocation}", "i-run"),
+        ("{event}", "ev-u2"),
+        ("{seq}", "1"),
+        ("{key}", if route.contains("{user}") { "secret" } else { "shared" }),
+        ("{*path}", "secret.txt"),
+    ]
+    .iter()
+    .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
+}
+
+impl Owned {
+    /// Where it is for this user and this session.
+    pub(super) fn uri(&self, app: &str, user: &str, session: &str) -> String {
+        let path = path(self.route, app, user, session);
+        if self.query.is_empty() { path } else { format!("{path}?{}", self.query) }
+    }
+
+    /// The body, which may name user and session too.
+    pub(super) fn body(&self, user: &str, session: &str) -> String {
+        self.body.replace(r#""u2""#, &format!(r#""{user}""#)).replace(r#""s-2""#, &format!(r#""{session}""#))
+    }
+
+    pub(super) fn reads(&self) -> bool {
+        self.method == "GET"
+    }
+}
+
+/// Methods and paths as the router has them: what it writes for `Debug` is a table of both.
+fn of_router(world: &World) -> BTreeSet<(String, String)> {
+    let text = format!("{:?}", world.router);
+    // After it comes what answers where there is no route.
+    let (text, _) = text.split_once("fallback_router: PathRouter").unwrap();
+    let paths = Regex::new(r#"RouteId\((\d+)\): "([^"]*)""#).unwrap();
+    let mut found = BTreeSet::new();
+    for path in paths.captures_iter(text) {
+        let methods =
+            Regex::new(&format!(r"RouteId\({}\): MethodRouter\(MethodRouter \{{ (.*?), fallback:", &path[1])).unwrap();
+        let methods = methods.captures(text).map(|methods| methods[1].to_owned()).unwrap_or_default();
+        let of_route = methods.split(", ").filter_map(|method| method.split_once(": ")).filter(|(_, to)| *to != "None");
+        let mut of_route: Vec<_> = of_route.map(|(method, _)| method.to_uppercase()).collect();
+        if of_route.is_empty() {
+            of_route.push("ANY".to_owned());
+        }
+        found.extend(of_route.into_iter().map(|method| (method, path[2].to_owned())));
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_route_there_is_is_tried() {
+    let owned = OWNED.iter().map(|owned| (owned.method, owned.route.replace("{new}", "{session}")));
+    let common = COMMON.iter().map(|(method, route, ..)| (*method, route.split('?').next().unwrap().to_owned()));
+    let like_others = LIKE_OTHERS.iter().map(|(method, route)| (*method, (*route).to_owned()));
+    let tried: Vec<_> = owned.chain(common).chain(like_others).map(|(m, route)| (m.to_owned(), route)).collect();
+    let set: BTreeSet<_> = tried.iter().cloned().collect();
+    assert_eq!(set.len(), tried.len(), "an entry is there twice");
+    let there = of_router(&World::new().await);
+    assert!(there.len() > 20, "the router does not tell its routes any more: {there:?}");
+    let missing: Vec<_> = there.difference(&set).collect();
+    assert!(missing.is_empty(), "say in OWNED or COMMON who may use these routes: {missing:?}");
+    let gone: Vec<_> = set.difference(&there).collect();
+    assert!(gone.is_empty(), "these are no routes any more: {gone:?}");
+}
