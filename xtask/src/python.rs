@@ -1,4 +1,4 @@
-//! A Python for the tests that need one: those that compare with what google-adk does, and those that schemathesis makes.
+//! A Python for the tests that need one: those that compare with what google-adk does, and those by schemathesis.
 
 use std::fs;
 use std::path::{Path, PathBuf};

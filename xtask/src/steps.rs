@@ -36,7 +36,8 @@ pub(crate) fn full() -> Vec<Step> {
     steps.extend([
         Step::new(
             "long",
-            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests, 50 an operation",
+            "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests, \
+             50 an operation",
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),

@@ -96,7 +96,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
     cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
     match cli.command {
-        Command::Serve(args) => Box::pin(serve::serve(global, args, &mut out)).await,
+        Command::Serve(args) => Box::pin(serve::serve(global, *args, &mut out)).await,
         Command::Demo(args) => {
             if args.list {
                 return demo::list(&mut out);

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::{Cli, Command, ServeArgs};
+use crate::args::{Cli, Command};
 use crate::failure::Failure;
 
 pub(crate) use effective::{Setting, print};
@@ -49,10 +49,8 @@ pub(crate) fn parse() -> Result<Cli, Misread> {
         matches = command.try_get_matches()?;
     }
     let mut cli = Cli::from_arg_matches(&matches)?;
-    if let (Command::Serve(ServeArgs { settings, .. }), Some(serve)) =
-        (&mut cli.command, matches.subcommand_matches(SERVE))
-    {
-        *settings = effective::settings(serve, &from_file);
+    if let (Command::Serve(args), Some(serve)) = (&mut cli.command, matches.subcommand_matches(SERVE)) {
+        args.settings = effective::settings(serve, &from_file);
     }
     Ok(cli)
 }

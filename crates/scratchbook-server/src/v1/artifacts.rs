@@ -66,6 +66,10 @@ pub(super) struct ArtifactPage {
 /// A page of versions.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "versions": [{"version": 0, "mimeType": "text/csv", "customMetadata": {}, "createTime": 1767225600.0}],
+    "nextPageToken": null,
+}))]
 pub(super) struct VersionPage {
     /// The versions, oldest first.
     versions: Vec<VersionBody>,

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::http::header;
 use axum::response::IntoResponse;
 use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::error::ErrorBody;
@@ -38,10 +39,18 @@ use crate::served::Served;
 )]
 struct About;
 
+/// How tokens are sent, by its name in the document.
+const BEARER: &str = "token";
+
 /// The document, as JSON.
 pub(super) static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
     let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(About::openapi());
-    let document = router.nest("/v1", api()).into_openapi();
+    let mut document = router.nest("/v1", api()).into_openapi();
+    let bearer = SecurityScheme::Http(Http::builder().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme(BEARER, bearer);
+    // A server for one's own machine asks for none.
+    document.security =
+        Some(vec![SecurityRequirement::default(), SecurityRequirement::new(BEARER, Vec::<String>::new())]);
     // The document is ours, and has text for keys: it can be written.
     serde_json::to_vec(&document).unwrap_or_default().into()
 });

@@ -25,7 +25,9 @@ pub(crate) struct ApiError {
 
 /// What went wrong.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(example = json!({"error": {"kind": "not_found", "message": "session not found: shop/alice/s1; create it first"}}))]
+#[schema(example = json!({"error": {
+    "kind": "not_found", "message": "session not found: shop/alice/s1; create it first",
+}}))]
 pub(super) struct ErrorBody {
     error: Problem,
 }

@@ -99,7 +99,9 @@ pub(super) struct ListEvents {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "events": [{"id": "e1", "author": "user", "content": {"role": "user", "parts": [{"text": "Two milks."}]}, "seq": 1}],
+    "events": [{
+        "id": "e1", "author": "user", "content": {"role": "user", "parts": [{"text": "Two milks."}]}, "seq": 1,
+    }],
     "eventCount": 3, "next": 1,
 }))]
 pub(super) struct EventPage {

@@ -128,7 +128,8 @@ pub(super) struct End {
     post, path = "/apps/{app}/users/{user}/sessions/{session}/runs", operation_id = "startRun", tag = RUNS,
     params(SessionPath), request_body = RunBody,
     responses((
-        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
+        status = 200, description = "What the run does, as it comes.",
+        body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), WriteRefusals)
 )]
@@ -154,7 +155,8 @@ pub(super) async fn start(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/runs/{invocation}", operation_id = "followRun", tag = RUNS,
     params(RunPath, After, Resume),
     responses((
-        status = 200, description = "What the run does, as it comes.", body = StreamEvent, content_type = "text/event-stream",
+        status = 200, description = "What the run does, as it comes.",
+        body = StreamEvent, content_type = "text/event-stream",
         example = json!(EXAMPLE)
     ), Refusals)
 )]

@@ -101,7 +101,9 @@ enum StatePart {
 /// What is changed of a session beside its state. What is absent stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schema(example = json!({"title": "Groceries, done", "labels": {"status": "closed", "team": null}, "timeToLive": 3600}))]
+#[schema(example = json!({
+    "title": "Groceries, done", "labels": {"status": "closed", "team": null}, "timeToLive": 3600,
+}))]
 pub(super) struct UpdateSession {
     /// The new title; `null` or empty, none.
     #[serde(default, deserialize_with = "nullable")]

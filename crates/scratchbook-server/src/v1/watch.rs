@@ -68,7 +68,8 @@ pub(super) struct Resume {
     get, path = "/apps/{app}/users/{user}/sessions/{session}/watch", operation_id = "watchSession", tag = FEEDS,
     params(SessionPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        status = 200, description = "The entries, as they come.",
+        body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAzIGUz\ndata: {\"type\":\"event\",\"cursor\":\"c2hvcCAzIGUz\",\"seq\":3}\n\n")
     ), Refusals)
 )]
@@ -88,7 +89,8 @@ pub(super) async fn session(
     get, path = "/apps/{app}/users/{user}/watch", operation_id = "watchUser", tag = FEEDS,
     params(UserPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        status = 200, description = "The entries, as they come.",
+        body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)
 )]
@@ -107,7 +109,8 @@ pub(super) async fn user(
 #[utoipa::path(
     get, path = "/apps/{app}/watch", operation_id = "watchApp", tag = FEEDS, params(AppPath, Follow, Resume),
     responses((
-        status = 200, description = "The entries, as they come.", body = StreamEvent, content_type = "text/event-stream",
+        status = 200, description = "The entries, as they come.",
+        body = StreamEvent, content_type = "text/event-stream",
         example = json!("id: c2hvcCAxNw\ndata: {\"type\":\"state\",\"cursor\":\"c2hvcCAxNw\",\"changes\":[]}\n\n")
     ), Refusals)
 )]

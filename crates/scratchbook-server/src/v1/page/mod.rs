@@ -59,7 +59,9 @@ fn page(document: &Value) -> Markup {
                     }
                     section id="schemas" {
                         h2 { "Schemas" }
-                        @for (name, schema) in fields(&document["components"]["schemas"]) { (schema::article(name, schema)) }
+                        @for (name, schema) in fields(&document["components"]["schemas"]) {
+                            (schema::article(name, schema))
+                        }
                     }
                 }
             }
@@ -94,7 +96,8 @@ fn contents(title: &str, parts: &[Part<'_>], document: &Value) -> Markup {
                 @for operation in &part.operations {
                     li {
                         a href={ "#" (operation.id()) } {
-                            span.method.(operation.method) { (operation.method) } " " (text(&operation.is["summary"]).trim_end_matches('.'))
+                            span.method.(operation.method) { (operation.method) } " "
+                            (text(&operation.is["summary"]).trim_end_matches('.'))
                         }
                     }
                 }

@@ -44,7 +44,10 @@ impl Operation<'_> {
             table {
                 @for parameter in items(&self.is["parameters"]) {
                     tr {
-                        td { code { (text(&parameter["name"])) } @if parameter["required"] == true { span.required { "required" } } }
+                        td {
+                            code { (text(&parameter["name"])) }
+                            @if parameter["required"] == true { span.required { "required" } }
+                        }
                         td.kind { (text(&parameter["in"])) ", " (kind(&parameter["schema"])) }
                         td { (words(text(&parameter["description"]))) }
                     }
@@ -60,7 +63,9 @@ impl Operation<'_> {
             @for (status, answer) in good {
                 p {
                     b { (status) } " " (words(text(&answer["description"]))) " "
-                    @for (media, content) in fields(&answer["content"]) { (kind(&content["schema"])) " as " code { (media) } }
+                    @for (media, content) in fields(&answer["content"]) {
+                        (kind(&content["schema"])) " as " code { (media) }
+                    }
                 }
                 @for (_, content) in fields(&answer["content"]) {
                     @if let Some(example) = example(document, content) { pre { (pretty(example)) } }

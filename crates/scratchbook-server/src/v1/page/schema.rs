@@ -65,7 +65,9 @@ pub(super) fn kind(schema: &Value) -> Markup {
         return html! { @for (n, form) in forms.iter().enumerate() { @if n > 0 { " or " } (kind(form)) } };
     }
     if schema["enum"].is_array() {
-        return html! { @for (n, value) in items(&schema["enum"]).enumerate() { @if n > 0 { ", " } code { (text(value)) } } };
+        return html! {
+            @for (n, value) in items(&schema["enum"]).enumerate() { @if n > 0 { ", " } code { (text(value)) } }
+        };
     }
     let types: Vec<_> = match &schema["type"] {
         Value::String(name) => vec![name.as_str()],
@@ -77,7 +79,9 @@ pub(super) fn kind(schema: &Value) -> Markup {
             @if n > 0 { " or " }
             (name)
             @if *name == "array" { " of " (kind(&schema["items"])) }
-            @if *name == "object" && schema["additionalProperties"].is_object() { " of " (kind(&schema["additionalProperties"])) }
+            @if *name == "object" && schema["additionalProperties"].is_object() {
+                " of " (kind(&schema["additionalProperties"]))
+            }
         }
         @if let Some(value) = schema.get("default") { ", " (value.to_string().trim_matches('"')) " by default" }
     }

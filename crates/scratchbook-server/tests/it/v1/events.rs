@@ -22,7 +22,8 @@ async fn an_event_is_stored_once_however_often_it_is_sent() {
         let body = json!({
             "event": event("e1", json!({"step": 1, "temp:x": 1})),
             "operations": {"user:orders": [{"increment": 1}], "log": [{"append": "a"}, {"append": "b"}],
-                "once": [{"setIfAbsent": true}], "gone": ["expectAbsent"], "map": [{"mergePatch": {"a": 1, "b": null}}]},
+                "once": [{"setIfAbsent": true}], "gone": ["expectAbsent"],
+                "map": [{"mergePatch": {"a": 1, "b": null}}]},
         });
         let first = api.ok("POST", &events, Some(body.clone())).await;
         assert_eq!((&first["outcome"], &first["event"]["seq"]), (&json!("stored"), &json!(1)));
@@ -45,7 +46,8 @@ async fn a_guard_refuses_the_whole_and_shows_what_was_found() {
     for api in Api::all().await {
         let events = begun(&api).await;
         let body = json!({
-            "event": event("e1", json!({"step": 1})), "operations": {"step": [{"expect": 5}], "user:orders": [{"increment": 1}]},
+            "event": event("e1", json!({"step": 1})),
+            "operations": {"step": [{"expect": 5}], "user:orders": [{"increment": 1}]},
         });
         let (status, answer) = api.send("POST", &events, Some(body)).await;
         assert_eq!((status, answer["error"]["kind"].as_str()), (409, Some("conflict")));

@@ -8,6 +8,7 @@ mod feeds;
 mod idle;
 mod page;
 mod past;
+mod rights;
 mod schemathesis;
 mod sessions;
 mod state;

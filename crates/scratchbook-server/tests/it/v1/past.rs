@@ -15,7 +15,8 @@ async fn story(api: &Api) {
         ("e1", json!({"step": 2, "user:name": "A", "draft": "__ADK_SENTINEL_REMOVED__"})),
         ("e2", json!({"step": 3, "user:name": "B", "app:open": true})),
     ] {
-        let event = json!({"id": id, "author": "agent", "invocationId": "i1", "timestamp": 5.5, "actions": {"stateDelta": delta}});
+        let event = json!({"id": id, "author": "agent", "invocationId": "i1", "timestamp": 5.5,
+            "actions": {"stateDelta": delta}});
         api.ok("POST", &format!("{S1}/events"), Some(json!({"event": event}))).await;
     }
 }
@@ -42,8 +43,8 @@ async fn every_key_says_who_wrote_it() {
     for api in Api::all().await {
         story(&api).await;
         let blame = api.ok("GET", &format!("{S1}/blame"), None).await;
-        let writer = json!({"value": 3, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 2, "eventId": "e2",
-            "invocationId": "i1", "time": 5.5});
+        let writer = json!({"value": 3, "author": "agent", "userId": "alice", "sessionId": "s1", "seq": 2,
+            "eventId": "e2", "invocationId": "i1", "time": 5.5});
         assert_eq!(blame["step"], writer);
         assert_eq!(blame["app:open"]["seq"], 2);
         let history = api.ok("GET", &format!("{S1}/history?key=step"), None).await;

@@ -10,7 +10,8 @@ const ALICE: &str = "/v1/apps/shop/users/alice/state";
 #[tokio::test]
 async fn the_state_of_users_and_apps_needs_no_session() {
     for api in Api::all().await {
-        let body = json!({"author": "till", "stateDelta": {"open": true, "old": 1}, "operations": {"sold": [{"increment": 41}]}});
+        let body = json!({"author": "till", "stateDelta": {"open": true, "old": 1},
+            "operations": {"sold": [{"increment": 41}]}});
         let done = api.ok("PATCH", APP, Some(body)).await;
         assert_eq!(done["stateDelta"], json!({"sold": 41, "open": true, "old": 1}));
         let body = json!({"author": "till", "stateDelta": {"old": "__ADK_SENTINEL_REMOVED__"},
@@ -68,7 +69,8 @@ async fn a_session_s_state_is_changed_by_an_event() {
     for api in Api::all().await {
         api.ok("POST", "/v1/apps/shop/users/alice/sessions", Some(json!({"id": "s1", "state": {"draft": 1}}))).await;
         let state = format!("{S1}/state");
-        let body = json!({"author": "support", "eventId": "e1", "stateDelta": {"status": "open", "draft": "__ADK_SENTINEL_REMOVED__"},
+        let body = json!({"author": "support", "eventId": "e1",
+            "stateDelta": {"status": "open", "draft": "__ADK_SENTINEL_REMOVED__"},
             "operations": {"user:orders": [{"increment": 2}]}});
         let done = api.ok("PATCH", &state, Some(body.clone())).await;
         assert_eq!((&done["outcome"], &done["event"]["author"]), (&json!("stored"), &json!("support")));

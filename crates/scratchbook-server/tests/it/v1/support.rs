@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use scratchbook::{LlmAgent, ScriptedLlm, Store, connect};
-use scratchbook_server::Server;
+use scratchbook_server::{Server, ServerBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -74,8 +74,13 @@ impl Api {
 
 /// A server over a store.
 pub(crate) fn server(store: &Store) -> Server {
+    server_builder(store).build().unwrap()
+}
+
+/// A server over a store, to be changed.
+pub(crate) fn server_builder(store: &Store) -> ServerBuilder {
     let agent = LlmAgent::builder("assistant").model(ScriptedLlm::new(["Hello."])).build().unwrap();
-    Server::builder(store.clone()).app("shop", agent).build().unwrap()
+    Server::builder(store.clone()).app("shop", agent)
 }
 
 /// Waits for something, not for ever.
