@@ -58,7 +58,7 @@ pub(crate) struct Global {
     /// Print JSON instead of text, errors too
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Give up on any single call to the database after so many seconds
+    /// Give up on any single call to the database after so many seconds [default for serve: $SCRATCHBOOK_DEADLINE]
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
     /// Refuse writes to the state of the command's app that break this schema: a JSON document, see schema check

@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory};
 use serde_json::{Map, Value, json};
 
-use super::options;
+use super::{GLOBAL_VARIABLES, options};
 use crate::args::Cli;
 use crate::database;
 use crate::output::{Format, Output};
@@ -53,9 +53,10 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
         let source = match serve.value_source(id) {
             Some(ValueSource::CommandLine) => Source::Flag,
             Some(ValueSource::EnvVariable) => {
-                let variable = if id == "database" { Some("SCRATCHBOOK_DATABASE".into()) } else { None };
-                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).or(variable);
-                Source::Environment(variable.unwrap_or_default())
+                let of_global =
+                    GLOBAL_VARIABLES.iter().find(|(global, _)| *global == id).map(|(_, name)| (*name).to_owned());
+                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned());
+                Source::Environment(variable.or(of_global).unwrap_or_default())
             }
             _ if from_file.contains(&name) => Source::File,
             _ => Source::Default,

@@ -20,6 +20,10 @@ pub(crate) use effective::{Setting, print};
 /// The name of the command whose options these are.
 const SERVE: &str = "serve";
 
+/// Options of every command that a server takes from the environment too, as its own, and their variables.
+const GLOBAL_VARIABLES: [(&str, &str); 2] =
+    [("database", "SCRATCHBOOK_DATABASE"), ("deadline", "SCRATCHBOOK_DEADLINE")];
+
 /// Why a command line cannot be followed.
 #[derive(Debug)]
 pub(crate) enum Misread {
@@ -42,7 +46,9 @@ pub(crate) fn parse() -> Result<Cli, Misread> {
     let mut from_file = Vec::new();
     let file = matches.subcommand_matches(SERVE).map(|serve| serve.get_one::<PathBuf>("config").cloned());
     if let Some(file) = file {
-        let mut command = command.mut_arg("database", |arg| unless_empty(arg.env("SCRATCHBOOK_DATABASE")));
+        let mut command = GLOBAL_VARIABLES
+            .into_iter()
+            .fold(command, |command, (id, name)| command.mut_arg(id, |arg| unless_empty(arg.env(name))));
         if let Some(file) = file {
             (command, from_file) = file::apply(command, &file).map_err(|e| Misread::File(e.into()))?;
         }
@@ -64,7 +70,10 @@ fn unless_empty(arg: clap::Arg) -> clap::Arg {
 
 /// The options that can be set: all but those that are about this one call.
 fn options(command: &clap::Command) -> impl Iterator<Item = &clap::Arg> {
-    let global = command.get_arguments().filter(|arg| matches!(arg.get_id().as_str(), "database" | "deadline"));
+    let global = command.get_arguments().filter(|arg| {
+        let id = arg.get_id().as_str();
+        GLOBAL_VARIABLES.iter().any(|(known, _)| *known == id)
+    });
     let serve = command.find_subcommand(SERVE).into_iter().flat_map(clap::Command::get_arguments);
     let of_call = ["help", "version", "config", "print_config", "json", "schema"];
     global.chain(serve.filter(move |arg| !of_call.contains(&arg.get_id().as_str())))

@@ -25,6 +25,19 @@ fn a_flag_comes_before_the_environment_before_the_file_before_the_default() {
 }
 
 #[test]
+fn the_environment_sets_the_deadline_of_a_server() {
+    let fixture = Fixture::empty();
+    let mut command = fixture.command(&["--json", "serve", "--print-config"]);
+    command.env("SCRATCHBOOK_DEADLINE", "2.5");
+    let printed: Value = serde_json::from_slice(&output(command).stdout).unwrap();
+    assert_eq!(printed["deadline"], json!({"value": "2.5", "source": "SCRATCHBOOK_DEADLINE"}));
+    let mut command = fixture.command(&["serve", "--print-config"]);
+    command.env("SCRATCHBOOK_DEADLINE", "soon");
+    let said = fails(2, command);
+    assert!(said.contains("a number of seconds"), "{said}");
+}
+
+#[test]
 fn what_is_printed_is_a_file_again_and_has_no_password() {
     let fixture = Fixture::empty();
     let database = ["--database", "postgresql://app:sesame@db/agents"];
