@@ -6,10 +6,13 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory};
 use serde_json::{Map, Value, json};
 
-use super::{GLOBAL_VARIABLES, options};
+use super::{GLOBAL_VARIABLES, options, shown};
 use crate::args::Cli;
 use crate::database;
 use crate::output::{Format, Output};
+
+/// The options whose values may have a password in them.
+const URIS: [&str; 2] = ["database", "otlp_endpoint"];
 
 /// An option, its values and their source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +51,9 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
     let settings = options(&command).filter_map(|arg| {
         let name = arg.get_long()?.to_owned();
         let id = arg.get_id().as_str();
-        let raw = serve.get_raw(id).into_iter().flatten();
-        let mut values: Vec<_> = raw.map(|value| scratchbook::without_password(&value.to_string_lossy())).collect();
+        let raw = serve.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy());
+        let mut values: Vec<_> =
+            raw.map(|value| if URIS.contains(&id) { shown::uri(&value) } else { value.into_owned() }).collect();
         let source = match serve.value_source(id) {
             Some(ValueSource::CommandLine) => Source::Flag,
             Some(ValueSource::EnvVariable) => {

@@ -3,10 +3,11 @@
 //! Each is defined once, as an option of the command. The parser of the command line knows the first two places; what
 //! a file says becomes the default of the option, so that its values are read by the same rules.
 //!
-//! `file.rs` reads a file; `effective.rs` says what is used and why.
+//! `file.rs` reads a file; `effective.rs` says what is used and why, `shown.rs` without passwords.
 
 mod effective;
 mod file;
+mod shown;
 
 use std::path::PathBuf;
 

@@ -40,9 +40,12 @@ fn the_environment_sets_the_deadline_of_a_server() {
 #[test]
 fn what_is_printed_is_a_file_again_and_has_no_password() {
     let fixture = Fixture::empty();
-    let database = ["--database", "postgresql://app:sesame@db/agents"];
+    let database = ["--database", "postgresql+asyncpg://app:sesame@db/agents?schema=bot&sslpassword=sesame"];
     let printed = fixture.text(&[&["serve", "--print-config", "--port", "0"], &database[..]].concat());
-    assert!(!printed.contains("sesame") && printed.contains("postgresql://app@db/agents"), "{printed}");
+    assert!(
+        !printed.contains("sesame") && printed.contains("\"postgresql+asyncpg://app@db/agents?schema=bot\""),
+        "{printed}"
+    );
     assert!(printed.contains("port = 0 ") && printed.contains("# command line"), "{printed}");
     let file = fixture.path("printed.toml");
     fs::write(&file, &printed).unwrap();
