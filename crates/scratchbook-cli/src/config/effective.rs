@@ -1,10 +1,12 @@
 //! What is used, and where it comes from.
 
+use std::any::TypeId;
 use std::io;
+use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory};
-use serde_json::{Map, Value, json};
+use clap::{Arg, ArgAction, ArgMatches, CommandFactory};
+use serde_json::{Map, Number, Value, json};
 
 use super::{GLOBAL_VARIABLES, options, shown};
 use crate::args::Cli;
@@ -19,7 +21,7 @@ const URIS: [&str; 2] = ["database", "otlp_endpoint"];
 pub(crate) struct Setting {
     pub(crate) name: String,
     /// None where the option is not set; passwords are hidden.
-    pub(crate) values: Vec<String>,
+    pub(crate) values: Vec<Value>,
     /// Whether it may have several values.
     is_list: bool,
     pub(crate) source: Source,
@@ -52,8 +54,13 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
         let name = arg.get_long()?.to_owned();
         let id = arg.get_id().as_str();
         let raw = serve.get_raw(id).into_iter().flatten().map(|value| value.to_string_lossy());
-        let mut values: Vec<_> =
-            raw.map(|value| if URIS.contains(&id) { shown::uri(&value) } else { value.into_owned() }).collect();
+        let mut values: Vec<_> = match arg.get_action() {
+            // Of the words that the environment has for it.
+            ArgAction::SetTrue => vec![json!(serve.get_flag(id))],
+            _ if URIS.contains(&id) => raw.map(|value| json!(shown::uri(&value))).collect(),
+            _ if is_text(arg) => raw.map(|value| json!(value)).collect(),
+            _ => raw.map(|value| number(&value).unwrap_or_else(|| json!(value))).collect(),
+        };
         let source = match serve.value_source(id) {
             Some(ValueSource::CommandLine) => Source::Flag,
             Some(ValueSource::EnvVariable) => {
@@ -66,9 +73,9 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
             _ => Source::Default,
         };
         if id == "database" && values.is_empty() {
-            values.push(database::DEFAULT.to_owned());
+            values.push(json!(database::DEFAULT));
         }
-        let is_list = matches!(arg.get_action(), clap::ArgAction::Append);
+        let is_list = matches!(arg.get_action(), ArgAction::Append);
         Some(Setting { name, values, is_list, source })
     });
     settings.collect()
@@ -89,8 +96,9 @@ pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     }
     for Setting { name, values, is_list, source } in settings {
         let source = source.describe();
-        let quoted: Vec<_> = values.iter().map(|value| quoted(value)).collect();
-        let line = match quoted.as_slice() {
+        // JSON's strings, numbers, true and false are TOML's too.
+        let written: Vec<_> = values.iter().map(Value::to_string).collect();
+        let line = match written.as_slice() {
             values if *is_list => format!("{name} = [{}]", values.join(", ")),
             [] => format!("# {name} is not set"),
             [value, ..] => format!("{name} = {value}"),
@@ -104,11 +112,12 @@ pub(crate) fn print(settings: &[Setting], out: &mut Output) -> io::Result<()> {
     Ok(())
 }
 
-/// A value as TOML has it: a JSON string is one of TOML's too.
-fn quoted(value: &str) -> String {
-    match value {
-        "true" | "false" => value.to_owned(),
-        _ if value.parse::<u64>().is_ok() => value.to_owned(),
-        _ => json!(value).to_string(),
-    }
+/// Whether any text is a value of an option.
+fn is_text(arg: &Arg) -> bool {
+    let kind = arg.get_value_parser().type_id();
+    kind == TypeId::of::<String>() || kind == TypeId::of::<PathBuf>()
+}
+
+fn number(text: &str) -> Option<Value> {
+    text.parse::<u64>().map(Value::from).ok().or_else(|| Number::from_f64(text.parse().ok()?).map(Value::Number))
 }

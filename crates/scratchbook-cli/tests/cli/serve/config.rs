@@ -16,7 +16,7 @@ fn a_flag_comes_before_the_environment_before_the_file_before_the_default() {
     let mut command = fixture.command(&["--json", "serve", "--config", &file, "--port", "3", "--print-config"]);
     command.env("SCRATCHBOOK_PORT", "2").env("SCRATCHBOOK_LOG_LEVEL", "error").env("SCRATCHBOOK_HOST", "");
     let printed: Value = serde_json::from_slice(&output(command).stdout).unwrap();
-    assert_eq!(printed["port"], json!({"value": "3", "source": "command line"}));
+    assert_eq!(printed["port"], json!({"value": 3, "source": "command line"}));
     assert_eq!(printed["log-level"], json!({"value": "error", "source": "SCRATCHBOOK_LOG_LEVEL"}));
     assert_eq!(printed["host"], json!({"value": "localhost", "source": "file"}));
     assert_eq!(printed["log-format"], json!({"value": "json", "source": "file"}));
@@ -28,9 +28,10 @@ fn a_flag_comes_before_the_environment_before_the_file_before_the_default() {
 fn the_environment_sets_the_deadline_of_a_server() {
     let fixture = Fixture::empty();
     let mut command = fixture.command(&["--json", "serve", "--print-config"]);
-    command.env("SCRATCHBOOK_DEADLINE", "2.5");
+    command.env("SCRATCHBOOK_DEADLINE", "2.5").env("SCRATCHBOOK_NO_DEMO", "1");
     let printed: Value = serde_json::from_slice(&output(command).stdout).unwrap();
-    assert_eq!(printed["deadline"], json!({"value": "2.5", "source": "SCRATCHBOOK_DEADLINE"}));
+    assert_eq!(printed["deadline"], json!({"value": 2.5, "source": "SCRATCHBOOK_DEADLINE"}));
+    assert_eq!(printed["no-demo"], json!({"value": true, "source": "SCRATCHBOOK_NO_DEMO"}));
     let mut command = fixture.command(&["serve", "--print-config"]);
     command.env("SCRATCHBOOK_DEADLINE", "soon");
     let said = fails(2, command);
@@ -105,6 +106,6 @@ fn a_file_sets_the_database_where_nothing_else_does() {
 fn the_file_that_comes_with_it_is_understood() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/scratchbook.toml");
     let printed = Fixture::empty().json(&["serve", "--config", file, "--print-config"]);
-    assert_eq!(printed["no-demo"], json!({"value": "true", "source": "file"}));
-    assert_eq!(printed["max-runs"], json!({"value": "1000", "source": "file"}));
+    assert_eq!(printed["no-demo"], json!({"value": true, "source": "file"}));
+    assert_eq!(printed["max-runs"], json!({"value": 1000, "source": "file"}));
 }
