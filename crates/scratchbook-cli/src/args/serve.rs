@@ -1,6 +1,6 @@
 //! What can be written after `scratchbook serve`, in its file, and in the environment.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
 
 use super::seconds;
+use super::values::at_least_one;
 use crate::config::Setting;
 
 pub(super) const SERVE_HELP: &str = "\
@@ -102,16 +103,20 @@ pub(crate) struct AccessArgs {
 #[command(next_help_heading = LIMITS)]
 pub(crate) struct LimitArgs {
     /// The longest body of a request, in bytes
-    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value_t = 16 << 20)]
-    pub(crate) max_body_bytes: usize,
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "16777216",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_body_bytes: NonZeroUsize,
     /// The most connections at a time; more wait
-    #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value_t = 8192)]
-    pub(crate) max_connections: usize,
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_connections: NonZeroUsize,
     /// The most runs of agents at a time; more are refused
-    #[arg(long, env = "SCRATCHBOOK_MAX_RUNS", value_name = "N", default_value_t = 1000)]
-    pub(crate) max_runs: usize,
+    #[arg(long, env = "SCRATCHBOOK_MAX_RUNS", value_name = "N", default_value = "1000",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_runs: NonZeroUsize,
     /// The most requests a second of one token, or without a login of one address; more answer 429
-    #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N")]
+    #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N",
+        value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) max_requests_per_second: Option<NonZeroU32>,
     /// How long an answer may take to begin where no agent runs, in seconds
     #[arg(long, env = "SCRATCHBOOK_ANSWER_SECONDS", value_name = "SECONDS", default_value = "60", value_parser = seconds)]

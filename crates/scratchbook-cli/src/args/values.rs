@@ -1,5 +1,6 @@
 //! Times, spans of time and places, as they are written on the command line.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::civil::DateTime;
@@ -61,6 +62,11 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
     }
     let in_utc = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
     in_utc.map(|time| Moment(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
+}
+
+/// Reads a number of the type, which is one that cannot be 0.
+pub(super) fn at_least_one<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "it is a whole number, at least 1".to_owned())
 }
 
 /// Reads a label. Its name ends at the first `=`.

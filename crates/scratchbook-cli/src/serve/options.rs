@@ -33,10 +33,10 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
 /// A server that bears with so much.
 pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder {
     let limits = ServerLimits::default()
-        .with_body_bytes(args.max_body_bytes)
-        .with_connections(args.max_connections)
+        .with_body_bytes(args.max_body_bytes.get())
+        .with_connections(args.max_connections.get())
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);
     let rate = args.max_requests_per_second.map(RateLimit::per_second);
-    server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs)
+    server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs.get())
 }

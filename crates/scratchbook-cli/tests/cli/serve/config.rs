@@ -89,6 +89,15 @@ fn a_file_that_cannot_be_followed_is_told_with_its_line() {
 }
 
 #[test]
+fn a_limit_that_lets_nothing_through_is_refused() {
+    let fixture = Fixture::empty();
+    for limit in ["--max-connections", "--max-runs", "--max-body-bytes", "--max-requests-per-second"] {
+        let said = fixture.fails(2, &["serve", "--print-config", limit, "0"]);
+        assert!(said.contains("at least 1"), "{limit}: {said}");
+    }
+}
+
+#[test]
 fn a_file_sets_the_database_where_nothing_else_does() {
     let fixture = Fixture::empty();
     let file = fixture.path("scratchbook.toml");
