@@ -18,13 +18,13 @@ const ALIKE: f64 = 0.75;
 pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<String>), Error> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|e| unreadable(&name, e))?;
+    let lines = Lines { name: &name, text: &text };
     let table = DeTable::parse(&text).map_err(|e| {
-        // The parser's own words begin with a title and end with a line's end.
-        let message = e.to_string();
-        invalid(format!("{name} is not TOML: {}", message.trim_end()))
+        let place = e.span().map_or_else(|| name.clone(), |span| lines.place(span.start));
+        invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
     })?;
     let mut found = Vec::new();
-    flatten(&mut found, "", table.get_ref(), &Lines { name: &name, text: &text })?;
+    flatten(&mut found, "", table.get_ref(), &lines)?;
     // Tables come in the order of their keys' names, people read from the top.
     found.sort_by_key(|found| found.at);
     for (n, Found { option, place, values, .. }) in found.iter().enumerate() {
@@ -118,8 +118,8 @@ fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Res
         Err(error) => {
             let said = error.render().to_string();
             let said = said.split("\n\nUsage").next().unwrap_or(&said).split("\n\nFor more").next().unwrap_or_default();
-            let said = said.trim_start_matches("error: ").trim_end();
-            Err(invalid(format!("{place}: {said}")))
+            let said = said.trim_start_matches("error: ");
+            Err(invalid(format!("{place}: {}", one_line(said))))
         }
     }
 }
@@ -133,6 +133,11 @@ fn unknown(command: &Command, option: &str, place: &str) -> Error {
         None => format!("there are {}", names.join(", ")),
     };
     invalid(format!("{place}: there is no setting '{option}'; {hint}"))
+}
+
+/// What a parser says in lines, as one.
+fn one_line(said: &str) -> String {
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn unreadable(name: &str, error: io::Error) -> Error {

@@ -33,9 +33,12 @@ impl Origins {
             };
             // The whole origin has to match.
             let regex = Regex::new(&format!(r"\A(?:{expression})\z"));
-            let regex =
-                regex.map_err(|e| Error::invalid(format!("the allowed origin '{origin}': {e}")).with_source(e))?;
-            all.matching.push(regex);
+            all.matching.push(regex.map_err(|e| {
+                // It draws where it is, in lines; the last has the reason.
+                let said = e.to_string();
+                let reason = said.lines().last().unwrap_or_default().trim_start_matches("error: ");
+                Error::invalid(format!("the allowed origin '{origin}' is no regular expression: {reason}"))
+            })?);
         }
         Ok(all)
     }

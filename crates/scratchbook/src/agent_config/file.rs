@@ -42,8 +42,12 @@ impl AgentFile {
     ///
     /// `InvalidArgument` for what is no Agent Config; `Unsupported` for fields that mean nothing here.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let fields: Fields = serde_saphyr::from_str(text)
-            .map_err(|e| Error::invalid(format!("not an Agent Config: {}", e.to_string().trim_end())))?;
+        let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
+            // Without the lines around it, which would break the message into lines.
+            let said = e.without_snippet().to_string();
+            let said: Vec<_> = said.split_whitespace().collect();
+            Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
+        })?;
         fields.check()
     }
 }

@@ -155,6 +155,7 @@ fn each_folder_with_a_root_agent_is_an_app() {
 fn what_is_refused_is_named_with_its_file() {
     for (text, kind, named) in [
         ("name: a\nmodel: echo\nbogus: 1", ErrorKind::InvalidArgument, "bogus"),
+        ("name: a\nmodel: echo\nbogus: 1", ErrorKind::InvalidArgument, "line 3"),
         ("model: echo", ErrorKind::InvalidArgument, "name"),
         ("name: [", ErrorKind::InvalidArgument, "not an Agent Config"),
         ("", ErrorKind::InvalidArgument, "not an Agent Config"),
@@ -185,7 +186,8 @@ fn what_is_refused_is_named_with_its_file() {
     ] {
         let error = refusal(text);
         assert_eq!(error.kind(), kind, "{text}: {error}");
-        assert!(error.to_string().contains(named) && error.to_string().contains("root_agent.yaml"), "{text}: {error}");
+        let said = error.to_string();
+        assert!(said.contains(named) && said.contains("root_agent.yaml") && !said.contains('\n'), "{text}: {error}");
     }
 }
 
