@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{Agent, AgentCatalog, Result, load_agents};
+use scratchbook::{Agent, AgentCatalog, Error, Result, load_agents};
 use scratchbook_server::ServerBuilder;
 
 use super::demo;
@@ -47,7 +47,15 @@ impl Apps {
 }
 
 /// What files may name here: the models and tools of the demo. Others take a program of one's own.
+///
+/// No model is the default: whoever forgot to name one would talk to an echo.
 fn catalog() -> AgentCatalog {
-    let catalog = AgentCatalog::new().default_model(demo::ECHO).model(demo::ECHO, demo::echo());
+    let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).models_from(|_| {
+        Err(Error::not_found(format!(
+            "hosted models are not included yet; there are '{}' and '{}', and a program of your own can add others",
+            demo::ECHO,
+            demo::SHOP
+        )))
+    });
     demo::tools().into_iter().fold(catalog.model(demo::SHOP, demo::shop()), AgentCatalog::tool)
 }
