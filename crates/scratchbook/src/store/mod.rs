@@ -187,6 +187,13 @@ fn unknown_scheme(uri: &str) -> Error {
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);
+    if cfg!(feature = "sqlite") && scheme.eq_ignore_ascii_case("sqlite") {
+        // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
+        return Error::invalid(
+            "a SQLite file is written as sqlite://PATH, without a driver and with the path as it is: sqlite://agents.db \
+             for one in this folder, sqlite:///data/agents.db for one that is named from the root",
+        );
+    }
     Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }
 
