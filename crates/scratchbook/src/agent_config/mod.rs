@@ -17,6 +17,9 @@ use file::{AgentClass, AgentFile, Reference};
 /// The file that makes a folder an app, as in ADK.
 const ROOT: &str = "root_agent.yaml";
 
+/// The file of an agent in Python, which ADK hosts too.
+const PYTHON: &str = "agent.py";
+
 /// How deep agents may be nested; a circle of files ends here.
 const MAX_DEPTH: usize = 32;
 
@@ -44,40 +47,66 @@ pub fn load_agent(file: &Path, catalog: &AgentCatalog) -> Result<Arc<dyn Agent>>
 }
 
 /// Reads every app of a folder: each folder in it that has a `root_agent.yaml` is one, called as the folder is. A folder
-/// that has a `root_agent.yaml` itself is one app.
+/// that has a `root_agent.yaml` itself is one app. Folders with an agent in Python, an `agent.py`, are left out, each with a
+/// warning in the log.
 ///
 /// # Errors
 ///
 /// As [`load_agent`]; `NotFound` where there is no app, and `InvalidArgument` for a folder whose name is no app's: a
 /// letter, then letters, digits, `_` and `-`, and not `user`.
 pub fn load_agents(folder: &Path, catalog: &AgentCatalog) -> Result<Vec<(String, Arc<dyn Agent>)>> {
+    let Folders { apps: folders, python } = Folders::of(folder)?;
     let mut apps = Vec::new();
-    for folder in app_folders(folder)? {
+    for folder in folders {
         let name = app_name(&folder)?;
         apps.push((name, load_agent(&folder.join(ROOT), catalog)?));
     }
+    let left_out: Vec<_> = python.iter().map(|folder| left_out(folder)).collect();
     if apps.is_empty() {
         let shown = folder.display();
-        return Err(Error::not_found(format!("there is no app in {shown}; one is a folder in it with a {ROOT}")));
+        let none = format!("there is no app in {shown}; one is a folder in it with a {ROOT}");
+        return Err(Error::not_found([vec![none], left_out].concat().join("; ")));
+    }
+    for folder in left_out {
+        tracing::warn!("{folder}");
     }
     Ok(apps)
 }
 
-/// The folders that are apps, in byte order.
-fn app_folders(folder: &Path) -> Result<Vec<PathBuf>> {
-    let unreadable = |e: std::io::Error| file_error(folder, &e);
-    if folder.join(ROOT).is_file() {
-        return Ok(vec![folder.canonicalize().map_err(unreadable)?]);
-    }
-    let mut folders = Vec::new();
-    for entry in fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.join(ROOT).is_file() {
-            folders.push(path);
+fn left_out(folder: &Path) -> String {
+    format!("{} is a Python agent ({PYTHON}); only {ROOT} can be hosted here", folder.display())
+}
+
+/// Folders with agents, in byte order.
+#[derive(Default)]
+struct Folders {
+    apps: Vec<PathBuf>,
+    /// With agents that take Python.
+    python: Vec<PathBuf>,
+}
+
+impl Folders {
+    /// The folder, where it is one, or those in it.
+    fn of(folder: &Path) -> Result<Self> {
+        let unreadable = |e: std::io::Error| file_error(folder, &e);
+        let mut folders = Self::default();
+        if folder.join(ROOT).is_file() {
+            folders.apps.push(folder.canonicalize().map_err(unreadable)?);
+            return Ok(folders);
         }
+        folders.python.extend(folder.join(PYTHON).is_file().then(|| folder.to_owned()));
+        for entry in fs::read_dir(folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.join(ROOT).is_file() {
+                folders.apps.push(path);
+            } else if path.join(PYTHON).is_file() {
+                folders.python.push(path);
+            }
+        }
+        folders.apps.sort();
+        folders.python.sort();
+        Ok(folders)
     }
-    folders.sort();
-    Ok(folders)
 }
 
 /// The name of the app in a folder; the rule is ADK's.

@@ -152,6 +152,16 @@ fn each_folder_with_a_root_agent_is_an_app() {
 }
 
 #[test]
+fn agents_in_python_are_named_where_there_is_no_other() {
+    let files = Files::new(&[("a/agent.py", "root_agent = None"), ("b/agent.py", "root_agent = None")]);
+    let said = load_agents(files.0.path(), &catalog()).unwrap_err().to_string();
+    for folder in ["a", "b"] {
+        let folder = files.0.path().join(folder);
+        assert!(said.contains(&format!("{} is a Python agent (agent.py)", folder.display())), "{said}");
+    }
+}
+
+#[test]
 fn what_is_refused_is_named_with_its_file() {
     for (text, kind, named) in [
         ("name: a\nmodel: echo\nbogus: 1", ErrorKind::InvalidArgument, "bogus"),
