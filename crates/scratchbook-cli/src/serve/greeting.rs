@@ -1,6 +1,6 @@
 //! What is printed when the server is ready: where it is, and what to do next.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ impl<'a> Greeting<'a> {
         let AccessArgs { tokens, jwks, jwt_secret_file, tls_cert, .. } = &args.access;
         let login = tokens.is_some() || jwks.is_some() || jwt_secret_file.is_some();
         let scheme = if tls_cert.is_some() { "https" } else { "http" };
-        let url = format!("{scheme}://{address}");
+        let url = format!("{scheme}://{}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
         Self { url, address, database, apps, login, dev_ui }
     }
@@ -42,28 +42,46 @@ impl<'a> Greeting<'a> {
         }
         out.line(format_args!("{} serves {}", styled(BOLD, "scratchbook"), visible(database)))?;
         out.line("")?;
-        out.text(format_args!("  API            {}", styled(BOLD, url)))?;
+        let elsewhere = if address.ip().is_unspecified() { ", and at all other addresses of this machine" } else { "" };
+        out.text(format_args!("  API            {}{elsewhere}", styled(BOLD, url)))?;
         if let Some(dev_ui) = dev_ui {
             out.text(format_args!("  dev interface  {}", styled(BOLD, dev_ui)))?;
         }
         out.text(format_args!("  documentation  {url}/docs"))?;
         out.text(format_args!("  apps           {}", apps.join(", ")))?;
         out.line("")?;
-        if let Some(app) = apps.first() {
-            out.line(styled(DIM, "Talk to one:"))?;
+        let (user, token) = if *login { ("USER", "-H \"Authorization: Bearer $TOKEN\" ") } else { ("me", "") };
+        if *login {
+            out.line(styled(DIM, "Every request needs a token, as in:"))?;
             out.line("")?;
-            let token = if *login { "-H 'Authorization: Bearer TOKEN' " } else { "" };
+            out.text(format_args!("  curl {token}{url}/list-apps"))?;
+            out.line("")?;
+        }
+        if let Some(app) = apps.first() {
+            let of_user = if *login { ", as a USER that the token is for" } else { "" };
+            out.line(styled(DIM, format_args!("Talk to one{of_user}:")))?;
+            out.line("")?;
             let kind = "-H 'Content-Type: application/json'";
-            out.text(format_args!("  curl {token}-X POST {url}/apps/{app}/users/me/sessions/first"))?;
-            out.text(format_args!("  curl {token}{url}/run_sse {kind} -d '{}'", message(app)))?;
+            out.text(format_args!("  curl {token}-X POST {url}/apps/{app}/users/{user}/sessions/first"))?;
+            out.text(format_args!("  curl {token}{url}/run_sse {kind} -d '{}'", message(app, user)))?;
             out.line("")?;
         }
         Ok(out.line(styled(DIM, "Ctrl-C ends it."))?)
     }
 }
 
+/// Where this machine reaches what listens at an address: one that stands for all addresses is none to call.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// A first message to an app.
-fn message(app: &str) -> String {
+fn message(app: &str, user: &str) -> String {
     let content = json!({"role": "user", "parts": [{"text": "Add two apples, please"}]});
-    json!({"appName": app, "userId": "me", "sessionId": "first", "newMessage": content}).to_string()
+    json!({"appName": app, "userId": user, "sessionId": "first", "newMessage": content}).to_string()
 }
