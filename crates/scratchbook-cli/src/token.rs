@@ -1,5 +1,7 @@
 //! `scratchbook token`: what clients of a server log in by.
 
+use jiff::Timestamp;
+use scratchbook::Error;
 use scratchbook_server::NewToken;
 use serde_json::json;
 
@@ -17,6 +19,11 @@ pub(crate) fn new(args: NewTokenArgs, out: &mut Output) -> Result<(), Failure> {
         token = token.with_user(user);
     }
     if let Some(expires) = args.expires {
+        if expires.0 <= Timestamp::now() {
+            let message =
+                format!("--expires {} is past, and the token would open nothing; name a time to come", expires.0);
+            return Err(Error::invalid(message).into());
+        }
         token = token.with_expires(expires.0);
     }
     let token = token.make()?;

@@ -46,6 +46,11 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let server = options::limited(options::guarded(server, &args.access)?, &args.limits).build()?;
     let address = listen::address(&listener)?;
     server.check_address(address)?;
+    if !address.ip().to_canonical().is_loopback() && args.access.tls_cert.is_none() {
+        tracing::warn!(
+            "tokens and answers cross the network unencrypted: give --tls-cert and --tls-key, or have a proxy speak TLS"
+        );
+    }
     Greeting::new(address, &place, &names, &args).print(out)?;
     shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;

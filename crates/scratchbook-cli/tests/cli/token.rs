@@ -29,6 +29,12 @@ async fn a_new_token_is_shown_with_the_entry_that_lets_it_in() {
 }
 
 #[test]
+fn a_token_that_has_ended_already_is_refused() {
+    let said = Fixture::empty().fails(2, &["token", "new", "--name", "a", "--expires", "2020-01-01"]);
+    assert!(said.contains("--expires 2020-01-01T00:00:00Z is past"), "{said}");
+}
+
+#[test]
 fn rights_that_there_are_not_are_refused() {
     let said = Fixture::empty().fails(2, &["token", "new", "--name", "a", "--rights", "read,all"]);
     assert!(said.contains("there is no right 'all'; there are read, write, app, admin"), "{said}");

@@ -77,6 +77,9 @@ impl Tokens {
             }
             tokens.push(token);
         }
+        if tokens.is_empty() {
+            tracing::warn!(file = %path.display(), "the file has no token: nobody can log in by one");
+        }
         Ok(Self { tokens })
     }
 

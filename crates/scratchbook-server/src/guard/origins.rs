@@ -22,11 +22,12 @@ pub(crate) struct Origins {
 impl Origins {
     /// # Errors
     ///
-    /// `InvalidArgument` where an expression is none.
+    /// `InvalidArgument` where an expression is none, and for an origin without a scheme.
     pub(crate) fn new(origins: &[String]) -> Result<Self> {
         let mut all = Self::default();
         for origin in origins {
             let Some(expression) = origin.strip_prefix(REGEX) else {
+                check(origin)?;
                 all.hosts.extend(host_of(origin));
                 all.named.push(origin.clone());
                 continue;
@@ -62,6 +63,16 @@ impl Origins {
     fn allow_all(&self) -> bool {
         self.named.iter().any(|name| name == ANY)
     }
+}
+
+/// Refuses what no browser sends: it would have no effect. `null` is what pages without an origin send.
+fn check(origin: &str) -> Result<()> {
+    let has_scheme = origin.split_once("://").is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty());
+    if has_scheme || origin == ANY || origin == "null" {
+        return Ok(());
+    }
+    let message = format!("the allowed origin '{origin}' has no scheme; write it as https://shop.example");
+    Err(Error::invalid(message))
 }
 
 /// The host of an origin, in lower case.

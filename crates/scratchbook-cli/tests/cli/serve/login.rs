@@ -40,9 +40,20 @@ fn strangers_are_served_when_they_log_in() {
     assert!(gone, "the token still opens");
     assert_eq!(served.send("GET", session, &bob, "").0, 404);
     let logs = served.logs();
+    assert!(logs.contains("unencrypted"), "{logs}");
     for secret in [&alice, &bob].map(|header| header.trim().rsplit(' ').next().unwrap()) {
         assert!(!logs.contains(secret), "{logs}");
     }
+}
+
+#[test]
+fn a_file_without_a_token_is_told_in_the_log() {
+    let fixture = Fixture::empty();
+    let file = fixture.path("tokens.toml");
+    fs::write(&file, "").unwrap();
+    let logs = Served::new(&fixture, &["--tokens", file.to_str().unwrap()]).logs();
+    assert!(logs.contains("the file has no token"), "{logs}");
+    assert!(!logs.contains("unencrypted"), "{logs}");
 }
 
 #[test]
@@ -55,6 +66,7 @@ fn what_is_wrong_with_a_login_is_said_at_the_start() {
         (2, ["--jwt-secret-file", secret.to_str().unwrap()], "has 9 bytes"),
         (2, ["--jwt-issuer", "https://login.example"], "nobody can log in"),
         (2, ["--tls-cert", "tls.crt"], "give --tls-key FILE"),
+        (2, ["--allow-origins", "shop.example"], "the allowed origin 'shop.example' has no scheme"),
         (2, ["--allow-origins", "regex:("], "the allowed origin 'regex:(' is no regular expression: unclosed group"),
     ] {
         let said = fixture.fails(code, &[&["serve", "--port", "0"], &args[..]].concat());

@@ -138,6 +138,8 @@ async fn origins_match_whole_expressions() {
     }
     let (_, server) = demo().await;
     assert_eq!(server.allow_origins(["regex:("]).build().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let (_, server) = demo().await;
+    assert_eq!(server.allow_origins(["shop.example"]).build().unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[tokio::test]
