@@ -25,6 +25,10 @@ const SERVE: &str = "serve";
 const GLOBAL_VARIABLES: [(&str, &str); 2] =
     [("database", "SCRATCHBOOK_DATABASE"), ("deadline", "SCRATCHBOOK_DEADLINE")];
 
+/// Commands, and options of every command that mean nothing to them.
+const WITHOUT: [(&str, &str); 4] =
+    [(SERVE, "schema"), ("token", "database"), ("token", "schema"), ("token", "deadline")];
+
 /// Why a command line cannot be followed.
 #[derive(Debug)]
 pub(crate) enum Misread {
@@ -42,7 +46,8 @@ impl From<clap::Error> for Misread {
 
 /// Reads the command line and, for a server, the environment and the file.
 pub(crate) fn parse() -> Result<Cli, Misread> {
-    let command = Cli::command().mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
+    let command = WITHOUT.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
+    let command = command.mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
     let mut matches = command.clone().try_get_matches()?;
     let mut from_file = Vec::new();
     let file = matches.subcommand_matches(SERVE).map(|serve| serve.get_one::<PathBuf>("config").cloned());
@@ -60,6 +65,13 @@ pub(crate) fn parse() -> Result<Cli, Misread> {
         args.settings = effective::settings(serve, &from_file);
     }
     Ok(cli)
+}
+
+/// Leaves an option of every command out of the help of one, and of those below it.
+fn hide(command: clap::Command, name: &str, id: &str) -> clap::Command {
+    // A command is given the options of every command that it has not already.
+    let hidden = command.get_arguments().find(|arg| arg.get_id() == id).map(|arg| arg.clone().hide(true));
+    command.mut_subcommand(name, |command| command.args(hidden))
 }
 
 /// A variable that is set to nothing is not set: that is how files for containers leave one out.
