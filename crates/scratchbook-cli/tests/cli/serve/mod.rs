@@ -1,6 +1,7 @@
 //! `scratchbook serve` as a process: where it is, what it answers, and how it ends.
 #![cfg(unix)]
 
+mod agents;
 mod config;
 mod http;
 mod load;
@@ -128,6 +129,24 @@ fn people_are_told_what_to_try() {
 }
 
 #[test]
+fn people_who_have_to_log_in_are_told_how() {
+    let fixture = Fixture::empty();
+    let tokens = fixture.path("tokens.toml");
+    std::fs::write(&tokens, "").unwrap();
+    let mut command = fixture.command(&["serve", "--port", "0", "--host", "0.0.0.0", "--tokens"]);
+    let mut process = command.arg(tokens).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told: Vec<_> = out.by_ref().take_while(|line| !line.starts_with("Ctrl-C")).collect();
+    let told = told.join("\n");
+    for word in ["http://127.0.0.1:", "-H \"Authorization: Bearer $TOKEN\" ", "users/USER/", "\"userId\":\"USER\""] {
+        assert!(told.contains(word), "{word} in {told}");
+    }
+    assert!(!told.contains("0.0.0.0"), "{told}");
+    Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn where_it_cannot_listen_it_says_why() {
     let fixture = Fixture::empty();
     let served = Served::new(&fixture, &[]);
@@ -144,6 +163,8 @@ fn where_it_cannot_listen_it_says_why() {
         c
     });
     assert!(said.contains("--database sqlite://agents.db"), "{said}");
+    let said = fixture.fails(2, &["serve", "--port", "0", "-d", "sqlite+aiosqlite:///./agents.db"]);
+    assert!(said.contains("written as sqlite://PATH"), "{said}");
     assert!(
         text({
             let mut c = scratchbook();

@@ -1,0 +1,41 @@
+//! The agents of a folder.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::Served;
+use crate::Fixture;
+
+fn write(fixture: &Fixture, app: &str, file: &str, text: &str) {
+    let folder = fixture.path("agents").join(app);
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(file), text).unwrap();
+}
+
+#[test]
+fn an_agent_that_cannot_be_hosted_is_told_why() {
+    for (file, text, code, said) in [
+        ("root_agent.yaml", "name: a\n", 2, "the agent 'a' has no model; name one"),
+        ("root_agent.yaml", "name: a\nmodel: gemini-2.5-flash\n", 3, "hosted models are not included yet"),
+        ("root_agent.yaml", "name: a\nbogus: 1\n", 2, "unknown field"),
+        ("agent.py", "root_agent = None\n", 3, "is a Python agent (agent.py); only root_agent.yaml can be hosted here"),
+    ] {
+        let fixture = Fixture::empty();
+        write(&fixture, "a", file, text);
+        let failed =
+            fixture.fails(code, &["serve", "--port", "0", "--agents", fixture.path("agents").to_str().unwrap()]);
+        assert!(failed.contains(said) && !failed.contains("\\n"), "{text}: {failed}");
+    }
+}
+
+#[test]
+fn agents_in_python_are_left_out_of_a_folder_and_told_in_the_log() {
+    let fixture = Fixture::empty();
+    write(&fixture, "a", "agent.py", "root_agent = None\n");
+    write(&fixture, "b", "root_agent.yaml", "name: b\nmodel: echo\n");
+    let served = Served::new(&fixture, &["--agents", fixture.path("agents").to_str().unwrap()]);
+    assert_eq!(served.greeting["apps"], json!(["b"]));
+    let logs = served.logs();
+    assert!(logs.contains("is a Python agent (agent.py)"), "{logs}");
+}
