@@ -4,6 +4,7 @@
 mod config;
 mod http;
 mod load;
+mod login;
 mod operations;
 #[cfg(feature = "otel")]
 mod traces;

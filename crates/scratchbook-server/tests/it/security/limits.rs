@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use scratchbook::CreateSessionConfig;
-use scratchbook_server::{RateLimit, Right, ServerLimits};
+use futures_util::stream;
+use scratchbook::{CreateSessionConfig, Event, FunctionAgent, InvocationContext, connect};
+use scratchbook_server::{RateLimit, Right, Server, ServerLimits};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
@@ -112,13 +113,25 @@ async fn what_is_no_request_is_a_bad_request() {
 
 #[tokio::test]
 async fn who_has_said_all_still_gets_the_answer() {
-    let server = start(ServerLimits::default()).await;
+    let store = connect("memory:").await.unwrap();
+    session(&store, "u1", "s-1").await;
+    let slow = FunctionAgent::new("slow", |context: InvocationContext| {
+        stream::once(async move {
+            sleep(SHORT).await;
+            Ok(Event::new("slow").with_invocation_id(context.invocation_id()).with_content("Hello."))
+        })
+    });
+    let server = Running::start(Server::builder(store).app("demo", slow).build().unwrap()).await;
+    let body = r#"{"appName":"demo","userId":"u1","sessionId":"s-1","newMessage":{"parts":[{"text":"x"}]}}"#;
+    let length = body.len();
+    let head =
+        format!("POST /run HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}");
     let mut stream = server.connect().await;
-    stream.write_all(b"GET /apps/demo/users/u1/sessions/s-1 HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     let answer = read_to_end(&mut stream).await;
     assert_eq!(status(&answer), "200", "{answer}");
-    assert!(answer.ends_with('}'), "{answer}");
+    assert!(answer.contains("Hello."), "{answer}");
 }
 
 #[tokio::test]

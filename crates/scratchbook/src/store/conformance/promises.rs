@@ -255,6 +255,7 @@ macro_rules! for_each_promise {
             watch {
                 a_session_is_followed
                 a_key_prefix_is_followed
+                what_is_watched_is_listed_by_pages
                 a_watcher_that_comes_back_misses_nothing
                 a_watcher_of_a_session_that_comes_back_misses_nothing
                 a_cursor_that_leads_nowhere_is_refused

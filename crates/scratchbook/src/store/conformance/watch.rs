@@ -62,6 +62,34 @@ pub async fn a_key_prefix_is_followed(store: &Store) {
     assert_eq!(next(&mut again).await.keys(), ["user:cart"]);
 }
 
+/// What a watch would give is listed by pages as well; an empty page is the end only where its cursor is the one of before.
+pub async fn what_is_watched_is_listed_by_pages(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    for n in 1..=7 {
+        ground.set(&key, if n % 3 == 0 { json!({"user:cart": n}) } else { json!({"n": n}) }).await;
+    }
+    let user = Watched::user(&ground.app, "alice").unwrap();
+    for (what, expected) in [
+        (Watched::session(key.clone()), vec![1, 2, 3, 4, 5, 6, 7]),
+        (Watched::session(key.clone()).with_key_prefix("user:"), vec![3, 6]),
+        (user.clone().with_key_prefix("user:"), vec![3, 6]),
+        (user.with_key_prefix("none"), vec![]),
+    ] {
+        let (mut found, mut start) = (Vec::new(), FeedStart::Beginning);
+        loop {
+            let page = ground.sessions().list_watched(&what, &start, 2).await.unwrap();
+            found.extend(page.entries.iter().map(number));
+            let next = FeedStart::After(page.cursor);
+            if page.entries.is_empty() && next == start {
+                break;
+            }
+            start = next;
+        }
+        assert_eq!(found, expected, "{what:?}");
+    }
+}
+
 /// A watcher that breaks off and comes back a hundred times, while many write, gets every event once and in order.
 pub async fn a_watcher_that_comes_back_misses_nothing(store: &Store) {
     const WRITERS: u64 = 4;
