@@ -159,3 +159,13 @@ async fn what_a_run_cannot_be_asked_is_refused_before_it_begins() {
     assert_eq!(refused.status, 404);
     assert!(host.events().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_run_of_a_session_that_is_not_there_is_not_there_either() {
+    let host = Host::start(counter(1, &Arc::new(Semaphore::new(9)))).await;
+    for path in ["nope/runs/e-1", "nope/runs/e-1?after=x"] {
+        let missing = host.get(&format!("/v1/apps/demo/users/u/sessions/{path}")).await;
+        assert_eq!(missing.status, 404, "{path}");
+    }
+    assert_eq!(host.get(&format!("{RUNS}/e-1?after=x")).await.status, 400);
+}
