@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
 use super::shape::{self, Text};
 use super::{AdkError, restore};
-use crate::access::Caller;
+use crate::access::{Caller, Right};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
@@ -21,11 +21,17 @@ use crate::served::Served;
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
 pub(super) async fn get(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Text, AdkError> {
-    read(&served, &scope.key).await
+    read(&served, &scope.key, &scope.caller).await
 }
 
-async fn read(served: &Served, key: &SessionKey) -> Result<Text, AdkError> {
-    let session = served.store.sessions.get_session(key, &GetSessionConfig::default()).await?;
+/// A session as far as a caller may know of it: after a write, one who may not read is told of its names alone.
+async fn read(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Text, AdkError> {
+    let config = if caller.may(Right::Read) {
+        GetSessionConfig::default()
+    } else {
+        GetSessionConfig::state_only().without_state()
+    };
+    let session = served.store.sessions.get_session(key, &config).await?;
     Ok(shape::session(&session.ok_or_else(AdkError::no_session)?)?)
 }
 
@@ -102,7 +108,7 @@ impl New<'_> {
             }
             _ => error.into(),
         })?;
-        Ok(shape::session(&session)?)
+        if caller.may(Right::Read) { Ok(shape::session(&session)?) } else { read(served, session.key(), caller).await }
     }
 }
 
@@ -131,7 +137,7 @@ pub(super) async fn update(
     let invocation = format!("p-{}", served.environment.new_id());
     let event = Event::new("user").with_invocation_id(invocation).with_state_delta(request.state_delta);
     served.store.sessions.append(&scope.key, event, AppendOptions::default()).await?;
-    read(&served, &scope.key).await
+    read(&served, &scope.key, &scope.caller).await
 }
 
 /// Silent where there is no such session.
