@@ -47,7 +47,7 @@ impl FromStr for Right {
 }
 
 /// Who calls.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The token's name or the subject of the JWT; `None` where nobody logs in.
     name: Option<Arc<str>>,
