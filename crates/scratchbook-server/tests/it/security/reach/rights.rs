@@ -51,7 +51,7 @@ async fn what_concerns_all_users_takes_the_right_admin() {
 
 #[tokio::test]
 async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
-    for route in OWNED.into_iter().filter(|route| !route.reads()) {
+    for route in OWNED.iter().filter(|route| !route.reads()) {
         let world = World::new().await;
         let (uri, body) = (route.uri("demo", "u2", "s-2"), route.body("u2", "s-2"));
         let answer = world.send(Token::Writer, route.method.parse().unwrap(), &uri, &body).await;
