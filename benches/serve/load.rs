@@ -59,7 +59,7 @@ impl Load {
 fn make_sessions(server: &Server, name: &str, count: usize) {
     let text = "All work and no play makes the agent a dull program. ".repeat(6);
     let event = |n: usize| {
-        let author = if n % 2 == 0 { "user" } else { "demo" };
+        let author = if n.is_multiple_of(2) { "user" } else { "demo" };
         json!({"author": author, "invocationId": "e-1", "content": {"role": author, "parts": [{"text": text}]}})
     };
     let events: Vec<_> = (0..10).map(event).collect();

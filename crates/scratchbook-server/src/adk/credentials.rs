@@ -1,5 +1,8 @@
 //! Secrets of credentials, which ADK takes out of what it shows.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 /// What is taken out of a credential.
@@ -54,27 +57,31 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// JSON text that we wrote, without the secrets in it.
+/// JSON text that we wrote, without the secrets in it; `None` where it is to be shown as it is.
 ///
-/// Text that has none of the marks of a credential, nearly all, is given back as it is.
+/// Text that has none of the marks of a credential, nearly all, is not read.
 ///
 /// # Errors
 ///
 /// Where it is not JSON.
-pub(super) fn without_secrets(text: String) -> serde_json::Result<String> {
-    if !has_marks(&text) {
-        return Ok(text);
+pub(super) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
+    if !has_marks(text) {
+        return Ok(None);
     }
-    let mut value = serde_json::from_str(&text)?;
+    let mut value = serde_json::from_slice(text)?;
     redact(&mut value);
-    serde_json::to_string(&value)
+    serde_json::to_vec(&value).map(Some)
 }
 
-fn has_marks(text: &str) -> bool {
+fn has_marks(text: &[u8]) -> bool {
+    /// Prepared once: every answer is looked through.
+    static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
+        ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
+    });
+    static CONFIG: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(CONFIGS[0]));
     // Each event has this one; it is empty where nothing is asked for.
-    let mut configs = text.match_indices(CONFIGS[0]).map(|(at, mark)| text.get(at + mark.len()..).unwrap_or_default());
-    ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].iter().any(|m| text.contains(m))
-        || configs.any(|rest| !rest.starts_with("\":{}"))
+    let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
+    MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
 }
 
 fn redact(value: &mut Value) {
@@ -134,7 +141,8 @@ mod tests {
 
     #[test]
     fn secrets_are_shown_to_no_one() {
-        let shown = |value: Value| without_secrets(value.to_string()).unwrap();
+        let shown =
+            |value: Value| String::from_utf8(without_secrets(value.to_string().as_bytes()).unwrap().unwrap()).unwrap();
         for credential in [
             json!({"c": {"authType": "oauth2", "oauth2": {"accessToken": "hunter2", "client_secret": "hunter2"}}}),
             json!([{"auth_type": "API_KEY", "apiKey": "hunter2"}]),
@@ -155,7 +163,8 @@ mod tests {
             json!({"name": "adk_request_credential", "args": {"other": {"token": "a"}}, "f": 1.0}),
             json!({"text": "authType: oauth2", "token": "a"}),
         ] {
-            assert_eq!(without_secrets(value.to_string()).unwrap(), value.to_string());
+            let text = value.to_string().into_bytes();
+            assert_eq!(without_secrets(&text).unwrap().unwrap_or(text.clone()), text);
         }
     }
 }

@@ -41,12 +41,14 @@ pub(super) async fn run(
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
         if !event.is_partial() {
-            events.push(shape::event(&event)?);
+            events.push(event);
         }
     }
     match reader.outcome() {
         Some(Outcome::Completed) => {
-            let mut response = Text(format!("[{}]", events.join(","))).into_response();
+            let mut out = Vec::new();
+            shape::push_list(&mut out, &events, |out, event| shape::push_event(out, event))?;
+            let mut response = Text(out).into_response();
             sse::name(&mut response, &run.invocation_id);
             Ok(response)
         }
@@ -147,7 +149,7 @@ fn code(error: &Error) -> String {
 
 fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
     match shape::event(event) {
-        Ok(event) => format!("data: {event}\n\n").into(),
+        Ok(event) => [b"data: ", event.as_slice(), b"\n\n"].concat().into(),
         Err(error) => failure(&code(&error), &error.to_string(), environment),
     }
 }

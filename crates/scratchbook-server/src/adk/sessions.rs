@@ -42,7 +42,7 @@ pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<Adk
         }
     }
     let shown = sessions.iter().filter(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
-    let mut out = String::new();
+    let mut out = Vec::new();
     shape::push_list(&mut out, shown, shape::push_session)?;
     Ok(Text(out))
 }

@@ -11,9 +11,12 @@ use super::credentials::without_secrets;
 /// What only ADK itself keeps beside an event; neither taken from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
 
+/// How many bytes an event has at most, nearly always.
+const ROOM: usize = 1024;
+
 /// JSON text that is ready to be sent.
 #[derive(Debug)]
-pub(crate) struct Text(pub(crate) String);
+pub(crate) struct Text(pub(crate) Vec<u8>);
 
 impl IntoResponse for Text {
     fn into_response(self) -> Response {
@@ -26,14 +29,10 @@ impl IntoResponse for Text {
 /// # Errors
 ///
 /// `Internal` where it cannot be written, which is a defect.
-pub(crate) fn event(event: &Event) -> Result<String> {
-    let mut event = event.known();
-    let metadata = event.custom_metadata.as_ref();
-    if metadata.is_some_and(|metadata| metadata.keys().any(|key| key.starts_with(INTERNAL))) {
-        let event = event.to_mut();
-        event.custom_metadata = public_metadata(event.custom_metadata.take());
-    }
-    written(event.as_ref())
+pub(crate) fn event(event: &Event) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(ROOM);
+    push_event(&mut out, event)?;
+    Ok(out)
 }
 
 /// A session with its events.
@@ -42,45 +41,53 @@ pub(crate) fn event(event: &Event) -> Result<String> {
 ///
 /// As [`event`].
 pub(crate) fn session(session: &Session) -> Result<Text> {
-    let mut out = String::new();
+    let mut out = Vec::with_capacity(ROOM * (session.events().len() + 1));
     push_session(&mut out, session)?;
     Ok(Text(out))
 }
 
-/// Puts a session behind what is written already.
-pub(crate) fn push_session(out: &mut String, session: &Session) -> Result<()> {
-    let names =
-        [("{\"id\":", session.id()), (",\"appName\":", session.app_name()), (",\"userId\":", session.user_id())];
-    for (name, value) in names {
-        out.push_str(name);
-        out.push_str(&json_text(value)?);
+/// Puts an event behind what is written already.
+pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
+    let mut event = event.known();
+    let metadata = event.custom_metadata.as_ref();
+    if metadata.is_some_and(|metadata| metadata.keys().any(|key| key.starts_with(INTERNAL))) {
+        let event = event.to_mut();
+        event.custom_metadata = public_metadata(event.custom_metadata.take());
     }
-    out.push_str(",\"state\":");
-    out.push_str(&written(session.state())?);
-    out.push_str(",\"events\":");
-    push_list(out, session.events().iter(), |out, one| {
-        out.push_str(&event(one)?);
-        Ok(())
-    })?;
-    out.push_str(",\"lastUpdateTime\":");
-    out.push_str(&json_text(&session.last_update_time())?);
-    out.push('}');
+    push_shown(out, event.as_ref())
+}
+
+/// Puts a session behind what is written already.
+pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
+    let names: [(&[u8], &str); 3] =
+        [(b"{\"id\":", session.id()), (b",\"appName\":", session.app_name()), (b",\"userId\":", session.user_id())];
+    for (name, value) in names {
+        out.extend_from_slice(name);
+        push_json(out, value)?;
+    }
+    out.extend_from_slice(b",\"state\":");
+    push_shown(out, session.state())?;
+    out.extend_from_slice(b",\"events\":");
+    push_list(out, session.events().iter(), |out, event| push_event(out, event))?;
+    out.extend_from_slice(b",\"lastUpdateTime\":");
+    push_json(out, &session.last_update_time())?;
+    out.push(b'}');
     Ok(())
 }
 
 /// Puts a list behind what is written already.
 pub(crate) fn push_list<T>(
-    out: &mut String,
+    out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
-    mut push: impl FnMut(&mut String, T) -> Result<()>,
+    mut push: impl FnMut(&mut Vec<u8>, T) -> Result<()>,
 ) -> Result<()> {
-    let mut between = '[';
+    let mut between = b'[';
     for item in items {
         out.push(between);
         push(out, item)?;
-        between = ',';
+        between = b',';
     }
-    out.push_str(if between == '[' { "[]" } else { "]" });
+    out.extend_from_slice(if between == b'[' { b"[]" } else { b"]" });
     Ok(())
 }
 
@@ -91,12 +98,19 @@ pub(super) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Ma
     Some(metadata).filter(|metadata| !metadata.is_empty())
 }
 
-fn written(value: &impl Serialize) -> Result<String> {
-    without_secrets(json_text(value)?).map_err(unwritable)
+/// Puts what may hold credentials behind what is written already, without their secrets.
+fn push_shown(out: &mut Vec<u8>, value: &impl Serialize) -> Result<()> {
+    let start = out.len();
+    push_json(out, value)?;
+    if let Some(shown) = without_secrets(out.get(start..).unwrap_or_default()).map_err(unwritable)? {
+        out.truncate(start);
+        out.extend(shown);
+    }
+    Ok(())
 }
 
-fn json_text(value: &(impl Serialize + ?Sized)) -> Result<String> {
-    serde_json::to_string(value).map_err(unwritable)
+fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<()> {
+    serde_json::to_writer(out, value).map_err(unwritable)
 }
 
 fn unwritable(error: serde_json::Error) -> Error {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::page::Page;
 use super::python::python;
@@ -39,9 +39,10 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.say("What can you do?").await;
     page.see("app-event-row", "or \"check out\".").await;
     page.picture("1-streamed").await;
+    // How often a page is drawn anew is the browser's; unfinished it was seen, and what was seen stayed.
     let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();
     assert!(
-        texts.len() > 2 && texts.is_sorted_by(|a, b| b.starts_with(a.trim_end())),
+        texts.len() > 1 && texts.is_sorted_by(|a, b| b.starts_with(a.trim_end())),
         "not piece by piece: {texts:#?}"
     );
 
@@ -62,41 +63,38 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     assert!(artifact.contains("Version"), "{artifact}");
     page.picture("3-artifact").await;
 
-    // The drawer: this session is in it by its first message, and gets another name.
+    // A second session, and back to the first by the drawer, which lists both by their first messages.
+    page.click("button.new-session-button", "New Session").await;
+    page.miss("app-event-row", "apples").await;
+    page.say("Hello").await;
+    page.see("app-event-row", "Welcome back").await;
+    page.click("button.selector-button", "Hello").await;
+    page.see(".session-item.current", "Hello").await;
+    page.picture("4-sessions").await;
+    page.click(".session-item", "What can you do?").await;
+    page.see("app-event-row", "In your cart: 2 x apples").await;
+    page.see("app-event-row", "buy milk").await;
+    page.tab("State", "[role=tabpanel]", "apples").await;
+
     page.click("button.selector-button", "What can you do?").await;
-    page.see(".session-item.current", "What can you do?").await;
     page.click("button[aria-label='Edit']", "").await;
     let name = page.see("input.session-selector-current-id-value", "").await;
     name.clear().await.unwrap();
     name.send_keys("Groceries").await.unwrap();
     page.click("button[aria-label='Save']", "").await;
     page.see("button.selector-button", "Groceries").await;
-    page.picture("4-renamed").await;
-    let sessions = sessions(&served);
-    let renamed = &sessions[0]["state"]["__session_metadata__"]["displayName"];
-    assert_eq!((sessions.as_array().unwrap().len(), renamed), (1, &json!("Groceries")));
+    page.picture("5-renamed").await;
+    assert_eq!(names(&served), ["Groceries", "Hello"]);
 
-    // A second one, and back to the first, which is read from the server.
-    page.click("button[aria-label='Close session selector']", "").await;
-    page.click("button.new-session-button", "New Session").await;
-    page.miss("app-event-row", "apples").await;
-    page.say("Hello").await;
-    page.see("app-event-row", "Welcome back").await;
-    page.click("button.selector-button", "Hello").await;
-    page.click(".session-item", "Groceries").await;
-    page.see("app-event-row", "In your cart: 2 x apples").await;
-    page.see("app-event-row", "buy milk").await;
-    page.tab("State", "[role=tabpanel]", "apples").await;
-    page.picture("5-read-again").await;
-
-    page.click("button.selector-button", "Groceries").await;
     page.click("button", "Delete").await;
     page.click("mat-dialog-container button", "Delete").await;
+    // What is left is shown in its place.
+    page.click("button.selector-button", "Hello").await;
+    page.see(".session-item.current", "Hello").await;
     page.miss(".session-item", "Groceries").await;
-    page.see(".session-item", "Hello").await;
+    page.miss(".session-item", "What can you do?").await;
     page.picture("6-deleted").await;
-    let left = self::sessions(&served);
-    assert_eq!(left.as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(names(&served), ["Hello"]);
 
     // What is not served from here: fonts of the network, and a file that the package lacks.
     let complaints = page.complaints().await;
@@ -106,6 +104,11 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.close().await;
 }
 
-fn sessions(served: &Served) -> Value {
-    serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap()
+/// What the sessions are called, as the server has it.
+fn names(served: &Served) -> Vec<String> {
+    let sessions: Vec<Value> = serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap();
+    let name = |session: &Value| session["state"]["__session_metadata__"]["displayName"].as_str().unwrap().to_owned();
+    let mut names: Vec<_> = sessions.iter().map(name).collect();
+    names.sort();
+    names
 }

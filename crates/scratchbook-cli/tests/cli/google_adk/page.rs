@@ -1,15 +1,21 @@
 //! ADK's dev interface in a browser: what a person sees of it, and does.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scratchbook_servers::ChromeDriver;
 use thirtyfour::prelude::*;
-use thirtyfour::stringmatch::StringMatch;
 use thirtyfour::{ChromiumLikeCapabilities, Key, LoggingPrefsLogLevel};
+use tokio::time::sleep;
 
 /// How long a person would wait, on a machine that has much else to do.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The first of what a selector names that a person sees and that has a text in it, in upper or lower case.
+const FIND: &str = "
+    const [css, text] = arguments;
+    return [...document.querySelectorAll(css)]
+        .find(e => e.getClientRects().length && e.innerText.toLowerCase().includes(text)) ?? null;";
 
 /// Writes down every text that the last answer has had.
 const WATCH: &str = "
@@ -51,30 +57,44 @@ impl Page {
 
     /// What is shown with this text in it, as soon as it is.
     pub(super) async fn see(&self, css: &str, text: &str) -> WebElement {
-        let found = self.shown(css, text).first_opt().await.unwrap();
-        match found {
-            Some(found) => found,
-            None => {
-                self.picture("failed").await;
-                let all = self.browser.find(By::Css("body")).await.unwrap().text().await.unwrap();
-                panic!("nothing at '{css}' shows '{text}'; the page shows: {all}")
+        let start = Instant::now();
+        loop {
+            match self.find(css, text).await {
+                Some(found) => return found,
+                None => self.wait(start, &format!("nothing at '{css}' shows '{text}'")).await,
             }
         }
     }
 
     /// Waits until nothing shows this text.
     pub(super) async fn miss(&self, css: &str, text: &str) {
-        assert!(self.shown(css, text).not_exists().await.unwrap(), "'{css}' still shows '{text}'");
+        let start = Instant::now();
+        while self.find(css, text).await.is_some() {
+            self.wait(start, &format!("'{css}' still shows '{text}'")).await;
+        }
     }
 
-    fn shown(&self, css: &str, text: &str) -> thirtyfour::extensions::query::ElementQuery {
-        let shown = self.browser.query(By::Css(css)).and_displayed().wait(PATIENCE, Duration::from_millis(100));
-        // No text is not found in no text.
-        if text.is_empty() { shown } else { shown.with_text(StringMatch::new(text).partial().case_insensitive()) }
-    }
-
+    /// Clicks what shows this text, as soon as it can be clicked: it may be drawn anew, or come out from under another.
     pub(super) async fn click(&self, css: &str, text: &str) {
-        self.see(css, text).await.click_when_ready().await.unwrap();
+        let start = Instant::now();
+        while self.see(css, text).await.click().await.is_err() {
+            self.wait(start, &format!("'{text}' at '{css}' cannot be clicked")).await;
+        }
+    }
+
+    /// In one step, so that nothing is drawn anew in between.
+    async fn find(&self, css: &str, text: &str) -> Option<WebElement> {
+        let found = self.browser.execute(FIND, vec![css.into(), text.to_lowercase().into()]).await.unwrap();
+        if found.json().is_null() { None } else { Some(found.element().unwrap()) }
+    }
+
+    async fn wait(&self, since: Instant, what: &str) {
+        if since.elapsed() > PATIENCE {
+            self.picture("failed").await;
+            let all = self.browser.find(By::Css("body")).await.unwrap().text().await.unwrap();
+            panic!("{what}; the page shows: {all}");
+        }
+        sleep(Duration::from_millis(100)).await;
     }
 
     /// Closes a menu.

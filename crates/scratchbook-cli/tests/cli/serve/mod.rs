@@ -1,6 +1,8 @@
 //! `scratchbook serve` as a process: where it is, what it answers, and how it ends.
 #![cfg(unix)]
 
+mod access;
+mod apps;
 mod config;
 mod http;
 mod load;
@@ -60,12 +62,11 @@ impl Served {
         format!("{}:{}", self.greeting["host"].as_str().unwrap(), self.greeting["port"])
     }
 
-    /// A session is made, and an agent answers in it; the events.
-    #[expect(dead_code, reason = "when there is /run")]
-    fn talk(&self, user: &str, session: &str, message: &str) -> Value {
-        self.ask("POST", &format!("/apps/demo/users/{user}/sessions/{session}"), "");
+    /// Says something to an agent, in a session that is made for it; the events.
+    fn talk(&self, app: &str, user: &str, session: &str, message: &str) -> Value {
+        self.ask("POST", &format!("/apps/{app}/users/{user}/sessions/{session}"), "");
         let content = json!({"role": "user", "parts": [{"text": message}]});
-        let run = json!({"appName": "demo", "userId": user, "sessionId": session, "newMessage": content});
+        let run = json!({"appName": app, "userId": user, "sessionId": session, "newMessage": content});
         let (status, body) = self.ask("POST", "/run", &run.to_string());
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).unwrap()

@@ -118,7 +118,10 @@ impl Jwts {
         let signed = |keys: &Watched<Keys>| {
             keys.get().have_signed(&header.alg, header.kid.as_deref(), message.as_bytes(), &signature)
         };
-        if self.keys.iter().any(signed) { Ok(claims) } else { Err(unknown()) }
+        if self.keys.iter().any(signed) {
+            return Ok(claims);
+        }
+        Err("the token's signature is of no key that is known here".to_owned())
     }
 }
 

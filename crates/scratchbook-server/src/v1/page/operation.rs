@@ -108,6 +108,10 @@ impl Operation<'_> {
                 let body = example.to_string().replace('\'', r"'\''");
                 format!("{call} \\\n  -H 'content-type: application/json' \\\n  -d '{body}'")
             }
+            // Data as it is, in a file.
+            None if !self.is["requestBody"].is_null() => {
+                format!("{call} \\\n  -H 'content-type: text/plain' \\\n  --data-binary @FILE")
+            }
             None => call,
         }
     }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Failure, Fallible};
@@ -108,6 +109,8 @@ fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
     // First of all: the statements that follow may already find the file locked.
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on what is bound. Otherwise a statement whose LIMIT is bound is compiled anew each time.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
@@ -149,7 +152,24 @@ fn read_only(path: &Path) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{SqliteOptions, Synchronous, open_writer};
+    use rusqlite::{StatementStatus, params};
+
+    use super::{SqliteOptions, Synchronous, open_reader, open_writer};
+
+    #[test]
+    fn a_statement_is_compiled_once_whatever_is_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let writer = open_writer(&path, &SqliteOptions::default()).unwrap().connection;
+        for connection in [writer, open_reader(&path).unwrap()] {
+            let sql = "SELECT seq FROM events WHERE app_name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+            let mut statement = connection.prepare(sql).unwrap();
+            for limit in 1..10 {
+                assert!(!statement.exists(params!["app", limit, limit]).unwrap());
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
 
     #[test]
     fn a_commit_reaches_the_disk_unless_told_otherwise() {
