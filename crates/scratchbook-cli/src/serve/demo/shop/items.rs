@@ -182,10 +182,8 @@ fn thing(words: &[&str]) -> Result<Removal, Wish> {
 
 /// A thing without where it goes, or comes from.
 fn without_place<'a>(words: &'a [&'a str]) -> &'a [&'a str] {
-    let words = match words {
-        [front @ .., "shopping", "cart" | "basket"] | [front @ .., "cart" | "basket"] => front,
-        _ => return words,
-    };
+    let ([front @ .., "shopping", "cart" | "basket"] | [front @ .., "cart" | "basket"]) = words else { return words };
+    let words = front;
     let words = if let [front @ .., "my" | "the" | "your"] = words { front } else { words };
     if let [front @ .., "to" | "in" | "into" | "from" | "of"] = words { front } else { words }
 }
