@@ -30,6 +30,16 @@ pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Resp
     ([EVENTS, UNBUFFERED, UNKEPT], body).into_response()
 }
 
+/// Has a stream of events end at a time, between two frames; any other answer stays as it is.
+pub(crate) fn until(response: Response, end: impl Future<Output = ()> + Send + 'static) -> Response {
+    let kind = response.headers().get(CONTENT_TYPE);
+    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        return response;
+    }
+    let end = Box::pin(end);
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
+}
+
 /// Puts the run's name on an answer.
 pub(crate) fn name(response: &mut Response, invocation_id: &str) {
     // An id that a client made up may be no text for a header.

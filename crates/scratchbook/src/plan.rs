@@ -5,6 +5,7 @@
 //! conformance suite. They grow with the crate: a new version may add to them what a store then has to carry out.
 
 pub use crate::artifact::check_filename;
+pub use crate::session::check_id;
 pub use crate::store::artifact::{PreparedArtifact, prepare_artifact};
 pub use crate::store::commit::{
     KeyChange, Prepared as PreparedEvent, PreparedSession, PreparedState, prepare_event, prepare_session,

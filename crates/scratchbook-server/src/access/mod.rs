@@ -6,17 +6,21 @@ mod login;
 mod new_token;
 mod tokens;
 
+use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::HeaderValue;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
+use tokio::time::sleep;
 
 use crate::refusal;
 use crate::served::Served;
+use crate::sse;
 
 pub(crate) use caller::Caller;
 pub use caller::Right;
@@ -27,6 +31,12 @@ pub use new_token::{MadeToken, NewToken};
 
 /// What is open to all: whether the server is there and can work, which says nothing of what it holds.
 const OPEN_TO_ALL: [&str; 2] = ["/health", "/health/ready"];
+
+/// How the routes of streams end that go on for ever.
+const WATCHES: &str = "/watch";
+
+/// How often it is looked whether who follows such a stream would still be let in.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Who is let in.
 #[derive(Debug)]
@@ -55,9 +65,28 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
         Err(closed) => return refuse(request.uri().path(), closed),
     };
     // Nothing further in has a use for the token, so that nothing can show it.
-    request.headers_mut().remove(AUTHORIZATION);
-    request.extensions_mut().insert(caller);
-    next.run(request).await
+    let token = request.headers_mut().remove(AUTHORIZATION);
+    let route = request.extensions().get::<MatchedPath>();
+    let endless = token.filter(|_| route.is_some_and(|route| route.as_str().ends_with(WATCHES)));
+    request.extensions_mut().insert(caller.clone());
+    let response = next.run(request).await;
+    match endless {
+        Some(token) => sse::until(response, let_in_no_more(served, caller, token)),
+        None => response,
+    }
+}
+
+/// Ready when a token does not let this caller in any more: it has expired, or was taken back.
+async fn let_in_no_more(served: Arc<Served>, caller: Caller, token: HeaderValue) {
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
+    if let Access::Login(gate) = &served.access {
+        let is_let_in = || gate.caller(&headers, served.environment.now()).is_ok_and(|now| now == caller);
+        while is_let_in() {
+            sleep(LOOK_EVERY).await;
+        }
+    } else {
+        pending::<()>().await;
+    }
 }
 
 /// The answer of RFC 6750.

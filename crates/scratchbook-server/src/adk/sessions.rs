@@ -2,49 +2,88 @@
 
 use std::sync::Arc;
 
+use async_stream::try_stream;
 use axum::Json;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, TryStreamExt};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig, SessionKey,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
+    ListSessionsResponse, SessionKey,
 };
 use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
 use super::shape::{self, Text};
 use super::{AdkError, restore};
-use crate::access::Caller;
+use crate::access::{Caller, Right};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
 /// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
+/// How many bytes of a list are sent at a time, at least, but for the last.
+const PIECE: usize = 64 << 10;
+
 pub(super) async fn get(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Text, AdkError> {
-    read(&served, &scope.key).await
+    read(&served, &scope.key, &scope.caller).await
 }
 
-async fn read(served: &Served, key: &SessionKey) -> Result<Text, AdkError> {
-    let session = served.store.sessions.get_session(key, &GetSessionConfig::default()).await?;
+/// A session as far as a caller may know of it: after a write, one who may not read is told of its names alone.
+async fn read(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Text, AdkError> {
+    let config = if caller.may(Right::Read) {
+        GetSessionConfig::default()
+    } else {
+        GetSessionConfig::state_only().without_state()
+    };
+    let session = served.store.sessions.get_session(key, &config).await?;
     Ok(shape::session(&session.ok_or_else(AdkError::no_session)?)?)
 }
 
 /// All sessions of a user, whatever number of pages they fill.
-pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<AdkError>) -> Result<Text, AdkError> {
-    let mut config = ListSessionsConfig::default().with_user_id(&scope.user_id).with_page_size(1000);
-    let mut sessions = Vec::new();
-    loop {
-        let page = served.store.sessions.list_sessions(&scope.app_name, &config).await?;
-        sessions.extend(page.sessions);
-        match page.next_page_token {
-            Some(token) => config = config.with_page_token(token),
-            None => break,
+///
+/// They are written while they are sent: each shows the state of the user and of the app, which are one in memory, and in
+/// text are there as often as there are sessions.
+pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
+    let config = ListSessionsConfig::default().with_user_id(&scope.user_id).with_page_size(1000);
+    let first = served.store.sessions.list_sessions(&scope.app_name, &config).await?;
+    let pieces = pieces(served, scope.app_name, config, first).inspect_err(|error| {
+        tracing::error!(kind = error.kind().as_str(), %error, "a list broke off");
+    });
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
+}
+
+fn pieces(
+    served: Arc<Served>,
+    app_name: String,
+    mut config: ListSessionsConfig,
+    mut page: ListSessionsResponse,
+) -> impl Stream<Item = Result<Bytes, Error>> {
+    try_stream! {
+        let (mut piece, mut between) = (Vec::new(), b'[');
+        loop {
+            for session in page.sessions {
+                if OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)) {
+                    continue;
+                }
+                piece.push(between);
+                shape::push_session(&mut piece, &session)?;
+                between = b',';
+                if piece.len() >= PIECE {
+                    yield Bytes::from(std::mem::take(&mut piece));
+                }
+            }
+            let Some(token) = page.next_page_token else { break };
+            config = config.with_page_token(token);
+            page = served.store.sessions.list_sessions(&app_name, &config).await?;
         }
+        piece.extend_from_slice(if between == b'[' { b"[]" } else { b"]" });
+        yield Bytes::from(piece);
     }
-    let shown = sessions.iter().filter(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
-    let mut out = Vec::new();
-    shape::push_list(&mut out, shown, shape::push_session)?;
-    Ok(Text(out))
 }
 
 pub(super) async fn create(
@@ -102,7 +141,7 @@ impl New<'_> {
             }
             _ => error.into(),
         })?;
-        Ok(shape::session(&session)?)
+        if caller.may(Right::Read) { Ok(shape::session(&session)?) } else { read(served, session.key(), caller).await }
     }
 }
 
@@ -131,7 +170,7 @@ pub(super) async fn update(
     let invocation = format!("p-{}", served.environment.new_id());
     let event = Event::new("user").with_invocation_id(invocation).with_state_delta(request.state_delta);
     served.store.sessions.append(&scope.key, event, AppendOptions::default()).await?;
-    read(&served, &scope.key).await
+    read(&served, &scope.key, &scope.caller).await
 }
 
 /// Silent where there is no such session.

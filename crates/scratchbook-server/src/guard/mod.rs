@@ -31,7 +31,7 @@ pub(crate) struct Guard {
 /// Refuses foreign pages, and answers what browsers ask about allowed ones.
 pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    if guard.is_foreign_host(headers) {
+    if guard.is_foreign_host(&request) {
         return forbidden("Forbidden: host not allowed");
     }
     let origin = match headers.get(ORIGIN).map(|origin| origin.to_str()) {
@@ -52,15 +52,20 @@ pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
 
 impl Guard {
     /// Whether a request that can only come from this machine names another host.
-    fn is_foreign_host(&self, headers: &HeaderMap) -> bool {
+    fn is_foreign_host(&self, request: &Request) -> bool {
         if !self.is_on_loopback() {
             return false;
         }
-        let mut hosts = headers.get_all(HOST).iter();
+        let is_foreign = |host: &str| !hosts::is_loopback(host) && !self.origins.vouch_for(&hosts::bare(host));
+        // An address with a host in it counts before the header (RFC 9112, 3.2.2).
+        if request.uri().host().is_some_and(is_foreign) {
+            return true;
+        }
+        let mut hosts = request.headers().get_all(HOST).iter();
         // Browsers always name one.
         let Some(host) = hosts.next() else { return false };
         let Some(host) = host.to_str().ok().map(str::trim).filter(|_| hosts.next().is_none()) else { return true };
-        !hosts::is_loopback(host) && !self.origins.vouch_for(&hosts::bare(host))
+        is_foreign(host)
     }
 
     /// Whether a page of this origin may call: one that is allowed, or the server's own.

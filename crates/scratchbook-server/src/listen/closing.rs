@@ -3,15 +3,13 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::Response;
-use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::served::Served;
+use crate::sse;
 
 /// Whether the server ends.
 #[derive(Debug, Default)]
@@ -39,11 +37,5 @@ impl Closing {
 
 /// Has streams of events end, between two frames, when the server does: those who follow them come back elsewhere.
 pub(crate) async fn end_streams(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    let response = next.run(request).await;
-    let kind = response.headers().get(CONTENT_TYPE);
-    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
-        return response;
-    }
-    let closed = Box::pin(served.closing.closed());
-    response.map(|body| Body::from_stream(body.into_data_stream().take_until(closed)))
+    sse::until(next.run(request).await, served.closing.closed())
 }

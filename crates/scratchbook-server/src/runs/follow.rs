@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey, SessionService};
+use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, SessionService};
 
 use super::{Outcome, Reader, Run, Runs};
 
@@ -44,7 +44,7 @@ impl Follow {
     ///
     /// # Errors
     ///
-    /// `NotFound` where the session has no such invocation; `InvalidArgument` where that has no such event.
+    /// `NotFound` where there is no such session, or it has no such invocation; `InvalidArgument` where that has no such event.
     pub(crate) async fn resume(
         runs: &Runs,
         sessions: &Arc<dyn SessionService>,
@@ -127,8 +127,7 @@ impl Stored {
     async fn fill(&mut self) -> Result<bool> {
         while self.page.is_empty() && self.after < self.to {
             let config = GetSessionConfig::default().with_events_after(self.after, PAGE).without_state();
-            let session = self.sessions.get_session(&self.key, &config).await?;
-            let session = session.ok_or_else(|| Error::not_found(format!("there is no session {}", self.key)))?;
+            let session = self.read(&config).await?;
             let last = session.events().last().and_then(|event| event.seq);
             let events = session.events().iter().filter(|event| event.seq.is_some_and(|seq| seq <= self.to));
             self.page.extend(events.filter(|event| event.invocation_id == self.invocation_id).cloned());
@@ -137,19 +136,23 @@ impl Stored {
         Ok(!self.page.is_empty())
     }
 
+    async fn read(&self, config: &GetSessionConfig) -> Result<Session> {
+        let session = self.sessions.get_session(&self.key, config).await?;
+        session.ok_or_else(|| Error::not_found(format!("there is no session {}", self.key)))
+    }
+
     /// The number of an event of the invocation.
     async fn seq_of(&self, event_id: &str) -> Result<u64> {
         // Mostly it is one of the last.
         let mut before = u64::MAX;
         loop {
             let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
-            let session = self.sessions.get_session(&self.key, &config).await?;
-            let events = session.as_ref().map(scratchbook::Session::events);
-            let found = events.and_then(|events| events.iter().rev().find(|event| event.id == event_id));
+            let session = self.read(&config).await?;
+            let found = session.events().iter().rev().find(|event| event.id == event_id);
             if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
                 return Ok(event.seq.unwrap_or_default());
             }
-            match events.and_then(|events| events.get(0)).and_then(|first| first.seq) {
+            match session.events().get(0).and_then(|first| first.seq) {
                 Some(first) if first > 1 && found.is_none() => before = first,
                 _ => {
                     let id = &self.invocation_id;

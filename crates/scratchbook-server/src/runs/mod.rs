@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scratchbook::{Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey};
+use scratchbook::{Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey, plan};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -73,7 +73,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// `NotFound` where the session is missing; `ResourceExhausted` where as many runs are under way as may be;
+    /// `InvalidArgument` where the invocation's id can be none; `NotFound` where the session is missing; `ResourceExhausted` where as many runs are under way as may be;
     /// `Unavailable` where the server is about to end.
     pub(crate) async fn start(
         &self,
@@ -88,6 +88,8 @@ impl Runs {
         };
         let given = answered.or_else(|| request.invocation_id.take().filter(|id| !id.is_empty()));
         let is_new = given.is_none();
+        // It is kept here and named in headers before the run itself would refuse it.
+        given.as_deref().map_or(Ok(()), |id| plan::check_id("invocation id", id))?;
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
         loop {

@@ -65,7 +65,7 @@ pub(super) async fn fork(
     let mut config = ForkConfig::default();
     (config.at, config.session_id) = (body.at, body.id);
     let session = served.store.sessions.fork_session(&scope.key, config).await?;
-    Ok((StatusCode::CREATED, Json(session.into())))
+    Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
 /// Take a session back to before an invocation.
@@ -85,5 +85,5 @@ pub(super) async fn rewind(
 ) -> Result<Json<Rewound>, ApiError> {
     let event = served.store.rewind(&scope.key, &body.before_invocation_id).await;
     let event = event.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
-    Ok(Json(Rewound { event: Stored(event) }))
+    Ok(Json(Rewound { event: Stored::told(event, &scope.caller) }))
 }

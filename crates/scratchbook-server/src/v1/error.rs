@@ -93,7 +93,7 @@ impl ApiError {
             conflict
         });
         let error = Error::conflict(conflicts.collect());
-        let may_read = caller.check(Right::Read).is_ok();
+        let may_read = caller.may(Right::Read);
         let conflicts = error.conflicts().iter().map(|conflict| KeyInTheWay::shown(conflict, may_read));
         Self::new(status(error.kind()), &error, conflicts.collect())
     }

@@ -58,7 +58,8 @@ pub(super) struct Append {
 pub(super) struct Appended {
     /// `stored` by this call, or `replayed`: it was there already with the same content, and nothing has changed.
     outcome: Done,
-    /// The event as it is stored: with id, timestamp and number, without `temp:` keys.
+    /// The event as it is stored: with id, timestamp and number, without `temp:` keys. Without its changes where you may
+    /// not read.
     event: Stored,
     /// Where the commit stands in the logs of the user's and the app's state, as far as it wrote to them.
     positions: Positions,
@@ -147,7 +148,7 @@ pub(super) async fn commit(
         committed.map_err(|e| ApiError::told(e, &scope.caller, scope.key.app_name()))?;
     let outcome = if outcome == Outcome::Replayed { Done::Replayed } else { Done::Stored };
     let positions = Positions { user: logs.user, app: logs.app };
-    Ok(Json(Appended { outcome, event: Stored(event), positions }))
+    Ok(Json(Appended { outcome, event: Stored::told(event, &scope.caller), positions }))
 }
 
 /// List a session's events, page by page, either way.

@@ -15,7 +15,7 @@ use super::request::{Body, NoQuery, PathKey, Query, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
 use super::{ApiError, STATE};
-use crate::access::Caller;
+use crate::access::{Caller, Right};
 use crate::scope::{AppScope, UserScope};
 use crate::served::Served;
 
@@ -76,7 +76,8 @@ pub(super) struct PatchOwner {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"stateDelta": {"open": true, "sold": 42}, "position": 18}))]
 pub(super) struct Patched {
-    /// Keys, without prefix, and their new values; operations as what they came to.
+    /// Keys, without prefix, and their new values; operations as what they came to. Nothing where there are operations and
+    /// you may not read.
     #[schema(value_type = BTreeMap<String, Value>)]
     state_delta: StateDelta,
     /// Where the commit stands in the owner's log.
@@ -213,7 +214,12 @@ async fn patch(
     let sessions = &served.store.sessions;
     let position = sessions.put_state(owner, delta.clone(), options).await;
     let position = position.map_err(|e| ApiError::told(e, caller, owner.app_name()))?;
-    let state_delta = if delta.has_operations() { logged(served, owner, position).await? } else { delta };
+    let state_delta = match (delta.has_operations(), caller.may(Right::Read)) {
+        (false, _) => delta,
+        (true, true) => logged(served, owner, position).await?,
+        // What they came to may hold what was there before.
+        (true, false) => StateDelta::new(),
+    };
     Ok(Json(Patched { state_delta, position }))
 }
 

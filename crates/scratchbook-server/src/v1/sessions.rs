@@ -148,7 +148,7 @@ pub(super) async fn create(
     config.expiry = expiry(&served, body.expire_time, body.time_to_live)?;
     let session = served.store.sessions.create_session(&scope.app_name, &scope.user_id, config).await;
     let session = session.map_err(|e| ApiError::told(e, &scope.caller, &scope.app_name))?;
-    Ok((StatusCode::CREATED, Json(session.into())))
+    Ok((StatusCode::CREATED, Json(SessionBody::told(session, &scope.caller))))
 }
 
 /// Read a session, or a part of it.
@@ -195,7 +195,7 @@ pub(super) async fn update(
         sessions.set_expiry(&scope.key, expiry).await?;
     }
     let nothing = GetSessionConfig::state_only().without_state();
-    Ok(Json(read(&served, &scope.key, &nothing).await?.into()))
+    Ok(Json(SessionBody::told(read(&served, &scope.key, &nothing).await?, &scope.caller)))
 }
 
 /// Delete a session with its events and its own state.

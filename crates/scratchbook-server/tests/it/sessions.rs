@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionServiceExt};
+use scratchbook_server::Server;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -133,6 +134,26 @@ async fn ids_are_trimmed_whatever_is_asked() {
     assert_eq!((status, &body["detail"]), (409, &json!("Session already exists:  s ")));
     assert_eq!(client.send("DELETE", &format!("{SESSIONS}/%20s"), None).await.text(), "null");
     assert_eq!(client.get(&format!("{SESSIONS}/s")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_list_is_sent_in_pieces_however_much_all_of_it_shows() {
+    let client = Client::memory().await;
+    ask(&client, "POST", "/s-0", json!({"user:long": "x".repeat(100_000)})).await;
+    for n in 1..20 {
+        client.session("demo", "u1", &format!("s-{n}")).await;
+    }
+    let router = Server::builder(client.store.clone()).build().unwrap().router();
+    let mut body = router.oneshot(Request::get(SESSIONS).body(Body::empty()).unwrap()).await.unwrap().into_body();
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let piece = frame.unwrap().into_data().unwrap();
+        assert!(piece.len() < 200_000, "{}", piece.len());
+        whole.extend_from_slice(&piece);
+    }
+    let listed: Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 20);
+    assert!(listed.as_array().unwrap().iter().all(|session| session["state"]["user:long"].is_string()));
 }
 
 #[tokio::test]

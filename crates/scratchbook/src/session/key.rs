@@ -166,8 +166,12 @@ pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
     }
 }
 
-/// Refuses an id that not every store could hold.
-pub(crate) fn check_id(what: &str, id: &str) -> Result<()> {
+/// Refuses an id that not every store could hold; `what` is its name in the message.
+///
+/// # Errors
+///
+/// `InvalidArgument` where it has more than 512 bytes or a control character.
+pub fn check_id(what: &str, id: &str) -> Result<()> {
     if id.len() > MAX_ID_BYTES {
         let start: String = id.chars().take(40).collect();
         let len = id.len();

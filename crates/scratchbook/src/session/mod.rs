@@ -47,7 +47,8 @@ pub(crate) use ext::no_session;
 pub(crate) use ext::temp_changes;
 pub(crate) use feed::feed_name;
 pub(crate) use history::event_writer;
-pub(crate) use key::{check_id, check_owner};
+pub use key::check_id;
+pub(crate) use key::check_owner;
 pub(crate) use retry::pauses as retry_pauses;
 
 /// A conversation as it was when it was read: its events and its merged state.

@@ -151,8 +151,8 @@ impl Jwk {
                 Ok(Some(Key::EdDsa(x)))
             }
             ("RSA", _) if is_for("RS256") => {
-                let key =
-                    RsaPublicKeyComponents { n: bytes("n", self.n.as_deref())?, e: bytes("e", self.e.as_deref())? };
+                let number = |member, text: &Option<String>| bytes(member, text.as_deref()).map(without_zeros);
+                let key = RsaPublicKeyComponents { n: number("n", &self.n)?, e: number("e", &self.e)? };
                 if key.n.len() < LEAST_MODULUS {
                     let bits = key.n.len() * 8;
                     return Err(Error::invalid(format!("it has {bits} bits; RSA takes 2048 at least")));
@@ -164,7 +164,12 @@ impl Jwk {
     }
 }
 
-/// What a member holds in base64url, without zeros before it.
+/// A number as its least bytes: some issuers write a zero before it, which is nothing to a number and too much for ring.
+fn without_zeros(bytes: Vec<u8>) -> Vec<u8> {
+    bytes.into_iter().skip_while(|byte| *byte == 0).collect()
+}
+
+/// What a member holds in base64url.
 fn bytes(member: &str, text: Option<&str>) -> Result<Vec<u8>> {
     let text = text.ok_or_else(|| Error::invalid(format!("it has no '{member}'")))?;
     let bytes = URL_SAFE_NO_PAD.decode(text);

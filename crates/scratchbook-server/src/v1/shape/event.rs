@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use scratchbook::{Error, Event, Result};
+use scratchbook::{Error, Event, Result, StateDelta};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+use crate::access::{Caller, Right};
 
 /// Our field in an event: its number.
 const SEQ: &str = "seq";
@@ -15,6 +17,17 @@ const SEQ: &str = "seq";
 /// An event as it is stored, with its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored(pub(crate) Arc<Event>);
+
+impl Stored {
+    /// An event that a caller has written: one who may not read is not told what its changes came to, for that may
+    /// hold what was there before.
+    pub(crate) fn told(mut event: Arc<Event>, caller: &Caller) -> Self {
+        if !caller.may(Right::Read) {
+            Arc::make_mut(&mut event).actions.state_delta = StateDelta::new();
+        }
+        Self(event)
+    }
+}
 
 impl Serialize for Stored {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Seen, Stored};
+use crate::access::{Caller, Right};
 
 /// A session: its merged state and the events that were asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -43,6 +44,18 @@ pub(crate) struct SessionBody {
     event_count: u64,
     /// How far this answer has seen what is stored: to be sent with a write that is to be refused for being late.
     seen: Seen,
+}
+
+impl SessionBody {
+    /// A session that a caller has written to: one who may not read is told of its names and numbers alone.
+    pub(crate) fn told(session: Session, caller: &Caller) -> Self {
+        let whole = Self::from(session);
+        if caller.may(Right::Read) {
+            return whole;
+        }
+        let (title, labels, state, events) = Default::default();
+        Self { title, labels, state, events, ..whole }
+    }
 }
 
 impl From<Session> for SessionBody {

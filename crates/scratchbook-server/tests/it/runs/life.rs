@@ -139,13 +139,15 @@ async fn a_stream_of_ours_that_has_nothing_to_say_says_that_it_is_there() {
 #[tokio::test]
 async fn what_a_run_cannot_be_asked_is_refused_before_it_begins() {
     let host = Host::start(counter(1, &Arc::new(Semaphore::new(9)))).await;
-    let bodies: [(Value, &str); 6] = [
+    let bodies: [(Value, &str); 8] = [
         (json!({"message": 1}), "the message is a text or a Content with parts; send one of them"),
         (json!({"message": {"bogus": 1}}), "the message is a text or a Content with parts; send one of them"),
         (json!({"massage": "x"}), "massage: JSON of another shape: unknown field"),
         (json!({"message": "x", "newMessage": "y"}), "JSON of another shape: duplicate field"),
         (json!({"message": "x", "stateDelta": {"k".repeat(2000): 1}}), "stateDelta: JSON of another shape"),
         (json!(["x"]), "the body is no JSON object"),
+        (json!({"message": "x", "invocationId": "i".repeat(513)}), "the invocation id 'iii"),
+        (json!({"message": "x", "invocationId": "i\n"}), "the invocation id \"i\\n\" contains"),
     ];
     for (body, message) in bodies {
         let refused = host.post(RUNS, &body).await;
@@ -158,4 +160,14 @@ async fn what_a_run_cannot_be_asked_is_refused_before_it_begins() {
     let refused = host.post("/v1/apps/demo/users/u/sessions/nope/runs", &json!({"message": "x"})).await;
     assert_eq!(refused.status, 404);
     assert!(host.events().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_run_of_a_session_that_is_not_there_is_not_there_either() {
+    let host = Host::start(counter(1, &Arc::new(Semaphore::new(9)))).await;
+    for path in ["nope/runs/e-1", "nope/runs/e-1?after=x"] {
+        let missing = host.get(&format!("/v1/apps/demo/users/u/sessions/{path}")).await;
+        assert_eq!(missing.status, 404, "{path}");
+    }
+    assert_eq!(host.get(&format!("{RUNS}/e-1?after=x")).await.status, 400);
 }

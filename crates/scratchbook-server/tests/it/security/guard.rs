@@ -115,6 +115,10 @@ async fn a_foreign_host_is_refused_on_loopback() {
         assert_forbidden(&list_apps(&router, host, &[]).await, "Forbidden: host not allowed");
     }
     assert_forbidden(&list_apps(&router, OWN, &[("host", OWN)]).await, "Forbidden: host not allowed");
+    // Where the address names a host, that one counts.
+    let answer = get(&router, "http://evil.example/list-apps", &[("host", OWN)]).await;
+    assert_forbidden(&answer, "Forbidden: host not allowed");
+    assert_eq!(get(&router, "http://127.0.0.1:8801/list-apps", &[("host", OWN)]).await.status, 200);
     // An allowed origin vouches for its host, as behind a proxy on this machine.
     for host in ["localhost", "LOCALHOST:1", "[::1]:8801", "127.0.0.2", "ui.example"] {
         assert_eq!(list_apps(&router, host, &[]).await.status, 200, "{host}");

@@ -193,6 +193,19 @@ async fn a_claim_said_twice_is_refused() {
 }
 
 #[tokio::test]
+async fn a_zero_before_the_number_of_a_key_is_nothing() {
+    let mut jwks: Value = serde_json::from_str(JWKS).unwrap();
+    let key = jwks["keys"].as_array_mut().unwrap().iter_mut().find(|key| key["kty"] == "RSA").unwrap();
+    let number = URL_SAFE_NO_PAD.decode(key["n"].as_str().unwrap()).unwrap();
+    key["n"] = json!(URL_SAFE_NO_PAD.encode([&[0], number.as_slice()].concat()));
+    let files = Files::new();
+    let path = files.write("jwks.json", jwks.to_string());
+    let login = |login: Login| login.with_jwks(path).with_jwt_issuer(ISSUER).with_jwt_audience("scratchbook");
+    let answer = Jwts::new(login, NOW).await.get(&recorded_token("rs256"), "/apps/shop/users/u1/sessions/x").await;
+    assert_eq!(answer.status, 404, "{answer:?}");
+}
+
+#[tokio::test]
 async fn keys_that_are_none_are_refused_with_the_reason() {
     let short = json!({"keys": [recorded()["short_rsa"]]}).to_string();
     let cases: [(bool, &str, &str); 11] = [

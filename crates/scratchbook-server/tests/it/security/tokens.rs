@@ -3,9 +3,12 @@
 use std::fs;
 use std::time::Duration;
 
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use futures_util::StreamExt;
 use scratchbook::ErrorKind;
 use scratchbook_server::{Login, NewToken, Right, Server};
+use tower::ServiceExt;
 
 use super::{At, Files, bearer, demo, get, send, session, shared, token_of_u1};
 
@@ -104,6 +107,25 @@ async fn a_token_taken_from_the_file_opens_nothing_any_more() {
     let (_, token) = token_of_u1(&files, &[Right::Read]);
     tokio::time::sleep(Duration::from_millis(1100)).await;
     assert_eq!(get(&router, "/list-apps", &[("authorization", &token)]).await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_when_its_token_is_taken_back() {
+    let files = Files::new();
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let server = server.login(login).build().unwrap();
+    let request = Request::get("/v1/apps/demo/users/u1/sessions/s-1/watch").header("authorization", &token);
+    let response = server.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let mut frames = response.into_body().into_data_stream();
+    for _ in 0..5 {
+        assert!(frames.next().await.is_some(), "it goes on as long as the token counts");
+    }
+    files.write("tokens.toml", "# nobody\n");
+    server.reload().unwrap();
+    let end = async { while frames.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(10), end).await.expect("it ends");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use axum::http::Method;
 use scratchbook::{GetSessionConfig, StateOwner};
 
 use super::routes::{COMMON, Common, OWNED, path};
-use super::{Token, World, key};
+use super::{SECRET, Token, World, key, tells};
 
 #[tokio::test]
 async fn reading_and_writing_take_a_right_each() {
@@ -46,6 +46,41 @@ async fn what_concerns_all_users_takes_the_right_admin() {
     for (method, route, body, common) in COMMON.iter().filter(|entry| entry.3 == Common::All) {
         let answer = world.send(Token::Plain, method.parse().unwrap(), route, body).await;
         assert_eq!(answer.status, 403, "{route} {common:?}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
+    for route in OWNED.iter().filter(|route| !route.reads()) {
+        let world = World::new().await;
+        let (uri, body) = (route.uri("demo", "u2", "s-2"), route.body("u2", "s-2"));
+        let answer = world.send(Token::Writer, route.method.parse().unwrap(), &uri, &body).await;
+        assert!(!tells(&answer), "{route:?}: {answer:?}");
+    }
+    let world = World::new().await;
+    let (user, own) = ("/v1/apps/demo/users/u2", r#"{"author":"x","stateDelta":{"profile":{"name":"SECRET"}}}"#);
+    let sessions = format!("{user}/sessions");
+    let session = format!("{sessions}/s-2");
+    for path in [format!("{user}/state"), format!("{session}/state")] {
+        let answer = world.send(Token::U2, Method::PATCH, &path, &own.replace("SECRET", SECRET)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let same = |key| format!(r#"{{"author":"x","operations":{{"{key}":[{{"mergePatch":{{}}}}]}}}}"#);
+    for (method, path, body) in [
+        ("PATCH", format!("{session}/state"), same("user:profile")),
+        ("PATCH", format!("{session}/state"), same("profile")),
+        ("PATCH", format!("{user}/state"), same("profile")),
+        ("POST", sessions, "{}".to_owned()),
+        ("POST", format!("{session}/fork"), "{}".to_owned()),
+        ("PATCH", session, r#"{"labels":{"a":"b"}}"#.to_owned()),
+        ("PATCH", "/apps/demo/users/u2/sessions/s-2".to_owned(), r#"{"stateDelta":{"k":1}}"#.to_owned()),
+    ] {
+        for (token, may_read) in [(Token::Writer, false), (Token::U2, true)] {
+            let answer = world.send(token, method.parse().unwrap(), &path, &body).await;
+            assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+            // Who may read is told, so that there is something to be kept from who may not.
+            assert_eq!(tells(&answer), may_read, "{method} {path}: {answer:?}");
+        }
     }
 }
 
