@@ -1,7 +1,8 @@
 //! The app `demo`: an assistant in a shop, who keeps a cart, remembers its customer and writes receipts.
 //!
-//! - `wish.rs`: what a message asks for. `script.rs`: what the model makes of it. `tools.rs`: what is then done.
+//! - `wish.rs`: what a message asks for; `items.rs`: of which things. `script.rs`: what the model makes of it. `tools.rs`: what is then done.
 
+mod items;
 mod script;
 mod tools;
 mod wish;

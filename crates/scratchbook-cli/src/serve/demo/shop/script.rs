@@ -3,6 +3,7 @@
 use scratchbook::{FunctionResponse, LlmRequest, LlmResponse};
 use serde_json::{Map, Value, json};
 
+use super::items::is_plural;
 use super::wish::Wish;
 
 const HELP: &str = "\
@@ -10,30 +11,47 @@ I keep a cart for you, and I remember you. Say, for example: \"add two apples an
 \"what is in my cart?\", \"my name is Ann\", \"remember that I like tea\", \"what do you know about me?\", \
 \"save a note: buy milk\", or \"check out\".";
 
-/// What the model answers to a conversation.
+/// What is said to quantities below 1.
+const TOO_FEW: &str = "\
+Less than one of something is nothing that I can put in or take out, so your cart is as it was. \
+Say, for example: \"add two apples\".";
+
+/// What the model answers to a conversation: one tool call for each wish in turn, and in the end what came of them.
 pub(super) fn answer(request: &LlmRequest) -> LlmResponse {
-    let Some(last) = request.contents.last() else { return HELP.into() };
-    let answers: Vec<_> = last.function_responses().map(told).collect();
-    if !answers.is_empty() {
-        return answers.join(" ").into();
+    let contents = &request.contents;
+    let said = contents
+        .iter()
+        .rposition(|content| content.role.as_deref() == Some("user") && content.function_responses().next().is_none());
+    let Some((message, after)) = said.and_then(|at| contents.get(at..)?.split_first()) else { return HELP.into() };
+    let responses: Vec<_> = after.iter().flat_map(|content| content.function_responses()).collect();
+    let failed = responses.iter().any(|response| has_error(response));
+    match Wish::all_of(&message.text()).into_iter().nth(responses.len()) {
+        Some(wish) if !failed => next(wish, &Customer::of(request.system_instruction.as_deref().unwrap_or_default())),
+        _ => responses.into_iter().map(told).collect::<Vec<_>>().join(" ").into(),
     }
-    let customer = Customer::of(request.system_instruction.as_deref().unwrap_or_default());
-    let message = last.text();
-    match Wish::of(&message) {
+}
+
+fn next(wish: Wish, customer: &Customer<'_>) -> LlmResponse {
+    match wish {
         Wish::Help => HELP.into(),
         Wish::Greet => format!("{} {HELP}", customer.greeting()).into(),
         Wish::Thank => format!("You are welcome{}.", customer.comma_name()).into(),
         Wish::Add(items) => LlmResponse::call("add_to_cart", json!({"items": items})),
-        Wish::Remove(names) => LlmResponse::call("remove_from_cart", json!({"names": names})),
-        Wish::RemoveAll => LlmResponse::call("remove_from_cart", json!({"names": []})),
+        Wish::Remove(items) => LlmResponse::call("remove_from_cart", json!({"items": items})),
+        Wish::RemoveAll => LlmResponse::call("remove_from_cart", json!({"items": []})),
         Wish::ShowCart => LlmResponse::call("show_cart", json!({})),
         Wish::CheckOut => LlmResponse::call("check_out", json!({})),
         Wish::BeCalled(name) => LlmResponse::call("remember", json!({"name": name})),
         Wish::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
         Wish::Recall => LlmResponse::call("recall", json!({})),
         Wish::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
+        Wish::TooFew => TOO_FEW.into(),
         Wish::Other => format!("I am only a script, and did not understand that. {HELP}").into(),
     }
+}
+
+fn has_error(response: &FunctionResponse) -> bool {
+    response.response.as_ref().is_some_and(|answer| answer.contains_key("error"))
 }
 
 /// What the instruction says of the customer.
@@ -79,7 +97,10 @@ fn told(response: &FunctionResponse) -> String {
             let missing: Vec<_> = missing.into_iter().filter_map(Value::as_str).collect();
             let missing = match missing.as_slice() {
                 [] => "Done.".to_owned(),
-                names => format!("There was no {}.", names.join(" and no ")),
+                [first, ..] => {
+                    let were = if is_plural(first) { "were" } else { "was" };
+                    format!("There {were} no {}.", missing.join(" and no "))
+                }
             };
             format!("{missing} {}", contents(answer.get("cart")))
         }

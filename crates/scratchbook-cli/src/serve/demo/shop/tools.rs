@@ -5,7 +5,7 @@ use scratchbook::{FunctionTool, Part, Result, Tool, ToolContext};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::wish::Item;
+use super::items::{Item, Removal, is_same};
 
 /// The most of one thing that a cart holds.
 const MOST: u32 = 1000;
@@ -19,9 +19,9 @@ struct Items {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Names {
+struct Removals {
     /// What to remove; everything, if nothing is named.
-    names: Vec<String>,
+    items: Vec<Removal>,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -40,35 +40,46 @@ struct Note {
 pub(super) fn add_to_cart() -> impl Tool {
     FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: Items, context: ToolContext| async move {
         let mut cart = cart(&context)?;
+        let mut changed = Map::new();
         for Item { name, quantity } in args.items {
             let name = known(&cart, &name).unwrap_or(name);
+            if quantity == 0 {
+                return Ok(json!({"error": format!("0 of {name} is too few, 1 is the least")}));
+            }
             let quantity = cart.get(&name).map_or(0, count).saturating_add(quantity);
             if quantity > MOST {
                 return Ok(json!({"error": format!("we have {MOST} of {name} at most")}));
             }
-            // A patch of the cart: what another request puts in meanwhile stays.
-            context.state().merge_patch("cart", json!({name.as_str(): quantity}))?;
+            changed.insert(name.clone(), quantity.into());
             cart.insert(name, quantity.into());
         }
+        // A patch of the cart: what another request puts in meanwhile stays.
+        context.state().merge_patch("cart", Value::Object(changed))?;
         Ok(json!({"cart": cart}))
     })
 }
 
 pub(super) fn remove_from_cart() -> impl Tool {
-    let remove = |args: Names, context: ToolContext| async move {
+    let remove = |args: Removals, context: ToolContext| async move {
         let mut cart = cart(&context)?;
-        if args.names.is_empty() {
+        if args.items.is_empty() {
             context.state().remove("cart")?;
             return Ok(json!({"cart": {}}));
         }
         let mut missing = Vec::new();
-        for name in args.names {
-            match known(&cart, &name) {
-                Some(name) => {
-                    context.state().merge_patch("cart", json!({name.as_str(): null}))?;
-                    cart.shift_remove(&name);
-                }
-                None => missing.push(name),
+        for Removal { name, quantity } in args.items {
+            let Some(name) = known(&cart, &name) else {
+                missing.push(name);
+                continue;
+            };
+            let left = quantity.map_or(0, |quantity| cart.get(&name).map_or(0, count).saturating_sub(quantity));
+            // A null in a patch removes.
+            let left = if left == 0 { Value::Null } else { left.into() };
+            context.state().merge_patch("cart", json!({name.as_str(): left}))?;
+            if left.is_null() {
+                cart.shift_remove(&name);
+            } else {
+                cart.insert(name, left);
             }
         }
         Ok(json!({"cart": cart, "missing": missing}))
@@ -140,7 +151,7 @@ fn cart(context: &ToolContext) -> Result<Map<String, Value>> {
 
 /// The name by which a thing is in the cart already, be it said of one or of several.
 fn known(cart: &Map<String, Value>, name: &str) -> Option<String> {
-    cart.keys().find(|known| known.trim_end_matches('s') == name.trim_end_matches('s')).cloned()
+    cart.keys().find(|known| is_same(known, name)).cloned()
 }
 
 fn count(quantity: &Value) -> u32 {
