@@ -27,7 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Adapters take writes apart by the pure part of the stores, as stores do.
     ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),
     // Only names again what stores of this crate and of others are built on.
-    ("plan", &["artifact", "store"]),
+    ("plan", &["artifact", "session", "store"]),
     ("instruction", &["error", "json", "state"]),
     ("model", &["content", "error", "event", "json"]),
     ("tool", &["artifact", "content", "error", "event", "json", "model", "session", "state"]),
