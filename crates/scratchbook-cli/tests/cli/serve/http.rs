@@ -37,11 +37,32 @@ impl Connection {
             }
         }
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap();
-        let length = head
-            .lines()
-            .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
-        let mut body = vec![0; length.unwrap_or_else(|| panic!("no length in {head}"))];
-        self.stream.read_exact(&mut body)?;
+        let value =
+            |name: &str| head.lines().find_map(|line| Some(line.to_ascii_lowercase().strip_prefix(name)?.to_owned()));
+        let body = match value("content-length:") {
+            Some(length) => self.read(length.trim().parse().unwrap())?,
+            None => self.chunks()?,
+        };
         Ok((status, head, String::from_utf8(body).unwrap()))
+    }
+    fn read(&mut self, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A body in chunks: a length as a line of hexadecimal digits before each, the last one 0.
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let mut length = String::new();
+            self.stream.read_line(&mut length)?;
+            let length = usize::from_str_radix(length.trim(), 16).unwrap();
+            body.extend(self.read(length)?);
+            self.read(2)?;
+            if length == 0 {
+                return Ok(body);
+            }
+        }
     }
 }
