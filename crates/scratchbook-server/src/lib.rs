@@ -23,7 +23,8 @@
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
-//! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of.
+//! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
+//!   that are known by something else than their number.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 //! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
@@ -36,6 +37,7 @@ mod headers;
 mod layers;
 mod limits;
 mod listen;
+mod look_back;
 mod operations;
 mod refusal;
 mod reload;

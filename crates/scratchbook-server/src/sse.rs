@@ -1,12 +1,20 @@
 //! Server-sent events: each frame is one chunk of the body, sent as soon as it is there.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, StreamExt};
+use serde::Serialize;
+
+/// How often something is sent where nothing happens, so that both ends see that the other is there.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// What is sent then: a comment, which is no event to a client.
+pub(crate) const SIGN_OF_LIFE: Bytes = Bytes::from_static(b":\n\n");
 
 /// The header that names the run of an answer.
 const INVOCATION_ID: HeaderName = HeaderName::from_static("scratchbook-invocation-id");
@@ -28,6 +36,17 @@ pub(crate) fn stream(frames: impl Stream<Item = Bytes> + Send + 'static) -> Resp
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     let body = Body::from_stream(frames.map(Ok::<_, Infallible>));
     ([EVENTS, UNBUFFERED, UNKEPT], body).into_response()
+}
+
+/// A frame with a name and JSON.
+pub(crate) fn frame(name: &str, data: &impl Serialize) -> Bytes {
+    format!("event: {name}\ndata: {}\n\n", line(data)).into()
+}
+
+/// JSON on one line.
+pub(crate) fn line(data: &impl Serialize) -> String {
+    // Our own shapes have text for keys, so that they can always be written.
+    serde_json::to_string(data).unwrap_or_default()
 }
 
 /// Has a stream of events end at a time, between two frames; any other answer stays as it is.

@@ -1,9 +1,8 @@
 //! Which run a message goes on with.
 
-use scratchbook::{Content, GetSessionConfig, Result, SessionKey, SessionService};
+use scratchbook::{Content, Event, Result, SessionKey, SessionService};
 
-/// How many events are read at a time.
-const PAGE: usize = 200;
+use crate::look_back::last_event;
 
 /// The invocation that made the first of the calls which a message answers; the run checks the others. `None` where it
 /// answers none, or none that is there.
@@ -20,21 +19,6 @@ pub(super) async fn answered_invocation(
     let Some(id) = ids.find(|id| !id.is_empty()) else {
         return Ok(None);
     };
-    // Mostly it was one of the last events.
-    let mut before = u64::MAX;
-    loop {
-        let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
-        let Some(session) = sessions.get_session(key, &config).await? else {
-            return Ok(None);
-        };
-        let events = session.events();
-        let call = events.iter().rev().find(|event| event.function_calls().any(|call| call.id.as_deref() == Some(id)));
-        if let Some(event) = call {
-            return Ok(Some(event.invocation_id.clone()));
-        }
-        match events.get(0).and_then(|first| first.seq) {
-            Some(first) if first > 1 => before = first,
-            _ => return Ok(None),
-        }
-    }
+    let makes_it = |event: &Event| event.function_calls().any(|call| call.id.as_deref() == Some(id));
+    Ok(last_event(sessions, key, makes_it).await?.map(|event| event.invocation_id.clone()))
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, SessionService};
 
 use super::{Outcome, Reader, Run, Runs};
+use crate::look_back::last_event;
 
 /// How many events are read at a time.
 const PAGE: usize = 200;
@@ -143,24 +144,13 @@ impl Stored {
 
     /// The number of an event of the invocation.
     async fn seq_of(&self, event_id: &str) -> Result<u64> {
-        // Mostly it is one of the last.
-        let mut before = u64::MAX;
-        loop {
-            let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
-            let session = self.read(&config).await?;
-            let found = session.events().iter().rev().find(|event| event.id == event_id);
-            if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
-                return Ok(event.seq.unwrap_or_default());
-            }
-            match session.events().get(0).and_then(|first| first.seq) {
-                Some(first) if first > 1 && found.is_none() => before = first,
-                _ => {
-                    let id = &self.invocation_id;
-                    return Err(Error::invalid(format!(
-                        "the run '{id}' has no event '{event_id}'; name its last one seen"
-                    )));
-                }
-            }
+        let found = last_event(self.sessions.as_ref(), &self.key, |event| event.id == event_id).await?;
+        if let Some(event) = found.filter(|event| event.invocation_id == self.invocation_id) {
+            return Ok(event.seq.unwrap_or_default());
         }
+        // Where there is no such session, that is what is wrong.
+        self.read(&GetSessionConfig::state_only().without_state()).await?;
+        let id = &self.invocation_id;
+        Err(Error::invalid(format!("the run '{id}' has no event '{event_id}'; name its last one seen")))
     }
 }

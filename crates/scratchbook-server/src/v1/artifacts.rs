@@ -17,26 +17,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{ArtifactPath, SessionPath};
-use super::request::{NoQuery, PathArtifact, Query, page_size, unreadable, usual};
+use super::request::{NoQuery, Paged, PathArtifact, Query, page_size, unreadable};
 use super::{ARTIFACTS, ApiError};
 use crate::scope::SessionScope;
 use crate::served::Served;
 
 /// What data is taken for that nothing is said of.
 const UNKNOWN: &str = "application/octet-stream";
-
-/// Which names are listed.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ListArtifacts {
-    /// How many at most in a page, 1 to 1,000.
-    #[serde(default = "usual")]
-    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
-    page_size: usize,
-    /// The `nextPageToken` of the page before.
-    page_token: Option<String>,
-}
 
 /// Which version is read.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -107,13 +94,13 @@ impl From<ArtifactVersion> for VersionBody {
 /// List the artifacts that a session sees, its own and its user's.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "listArtifacts",
-    tag = ARTIFACTS, params(SessionPath, ListArtifacts),
+    tag = ARTIFACTS, params(SessionPath, Paged),
     responses((status = 200, description = "A page of their names.", body = ArtifactPage), Refusals)
 )]
 pub(super) async fn list(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
-    Query(query): Query<ListArtifacts>,
+    Query(query): Query<Paged>,
 ) -> Result<Json<ArtifactPage>, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
     let names = served.store.artifacts.list_artifacts(&scope.key).await?;
@@ -126,14 +113,14 @@ pub(super) async fn list(
 /// List the versions of an artifact.
 #[utoipa::path(
     get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
-    operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, ListArtifacts),
+    operation_id = "listArtifactVersions", tag = ARTIFACTS, params(SessionPath, ArtifactPath, Paged),
     responses((status = 200, description = "A page of them.", body = VersionPage), Refusals)
 )]
 pub(super) async fn versions(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     PathArtifact(name): PathArtifact,
-    Query(query): Query<ListArtifacts>,
+    Query(query): Query<Paged>,
 ) -> Result<Json<VersionPage>, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
     let after = query.page_token.map(|token| number(&token)).transpose()?;

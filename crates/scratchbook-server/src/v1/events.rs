@@ -14,11 +14,9 @@ use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, page_size, usual}
 use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, Seen, Stored};
 use super::{ApiError, EVENTS};
+use crate::look_back::last_event;
 use crate::scope::SessionScope;
 use crate::served::Served;
-
-/// How many events are looked through at a time for one that is known by its id.
-const PAGE: usize = 500;
 
 /// An event, and how it is to be appended.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -213,15 +211,11 @@ pub(super) async fn by_id(
     PathEvent(id): PathEvent,
     _: NoQuery,
 ) -> Result<Json<Stored>, ApiError> {
-    let mut config = GetSessionConfig::default().without_state().with_num_recent_events(PAGE);
-    loop {
-        let session = read(&served, &scope.key, &config).await?;
-        if let Some(event) = session.events().iter().rev().find(|event| event.id == id) {
-            return Ok(Json(Stored(Arc::clone(event))));
-        }
-        match session.events().get(0).and_then(|first| first.seq).filter(|first| *first > 1) {
-            Some(first) => config = GetSessionConfig::default().without_state().with_events_before(first, PAGE),
-            None => return Err(Error::not_found(format!("there is no event with this id in {}", scope.key)).into()),
-        }
+    let key = &scope.key;
+    if let Some(event) = last_event(&served.store.sessions, key, |event| event.id == id).await? {
+        return Ok(Json(Stored(event)));
     }
+    // Where there is no such session, that is what is wrong.
+    read(&served, key, &GetSessionConfig::state_only().without_state()).await?;
+    Err(Error::not_found(format!("there is no event with this id in {key}")).into())
 }

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::Refusals;
 use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{NoQuery, Query, page_size, usual};
-use super::sessions::read;
+use super::sessions::{no_session, read};
 use super::shape::{LogChange, Write, Writer};
 use super::{ApiError, TIME};
 use crate::access::Caller;
@@ -279,7 +279,6 @@ pub(super) async fn initial(
     _: NoQuery,
 ) -> Result<Json<Initial>, ApiError> {
     let initial = served.store.sessions.get_initial_state(&scope.key).await?;
-    let initial = initial
-        .ok_or_else(|| scratchbook::Error::not_found(format!("session not found: {}; create it first", scope.key)))?;
+    let initial = initial.ok_or_else(|| no_session(&scope.key))?;
     Ok(Json(Initial { state: initial.state, seq: initial.seq }))
 }

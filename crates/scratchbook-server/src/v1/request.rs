@@ -6,11 +6,12 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use percent_encoding::percent_decode;
 use scratchbook::{Error, ErrorKind, Result, json};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use utoipa::IntoParams;
 
 use super::ApiError;
 use crate::scope;
@@ -171,6 +172,32 @@ pub(super) fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
+}
+
+/// A page, of all there is.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Paged {
+    /// How many at most in a page, 1 to 1,000.
+    #[serde(default = "usual")]
+    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
+    pub(super) page_size: usize,
+    /// The `nextPageToken` of the page before.
+    pub(super) page_token: Option<String>,
+}
+
+/// What a client that takes a stream up again has seen last; browsers send it by themselves.
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// [`LAST_EVENT_ID`], for the document.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "the document alone reads it")]
+pub(super) struct Resume {
+    /// The `id` that was received last: the stream goes on after it, whatever the query says.
+    #[param(rename = "Last-Event-ID")]
+    last_event_id: Option<String>,
 }
 
 /// Refuses what is no size of a page.

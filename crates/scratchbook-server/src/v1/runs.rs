@@ -5,7 +5,6 @@
 //! again with the last id it has seen, forgets the pieces of a reply whose whole it has not seen, and misses nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_stream::stream;
 use axum::Json;
@@ -21,16 +20,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::path::{RunPath, SessionPath};
-use super::request::{Body, NoQuery, PathInvocation, Query};
+use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume};
 use super::shape::{Stored, StreamEvent};
 use super::{ApiError, RUNS};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;
 use crate::sse;
-
-/// After so much silence a stream says that it is still there.
-const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// What a stream looks like.
 const EXAMPLE: &str = concat!(
@@ -74,16 +70,6 @@ pub(super) struct RunBody {
 pub(super) struct After {
     /// The id of the last event that was seen.
     after: Option<String>,
-}
-
-/// What a client has seen last.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "the document alone reads it")]
-pub(super) struct Resume {
-    /// The `id` that was received last: the stream goes on after it, whatever the query says.
-    #[param(rename = "Last-Event-ID")]
-    last_event_id: Option<String>,
 }
 
 /// The runs of a session that are under way.
@@ -167,7 +153,7 @@ pub(super) async fn resume(
     Query(After { after }): Query<After>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let last = headers.get("last-event-id").map(|id| std::str::from_utf8(id.as_bytes()));
+    let last = headers.get(LAST_EVENT_ID).map(|id| std::str::from_utf8(id.as_bytes()));
     let last = last.transpose().map_err(|_| Error::invalid("the header Last-Event-ID is not UTF-8"))?;
     // A browser that connects again says how far it came, whatever its address said at first.
     let after = last.or(after.as_deref()).filter(|id| !id.is_empty());
@@ -243,20 +229,20 @@ fn follow(invocation_id: &str, events: Follow) -> Response {
 
 fn frames(invocation_id: String, mut events: Follow) -> impl Stream<Item = Bytes> {
     stream! {
-        yield frame("run", &json!({"invocationId": invocation_id}));
+        yield sse::frame("run", &json!({"invocationId": invocation_id}));
         loop {
-            match tokio::time::timeout(HEARTBEAT, events.next()).await {
+            match tokio::time::timeout(sse::HEARTBEAT, events.next()).await {
                 Ok(Ok(Some(event))) => yield event_frame(event),
                 Ok(Ok(None)) => {
-                    yield frame("end", &end(&invocation_id, events.outcome()));
+                    yield sse::frame("end", &end(&invocation_id, events.outcome()));
                     return;
                 }
                 Ok(Err(error)) => {
                     // Not the end of the run: the client may ask again.
-                    yield frame("error", &json!({"error": shown(&error)}));
+                    yield sse::frame("error", &json!({"error": shown(&error)}));
                     return;
                 }
-                Err(_) => yield Bytes::from_static(b":\n\n"),
+                Err(_) => yield sse::SIGN_OF_LIFE,
             }
         }
     }
@@ -269,14 +255,9 @@ fn event_frame(event: Arc<Event>) -> Bytes {
         Ok(data) => format!("id: {id}\nevent: event\ndata: {data}\n\n").into(),
         Err(error) => {
             let error = Error::internal("an event has no JSON").with_source(error);
-            frame("error", &json!({"error": shown(&error)}))
+            sse::frame("error", &json!({"error": shown(&error)}))
         }
     }
-}
-
-fn frame(name: &str, data: &impl Serialize) -> Bytes {
-    // Our own shapes have text for keys, so that they can always be written.
-    format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).unwrap_or_default()).into()
 }
 
 fn end(invocation_id: &str, outcome: Option<&Outcome>) -> End {

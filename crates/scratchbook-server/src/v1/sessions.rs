@@ -218,7 +218,12 @@ pub(super) async fn delete(
 /// A session, or `NotFound`.
 pub(super) async fn read(served: &Served, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
     let session = served.store.sessions.get_session(key, config).await?;
-    session.ok_or_else(|| Error::not_found(format!("session not found: {key}; create it first")))
+    session.ok_or_else(|| no_session(key))
+}
+
+/// The error for a session that is not there.
+pub(super) fn no_session(key: &SessionKey) -> Error {
+    Error::not_found(format!("session not found: {key}; create it first"))
 }
 
 impl ReadSession {

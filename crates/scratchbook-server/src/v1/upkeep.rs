@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Error, Result, SessionServiceExt, StateOwner, Verified};
+use scratchbook::{Result, SessionServiceExt, StateOwner, Verified};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
 use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{Body, NoQuery, page_size};
+use super::sessions::no_session;
 use super::{ApiError, UPKEEP};
 use crate::access::{Caller, Right};
 use crate::scope::{AppScope, SessionScope, UserScope};
@@ -76,8 +77,7 @@ pub(super) async fn session(
     _: NoQuery,
 ) -> Result<Json<VerifiedBody>, ApiError> {
     let verified = served.store.sessions.verify_session(&scope.key).await?;
-    let missing = || Error::not_found(format!("session not found: {}; create it first", scope.key));
-    Ok(Json(verified.ok_or_else(missing)?.into()))
+    Ok(Json(verified.ok_or_else(|| no_session(&scope.key))?.into()))
 }
 
 /// Compute an app's state anew from its log, and compare.

@@ -6,29 +6,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use scratchbook::{Result, StateOwner};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::error::Refusals;
 use super::path::{AppPath, UserPath};
-use super::request::{NoQuery, Query, page_size, usual};
+use super::request::{NoQuery, Paged, Query, page_size};
 use super::{ApiError, USERS};
 use crate::access::Right;
 use crate::scope::{AppScope, UserScope};
 use crate::served::Served;
-
-/// Which users are listed.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ListUsers {
-    /// How many at most in a page, 1 to 1,000.
-    #[serde(default = "usual")]
-    #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
-    page_size: usize,
-    /// The `nextPageToken` of the page before.
-    page_token: Option<String>,
-}
 
 /// A page of users.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,13 +32,13 @@ pub(super) struct UserPage {
 ///
 /// Takes the right `admin`, and the whole app within the token's reach.
 #[utoipa::path(
-    get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, ListUsers),
+    get, path = "/apps/{app}/users", operation_id = "listUsers", tag = USERS, params(AppPath, Paged),
     responses((status = 200, description = "A page of them.", body = UserPage), Refusals)
 )]
 pub(super) async fn list(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
-    Query(query): Query<ListUsers>,
+    Query(query): Query<Paged>,
 ) -> Result<Json<UserPage>, ApiError> {
     scope.caller.check(Right::Admin)?;
     let size = page_size("pageSize", query.page_size)?;

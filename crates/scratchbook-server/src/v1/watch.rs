@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::Stream;
 use scratchbook::{Error, FeedEntry, FeedStart, Result, SessionService, Watch, Watched};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 use utoipa::IntoParams;
@@ -17,7 +17,7 @@ use utoipa::IntoParams;
 use super::error::{Refusals, shown};
 use super::feeds::{Origin, start};
 use super::path::{AppPath, SessionPath, UserPath};
-use super::request::Query;
+use super::request::{LAST_EVENT_ID, Query, Resume};
 use super::shape::{Cursor, Entry, StreamEvent};
 use super::{ApiError, FEEDS};
 use crate::operations::Gauge;
@@ -25,14 +25,8 @@ use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 use crate::sse;
 
-/// How often something is sent where nothing is committed, so that both ends see that the other is there.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-
 /// How long a store that cannot be reached is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// What a client that takes the stream up again has seen last; browsers send it by themselves.
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What is followed, and from where on.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -48,16 +42,6 @@ pub(super) struct Follow {
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-}
-
-/// What a client has seen last.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-#[expect(dead_code, reason = "the document alone reads it")]
-pub(super) struct Resume {
-    /// The `id` that was received last: the stream goes on after it, whatever the query says.
-    #[param(rename = "Last-Event-ID")]
-    last_event_id: Option<String>,
 }
 
 /// Follow what is committed to a session.
@@ -146,21 +130,21 @@ fn frames(mut watch: Watch<Arc<dyn SessionService>>) -> impl Stream<Item = Bytes
         let mut told = watch.cursor().clone();
         yield place("retry: 1000\n", &Cursor::from(&told));
         loop {
-            match timeout(HEARTBEAT, watch.next()).await {
+            match timeout(sse::HEARTBEAT, watch.next()).await {
                 Ok(Ok(entry)) => {
                     told = entry.cursor.clone();
                     yield frame(entry);
                 }
                 Ok(Err(error)) if error.is_retryable() => sleep(PAUSE).await,
                 Ok(Err(error)) => {
-                    yield failure(&error);
+                    yield sse::frame("error", &json!({"error": shown(&error)}));
                     break;
                 }
                 Err(_) if *watch.cursor() != told => {
                     told = watch.cursor().clone();
                     yield place(":\n", &Cursor::from(&told));
                 }
-                Err(_) => yield Bytes::from_static(b":\n\n"),
+                Err(_) => yield sse::SIGN_OF_LIFE,
             }
         }
     }
@@ -173,16 +157,5 @@ fn place(before: &str, cursor: &Cursor) -> Bytes {
 
 fn frame(entry: FeedEntry) -> Bytes {
     let entry = Entry::from(entry);
-    format!("id: {}\ndata: {}\n\n", entry.cursor().as_str(), line(&entry)).into()
-}
-
-/// The end, with its reason.
-fn failure(error: &Error) -> Bytes {
-    format!("event: error\ndata: {}\n\n", line(&json!({"error": shown(error)}))).into()
-}
-
-/// JSON on one line.
-fn line(value: &impl Serialize) -> String {
-    // Our own shapes have text for keys, so that they can always be written.
-    serde_json::to_string(value).unwrap_or_default()
+    format!("id: {}\ndata: {}\n\n", entry.cursor().as_str(), sse::line(&entry)).into()
 }

@@ -1,0 +1,35 @@
+//! An event that is known by something else than its number.
+
+use std::sync::Arc;
+
+use scratchbook::{Event, GetSessionConfig, Result, SessionKey, SessionService};
+
+/// How many events are read at a time.
+const PAGE: usize = 200;
+
+/// The last event of a session that is what is looked for. Mostly it is one of the last of all: the further back, the
+/// longer it takes. `None` where there is none, and where there is no such session.
+///
+/// # Errors
+///
+/// Those of the store.
+pub(crate) async fn last_event(
+    sessions: &dyn SessionService,
+    key: &SessionKey,
+    is_it: impl Fn(&Event) -> bool,
+) -> Result<Option<Arc<Event>>> {
+    let mut before = u64::MAX;
+    loop {
+        let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
+        let Some(session) = sessions.get_session(key, &config).await? else {
+            return Ok(None);
+        };
+        if let Some(event) = session.events().iter().rev().find(|event| is_it(event)) {
+            return Ok(Some(Arc::clone(event)));
+        }
+        match session.events().get(0).and_then(|first| first.seq) {
+            Some(first) if first > 1 => before = first,
+            _ => return Ok(None),
+        }
+    }
+}
