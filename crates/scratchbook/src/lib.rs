@@ -43,6 +43,7 @@
 //! - `agent` (default): agents, tools, models, templates and the Runner. Without it the crate is sessions and
 //!   state alone, for use under any agent framework.
 //! - `agent-config`: agents from YAML files of ADK's Agent Config, `load_agent`.
+//! - `models`: models of Google, OpenAI, Anthropic, Ollama and others over HTTP, `RemoteLlm`.
 //! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
 //! - `compression`: large ones compressed, `WithCompression`.
 //! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
@@ -100,7 +101,9 @@ pub use event::{Event, EventActions, EventCompaction, NodeInfo};
 #[cfg(feature = "agent")]
 pub use instruction::InstructionTemplate;
 #[cfg(feature = "agent")]
-pub use model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, LlmStream, ScriptedLlm};
+pub use model::{
+    FunctionDeclaration, GenerateContentConfig, Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream, ScriptedLlm,
+};
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 #[cfg(feature = "schema")]

@@ -21,7 +21,7 @@ use crate::content::{Content, FunctionCall, FunctionResponse, Part};
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::json;
-use crate::model::{LlmRequest, LlmResponse, LlmStream};
+use crate::model::{GenerateContentConfig, LlmRequest, LlmResponse, LlmStream};
 use crate::tool::{Tool, TransferTool};
 
 /// A turn: steps until an event is the final one, or another agent takes over.
@@ -96,6 +96,7 @@ impl Inner {
             contents: history::contents(context),
             tools: tools.iter().map(|tool| tool.declaration().clone()).collect(),
             output_schema: self.output_schema.as_ref().map(|output| output.schema.clone()),
+            config: GenerateContentConfig::default(),
             stream: context.run_config().streaming,
         })
     }

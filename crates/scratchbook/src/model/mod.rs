@@ -1,5 +1,6 @@
 //! Models: what an agent asks one, what it answers, and the trait between.
 
+mod config;
 mod scripted;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use crate::content::{Content, Part};
 use crate::error::Result;
 use crate::event::Event;
 
+pub use config::GenerateContentConfig;
 pub use scripted::ScriptedLlm;
 
 /// The answers of a model to one request: pieces marked partial while it streams, then the whole.
@@ -27,6 +29,22 @@ pub trait Llm: fmt::Debug + Send + Sync + 'static {
     /// Asks the model. With [`LlmRequest::stream`], partial responses may come first; the last response of
     /// a stream is always complete. Dropping the stream cancels the call.
     fn generate(&self, request: LlmRequest) -> LlmStream;
+
+    /// What it can do beyond that; nothing by default.
+    fn capabilities(&self) -> LlmCapabilities {
+        LlmCapabilities::default()
+    }
+}
+
+/// What a model can do, for the agent that builds its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LlmCapabilities {
+    /// Whether an answer's schema and tools may stand in one request. Where not, an agent with both gets its answer by a tool
+    /// `set_model_response`, as in ADK.
+    pub output_schema_and_tools: bool,
+    /// Whether answers are matched with calls by id, so that ids made here are sent, too.
+    pub call_ids: bool,
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -37,6 +55,10 @@ impl<L: Llm + ?Sized> Llm for Arc<L> {
 
     fn generate(&self, request: LlmRequest) -> LlmStream {
         (**self).generate(request)
+    }
+
+    fn capabilities(&self) -> LlmCapabilities {
+        (**self).capabilities()
     }
 }
 
@@ -54,6 +76,8 @@ pub struct LlmRequest {
     pub tools: Vec<FunctionDeclaration>,
     /// The JSON Schema its answer is to have.
     pub output_schema: Option<Value>,
+    /// How it is to answer.
+    pub config: GenerateContentConfig,
     /// Whether partial responses are wanted.
     pub stream: bool,
 }
@@ -93,6 +117,10 @@ pub struct LlmResponse {
     pub grounding_metadata: Option<Value>,
     /// What is cited.
     pub citation_metadata: Option<Value>,
+    /// The mean logarithm of the probabilities of the answer's tokens.
+    pub avg_logprobs: Option<f64>,
+    /// The probabilities of the answer's tokens, and of those that were not chosen.
+    pub logprobs_result: Option<Value>,
     /// The model that answered, with its version.
     pub model_version: Option<String>,
     /// Anything to keep beside the event.
@@ -142,6 +170,8 @@ impl LlmResponse {
             usage_metadata: self.usage_metadata,
             grounding_metadata: self.grounding_metadata,
             citation_metadata: self.citation_metadata,
+            avg_logprobs: self.avg_logprobs,
+            logprobs_result: self.logprobs_result,
             model_version: self.model_version,
             custom_metadata: self.custom_metadata,
             ..Event::default()
