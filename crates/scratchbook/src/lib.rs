@@ -114,7 +114,7 @@ pub use schema::{StateSchema, WithStateSchema};
 pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
     SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
     StatePage, StateSelection, TitleFilter, Verified, Watch, Watched,

@@ -18,7 +18,11 @@ impl SessionService for MapStore {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
         inner.drop_expired(&key);
-        if inner.sessions.contains_key(&key) {
+        let is_taken = match prepared.id_scope {
+            IdScope::App => inner.users_with(key.app_name(), key.session_id()).next().is_some(),
+            _ => inner.sessions.contains_key(&key),
+        };
+        if is_taken {
             return Err(taken(&key));
         }
         let mut found = Found::new(0);
@@ -288,6 +292,11 @@ impl SessionService for MapStore {
             sessions.extend(inner.session(key, EventQuery::None, &StateQuery::All)?);
         }
         Ok(ListSessionsResponse::new(sessions, token))
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let (query, inner) = (LocateQuery::new(app_name, session_id)?, self.open()?);
+        query.pick(inner.users_with(&query.app_name, &query.session_id))
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {

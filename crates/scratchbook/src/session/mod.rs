@@ -33,8 +33,8 @@ pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
-    InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    SharedKeys, StateChange, StatePage, StateSelection,
+    IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
@@ -48,7 +48,7 @@ pub(crate) use ext::temp_changes;
 pub(crate) use feed::feed_name;
 pub(crate) use history::event_writer;
 pub use key::check_id;
-pub(crate) use key::check_owner;
+pub(crate) use key::{check_owner, check_session_id};
 pub(crate) use retry::pauses as retry_pauses;
 
 /// A conversation as it was when it was read: its events and its merged state.

@@ -68,6 +68,7 @@ pub(super) struct Statements {
     pub(super) append: Statement,
     pub(super) insert_session: Statement,
     pub(super) session_token: Statement,
+    pub(super) users_with: Statement,
     pub(super) create: Statement,
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
@@ -149,6 +150,7 @@ impl Statements {
             append: fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
             insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
+            users_with: fill.statement(USERS_WITH, &[TEXT, TEXT, NUMBER]),
             create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
             put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
             put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),
@@ -226,6 +228,9 @@ impl Fill<'_> {
 const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
 
 const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT];
+
+const USERS_WITH: &str = "SELECT user_id FROM {schema}.sessions
+    WHERE app_name = $1 AND id = $2 AND (expire_time IS NULL OR expire_time > $3) LIMIT 2";
 
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
