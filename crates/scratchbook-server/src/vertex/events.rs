@@ -52,15 +52,11 @@ pub(super) async fn list(
     let times = Times::new(params.text("filter"))?;
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| order.read_token(token))?;
     let list = List { served: &served, key: &target.key, order, times, after, size: params.page_size()? };
-    let mut events = list.read().await?;
-    let is_last = events.len() <= list.size;
-    events.truncate(list.size);
-    let next = events.last().and_then(|event| event.seq).filter(|_| !is_last).map(|seq| order.token(seq));
-    let shown = |event: &Arc<Event>| {
-        event_to_json(event, target.names.event(target.key.session_id(), &event.id))
-    };
+    let (events, next) = list.read().await?;
+    let shown =
+        |event: &Arc<Event>| event_to_json(event, target.names.event(target.key.session_id(), &event.id));
     let events = events.iter().map(shown).collect::<Result<_>>()?;
-    Ok(Json(answer("sessionEvents", events, next)))
+    Ok(Json(answer("sessionEvents", events, next.map(|seq| order.token(seq)))))
 }
 
 /// Which events come first.
@@ -91,6 +87,14 @@ impl Order {
         }
     }
 
+    /// Whether an event comes after the one with a number.
+    fn is_after(self, seq: u64, event: &Event) -> bool {
+        event.seq.is_some_and(|other| match self {
+            Self::Oldest => other > seq,
+            Self::Newest => other < seq,
+        })
+    }
+
     /// Asks for what comes after the event with this number.
     fn token(self, seq: u64) -> String {
         URL_SAFE_NO_PAD.encode(format!("{self:?} {seq}"))
@@ -117,24 +121,59 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// The events of a page, and one more where there is one.
-    async fn read(&self) -> Result<Vec<Arc<Event>>> {
+    /// The events of a page, and the number after which the next one begins, where there is one.
+    async fn read(&self) -> Result<(Vec<Arc<Event>>, Option<u64>)> {
         if let Some(events) = self.read_recent().await? {
-            return Ok(events);
+            return Ok(self.cut(events));
         }
         let (mut wanted, mut after) = (Vec::new(), self.after);
-        let is_all = self.times == Times::new(None)?;
+        // One more than wanted: Google's clients for Python take an empty page for a fault.
+        let limit = if self.times.are_all() { self.size + 1 } else { LOOK };
         for _ in 0..MOST_LOOKS {
-            let limit = if is_all { self.size + 1 } else { LOOK };
             let events = self.look(after, limit).await?;
-            let Some(last) = events.last().and_then(|event| event.seq) else { break };
             let is_end = events.len() < limit;
+            after = events.last().and_then(|event| event.seq).unwrap_or(after);
             wanted.extend(events.into_iter().filter(|event| self.times.has(event)));
             if is_end || wanted.len() > self.size {
-                break;
+                return Ok(self.cut(wanted));
             }
-            after = last;
         }
-        Ok(wanted)
+        Ok((wanted, Some(after)))
+    }
+
+    /// All events that are wanted, where they are few and begin at some time; stores find these from their end.
+    async fn read_recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
+        let Some(begin) = self.times.begin() else { return Ok(None) };
+        let config = GetSessionConfig::default().without_state();
+        let config = config.with_after_timestamp(begin).with_num_recent_events(LOOK);
+        let session = found(self.served, self.key, &config).await?;
+        if session.events().len() == LOOK {
+            return Ok(None);
+        }
+        let is_wanted = |event: &&Arc<Event>| self.times.has(event) && self.order.is_after(self.after, event);
+        let mut events: Vec<_> = session.events().iter().filter(is_wanted).cloned().collect();
+        if self.order == Order::Newest {
+            events.reverse();
+        }
+        Ok(Some(events))
+    }
+
+    /// Events after one with a number, in the order of the list.
+    async fn look(&self, after: u64, limit: usize) -> Result<Vec<Arc<Event>>> {
+        let config = GetSessionConfig::default().without_state();
+        let config = match self.order {
+            Order::Oldest => config.with_events_after(after, limit),
+            Order::Newest => config.with_events_before(after, limit),
+        };
+        let session = found(self.served, self.key, &config).await?;
+        let events = session.events().iter().cloned();
+        Ok(if self.order == Order::Newest { events.rev().collect() } else { events.collect() })
+    }
+
+    fn cut(&self, mut events: Vec<Arc<Event>>) -> (Vec<Arc<Event>>, Option<u64>) {
+        let has_more = events.len() > self.size;
+        events.truncate(self.size);
+        let next = events.last().and_then(|event| event.seq).filter(|_| has_more);
+        (events, next)
     }
 }

@@ -19,7 +19,7 @@ mod update;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{any, get};
 
 use crate::served::Served;
 
@@ -35,10 +35,12 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         routes.fallback(error::no_route).method_not_allowed_fallback(error::no_route)
     };
     let beta = Router::new().nest("/projects", in_project()).nest("/reasoningEngines", engines());
-    Router::new()
+    let routes = Router::new()
         .nest("/v1beta1", closed(beta))
         .nest("/v1/projects", closed(in_project()))
-        .nest("/v1/reasoningEngines", closed(engines()))
+        .nest("/v1/reasoningEngines", closed(engines()));
+    // What is nested does not have these.
+    FOLDERS.iter().fold(routes, |routes, folder| routes.route(&format!("{folder}/"), any(error::no_route)))
 }
 
 /// Whether a path is of this surface, be there a route for it or not.
@@ -52,7 +54,7 @@ fn engines() -> Router<Arc<Served>> {
         .route(
             "/{app}/sessions/{session}",
             // What is posted to a session is `SESSION:appendEvent`.
-            get(sessions::get).patch(update::update).delete(sessions::delete).merge(post(events::append)),
+            get(sessions::get).patch(update::update).delete(sessions::delete).post(events::append),
         )
         .route("/{app}/sessions/{session}/events", get(events::list))
         .route("/{app}/sessions/{session}/operations/{operation}", get(sessions::operation))

@@ -10,7 +10,7 @@ use scratchbook::{Error, Result, SessionKey};
 
 use super::GoogleError;
 use crate::access::Caller;
-use crate::scope::{AppPart, Refusal};
+use crate::scope::{self, AppPart, Refusal};
 use crate::served::Served;
 
 /// What is posted to a session ends so.
@@ -34,6 +34,10 @@ pub(super) struct EngineSession {
     pub(super) caller: Caller,
     pub(super) names: Names,
 }
+
+/// The number of an operation that a path names as `{operation}`.
+#[derive(Debug)]
+pub(super) struct PathOperation(pub(super) String);
 
 /// The names that answers have for what is of an engine.
 #[derive(Clone, Debug)]
@@ -115,6 +119,15 @@ impl FromRequestParts<Arc<Served>> for EngineSession {
             }
         };
         Ok(Self { key, caller, names })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathOperation {
+    type Rejection = GoogleError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, GoogleError> {
+        let [operation] = scope::named::<GoogleError, _>(parts, ["operation"])?;
+        Ok(Self(operation))
     }
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::operation::{self, Operation};
 use super::params::{Body, Params};
-use super::place::{Engine, EngineSession, Names, no_session};
+use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
 use crate::scope;
@@ -96,7 +96,7 @@ pub(super) async fn delete(
 pub(super) async fn operation(
     State(served): State<Arc<Served>>,
     target: EngineSession,
-    scope::PathOperation(number): scope::PathOperation,
+    PathOperation(number): PathOperation,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Value>, GoogleError> {
     Params::new(query.as_deref(), &[])?;
