@@ -53,8 +53,7 @@ pub(super) async fn list(
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| order.read_token(token))?;
     let list = List { served: &served, key: &target.key, order, times, after, size: params.page_size()? };
     let (events, next) = list.read().await?;
-    let shown =
-        |event: &Arc<Event>| event_to_json(event, target.names.event(target.key.session_id(), &event.id));
+    let shown = |event: &Arc<Event>| event_to_json(event, target.names.event(target.key.session_id(), &event.id));
     let events = events.iter().map(shown).collect::<Result<_>>()?;
     Ok(Json(answer("sessionEvents", events, next.map(|seq| order.token(seq)))))
 }
@@ -74,7 +73,9 @@ impl Order {
             (Some("timestamp"), Some("desc"), None) => Ok(Self::Newest),
             _ => {
                 let text = text.unwrap_or_default();
-                Err(Error::invalid(format!("orderBy is {text:?}; events are in the order of timestamp, or timestamp desc")))
+                Err(Error::invalid(format!(
+                    "orderBy is {text:?}; events are in the order of timestamp, or timestamp desc"
+                )))
             }
         }
     }

@@ -34,7 +34,11 @@ pub(super) fn conditions(text: &str) -> Result<Vec<Condition>> {
     loop {
         reader.skip_space();
         if reader.peek().is_none() {
-            return if text.trim().is_empty() || !conditions.is_empty() { Ok(conditions) } else { Err(reader.wrong("")) };
+            return if text.trim().is_empty() || !conditions.is_empty() {
+                Ok(conditions)
+            } else {
+                Err(reader.wrong(""))
+            };
         }
         if !conditions.is_empty() && reader.takes_word("AND") {
             reader.skip_space();

@@ -31,9 +31,8 @@ const FOLDERS: [&str; 3] = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"];
 /// The routes, of both versions, with project and location and without.
 pub(crate) fn routes() -> Router<Arc<Served>> {
     let in_project = || Router::new().nest("/{project}/locations/{location}/reasoningEngines", engines());
-    let closed = |routes: Router<Arc<Served>>| {
-        routes.fallback(error::no_route).method_not_allowed_fallback(error::no_route)
-    };
+    let closed =
+        |routes: Router<Arc<Served>>| routes.fallback(error::no_route).method_not_allowed_fallback(error::no_route);
     let beta = Router::new().nest("/projects", in_project()).nest("/reasoningEngines", engines());
     let routes = Router::new()
         .nest("/v1beta1", closed(beta))

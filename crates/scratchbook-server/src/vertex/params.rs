@@ -56,7 +56,8 @@ impl Params {
             let plain = name.replace('_', "");
             // Of camelCase and snake_case both are taken.
             let found = known.iter().find(|known| {
-                **known == name || (!name.contains(|c: char| c.is_ascii_uppercase()) && known.eq_ignore_ascii_case(&plain))
+                **known == name
+                    || (!name.contains(|c: char| c.is_ascii_uppercase()) && known.eq_ignore_ascii_case(&plain))
             });
             let Some(known) = found else {
                 let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -102,7 +103,11 @@ impl FromRequest<Arc<Served>> for Body {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
         let value: Value = json::from_slice(&bytes).map_err(|error| error.context("the body"))?;
-        if value.is_object() { Ok(Self(value)) } else { Err(Error::invalid("the body is no JSON object; send one").into()) }
+        if value.is_object() {
+            Ok(Self(value))
+        } else {
+            Err(Error::invalid("the body is no JSON object; send one").into())
+        }
     }
 }
 

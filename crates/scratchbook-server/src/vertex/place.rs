@@ -155,6 +155,9 @@ mod tests {
         assert_eq!(names.type_url("Session"), "type.googleapis.com/google.cloud.aiplatform.v1.Session");
         assert_eq!(after, ["sessions", "s:appendEvent"]);
         let (names, after) = Names::of("/v1beta1/reasoningEngines/projects/sessions").unwrap();
-        assert_eq!((names.event("s", "e/1").as_str(), after), ("reasoningEngines/projects/sessions/s/events/e%2F1", vec!["sessions"]));
+        assert_eq!(
+            (names.event("s", "e/1").as_str(), after),
+            ("reasoningEngines/projects/sessions/s/events/e%2F1", vec!["sessions"])
+        );
     }
 }

@@ -30,7 +30,9 @@ impl Message {
                 return Err(Error::invalid(format!("unknown name {name:?} at {place}: there is no such field")));
             };
             if !value.is_null() && fields.insert((*known).to_owned(), value).is_some() {
-                return Err(Error::invalid(format!("{place} has the field '{known}' twice, in two spellings; send one")));
+                return Err(Error::invalid(format!(
+                    "{place} has the field '{known}' twice, in two spellings; send one"
+                )));
             }
         }
         Ok(Self { place, fields })
@@ -95,7 +97,10 @@ mod tests {
         let known = ["userId", "labels"];
         let read = |value| Message::new(value, "it", &known);
         assert_eq!(read(json!({"user_id": "a"})).unwrap().text("userId").unwrap().as_deref(), Some("a"));
-        assert_eq!(read(json!({"user_id": null, "userId": "a"})).unwrap().text("userId").unwrap().as_deref(), Some("a"));
+        assert_eq!(
+            read(json!({"user_id": null, "userId": "a"})).unwrap().text("userId").unwrap().as_deref(),
+            Some("a")
+        );
         assert!(read(json!({"user_id": "a", "userId": "a"})).is_err());
         for unknown in ["userid", "user__id", "user_Id", "UserId", "user_id_", "userId_", "", "bogus"] {
             assert!(read(json!({ unknown: null })).is_err(), "{unknown}");

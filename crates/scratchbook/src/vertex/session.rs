@@ -9,17 +9,8 @@ use super::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::session::{Expiry, Session};
 
-const FIELDS: &[&str] = &[
-    "name",
-    "createTime",
-    "updateTime",
-    "displayName",
-    "labels",
-    "sessionState",
-    "userId",
-    "expireTime",
-    "ttl",
-];
+const FIELDS: &[&str] =
+    &["name", "createTime", "updateTime", "displayName", "labels", "sessionState", "userId", "expireTime", "ttl"];
 
 /// A session as the API shows it and takes it; what is absent was not sent, or is not shown.
 #[derive(Clone, Debug, Default, PartialEq)]

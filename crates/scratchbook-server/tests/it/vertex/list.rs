@@ -1,0 +1,89 @@
+//! Sessions, found and listed.
+
+use scratchbook::CreateSessionConfig;
+use serde_json::json;
+
+use super::{all, at, make, refused, say};
+use crate::v1::support::Api;
+
+#[tokio::test]
+async fn sessions_are_found_by_user_title_and_labels() {
+    for api in Api::all().await {
+        make(&api, "u1", "a", json!({"displayName": "Hi", "labels": {"env": "test", "a.b": "x"}})).await;
+        make(&api, "u\"1\\", "b", json!({"displayName": "Hi", "labels": {"env": "live"}})).await;
+        make(&api, "u1", "c", json!({"sessionState": {"user:k": 1}})).await;
+        let find = async |filter: &str| {
+            let filter: String = form_urlencoded::byte_serialize(filter.as_bytes()).collect();
+            all(&api, &at(&format!("?filter={filter}")), "sessions").await
+        };
+        for (filter, found) in [
+            ("", &["a", "b", "c"][..]),
+            (r#"user_id="u1""#, &["a", "c"]),
+            (r#"userId = 'u1'"#, &["a", "c"]),
+            ("user_id=u1", &["a", "c"]),
+            (r#"user_id="u\"1\\""#, &["b"]),
+            (r#"display_name="Hi""#, &["a", "b"]),
+            (r#"displayName="hi""#, &[]),
+            (r#"display_name="""#, &["c"]),
+            (r#"labels.env="test""#, &["a"]),
+            (r#"labels."a.b"="x" AND user_id="u1" display_name="Hi""#, &["a"]),
+            (r#"labels.env="test" AND labels.env="live""#, &[]),
+            (r#"user_id="u1" AND user_id="u2""#, &[]),
+            (r#"user_id="u1" AND user_id="u1""#, &["a", "c"]),
+            (r#"user_id="nobody""#, &[]),
+            (r#"user_id="u1\" OR user_id=\"u2""#, &[]),
+        ] {
+            assert_eq!(find(filter).await, found, "{filter}");
+        }
+        // Each shows what is its user's.
+        let listed = api.ok("GET", &at("?filter=user_id=u1"), None).await;
+        assert!(
+            listed["sessions"].as_array().unwrap().iter().all(|one| one["sessionState"]["user:k"] == 1),
+            "{listed}"
+        );
+        assert_eq!(api.ok("GET", &at("?filter=user_id=nobody"), None).await, json!({}));
+    }
+}
+
+#[tokio::test]
+async fn the_order_is_that_of_the_last_events() {
+    for api in Api::all().await {
+        for id in ["a", "b", "c"] {
+            make(&api, "u1", id, json!({})).await;
+        }
+        for (second, id) in [(3, "b"), (1, "c"), (2, "a")] {
+            say(&api, id, second, json!({})).await;
+        }
+        for order in ["", "orderBy=", "orderBy=update_time", "order_by=updateTime%20asc"] {
+            assert_eq!(all(&api, &at(&format!("?pageSize=1&{order}")), "sessions").await, ["c", "a", "b"], "{order}");
+        }
+        for size in [1, 2, 3] {
+            let path = at(&format!("?orderBy=update_time%20desc&pageSize={size}"));
+            assert_eq!(all(&api, &path, "sessions").await, ["b", "a", "c"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_whole_however_few_sessions_are_wanted() {
+    let api = Api::memory().await;
+    let mut wanted = Vec::new();
+    for n in 0..3500 {
+        let mut config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_create_time(f64::from(n));
+        if [3, 999, 1000, 2300, 2301].contains(&n) {
+            config = config.with_label("rare", "yes");
+            wanted.push(format!("s{n}"));
+        }
+        api.store.sessions.create_session("123", "u1", config).await.unwrap();
+    }
+    for size in 1..=6 {
+        let path = at(&format!("?filter=labels.rare=yes&pageSize={size}"));
+        let first = api.ok("GET", &path, None).await;
+        assert_eq!(first["sessions"].as_array().unwrap().len(), size.min(5), "{size}");
+        assert_eq!(first["nextPageToken"].is_string(), size < 5, "{size}");
+        assert_eq!(all(&api, &path, "sessions").await, wanted, "{size}");
+    }
+    assert_eq!(all(&api, &at("?pageSize=3500"), "sessions").await.len(), 3500);
+    assert_eq!(api.ok("GET", &at("?filter=labels.rare=no"), None).await, json!({}));
+    refused(&api, 400, "INVALID_ARGUMENT", "GET", &at("?pageToken=x&filter=user_id=a+user_id=b"), None).await;
+}
