@@ -7,11 +7,11 @@ use axum::extract::{RawQuery, State};
 use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
 use serde_json::{Map, Value};
 
-use super::GoogleError;
 use super::filter::{Comparison, Condition, conditions};
 use super::params::Params;
 use super::place::Engine;
 use super::sessions::shown;
+use super::{GoogleError, created};
 use crate::served::Served;
 
 /// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
@@ -25,8 +25,8 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let size = params.page_size()?;
+    let order = Order::new(params.text("orderBy"))?;
     let mut config = ListSessionsConfig::default();
-    config.order = order(params.text("orderBy"))?;
     config.page_token = params.text("pageToken").map(str::to_owned);
     let mut is_empty = false;
     for condition in conditions(params.text("filter").unwrap_or_default())? {
@@ -42,7 +42,13 @@ pub(super) async fn list(
         served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
-        page(&served, &engine.app_name, config, size).await?
+        match order {
+            Order::Updated(order) => {
+                config.order = order;
+                page(&served, &engine.app_name, config, size).await?
+            }
+            Order::Created(order) => created::page(&served, &engine.app_name, config, order, size).await?,
+        }
     };
     let sessions = sessions.iter().map(|session| shown(session, &engine.names, &engine.caller).to_json());
     Ok(Json(answer("sessions", sessions.collect(), next)))
@@ -83,17 +89,35 @@ async fn page(
     Ok((found, config.page_token))
 }
 
-fn order(text: Option<&str>) -> Result<ListOrder> {
-    let mut words = text.unwrap_or_default().split_whitespace();
-    let order = match (words.next(), words.next(), words.next()) {
-        (None | Some("update_time" | "updateTime"), None | Some("asc"), None) => Some(ListOrder::OldestFirst),
-        (Some("update_time" | "updateTime"), Some("desc"), None) => Some(ListOrder::NewestFirst),
-        _ => None,
-    };
-    order.ok_or_else(|| {
-        let text = text.unwrap_or_default();
-        Error::invalid(format!("orderBy is {text:?}; sessions are in the order of update_time, or update_time desc"))
-    })
+/// By what sessions are ordered.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// By their last events, which stores have at hand.
+    Updated(ListOrder),
+    /// By when they were made.
+    Created(ListOrder),
+}
+
+impl Order {
+    fn new(text: Option<&str>) -> Result<Self> {
+        let mut words = text.unwrap_or_default().split_whitespace();
+        let (field, way, more) = (words.next(), words.next(), words.next());
+        let way = match way {
+            None | Some("asc") => Some(ListOrder::OldestFirst),
+            Some("desc") => Some(ListOrder::NewestFirst),
+            Some(_) => None,
+        };
+        match (field, way.filter(|_| more.is_none())) {
+            (None | Some("update_time" | "updateTime"), Some(way)) => Ok(Self::Updated(way)),
+            (Some("create_time" | "createTime"), Some(way)) => Ok(Self::Created(way)),
+            _ => {
+                let text = text.unwrap_or_default();
+                let right =
+                    "sessions are in the order of update_time or create_time, and with desc the other way round";
+                Err(Error::invalid(format!("orderBy is {text:?}; {right}")))
+            }
+        }
+    }
 }
 
 /// Adds a condition; false where it rules out all that the others let through.

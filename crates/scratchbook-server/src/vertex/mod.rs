@@ -4,6 +4,7 @@
 //! without its user, so that ids of sessions that are made here are unique within an app; a caller that is held to a
 //! user reaches that user's sessions, as if there were no others.
 
+mod created;
 mod error;
 mod events;
 mod expiry;

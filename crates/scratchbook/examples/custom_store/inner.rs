@@ -254,6 +254,7 @@ impl Inner {
         };
         let session = Session::new(key.clone(), merged.into())
             .with_events(events.into_iter().collect())
+            .with_create_time(seconds(kept.made))
             .with_last_update_time(seconds(kept.micros))
             .with_seq(kept.last())
             .with_expire_time(kept.expires.map(seconds))

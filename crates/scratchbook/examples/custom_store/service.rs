@@ -38,9 +38,10 @@ impl SessionService for MapStore {
         let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
         let metadata = prepared.metadata;
         let made = FeedCommit::Created { session: key.clone(), state: initial.clone(), forked_at: None };
-        inner
-            .sessions
-            .insert(key.clone(), Kept { initial, state, metadata, position, micros, expires, ..Kept::default() });
+        inner.sessions.insert(
+            key.clone(),
+            Kept { initial, state, metadata, position, made: micros, micros, expires, ..Kept::default() },
+        );
         for change in &prepared.shared {
             inner.change(owner_of(change.scope, &key)?, change, |change| {
                 change.with_origin(key.clone(), 0, "").with_author("user", seconds(prepared.created))
@@ -137,6 +138,7 @@ impl SessionService for MapStore {
             positions: kept.positions_up_to(at).to_vec(),
             events,
             known,
+            made: now(),
             micros,
             expires: None,
             metadata: kept.metadata.clone(),

@@ -45,7 +45,7 @@ impl SessionResource {
             labels: Some(session.labels().clone()),
             session_state: Some(session.state().to_map()),
             expiry: session.expire_time().map(Expiry::At),
-            create_time: None,
+            create_time: session.create_time(),
             update_time: Some(session.last_update_time()),
         }
     }

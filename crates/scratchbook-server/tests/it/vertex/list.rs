@@ -65,6 +65,34 @@ async fn the_order_is_that_of_the_last_events() {
 }
 
 #[tokio::test]
+async fn the_order_may_be_that_in_which_they_were_made() {
+    for api in Api::all().await {
+        let mut times = Vec::new();
+        for id in ["a", "b", "c"] {
+            times.push(make(&api, "u1", id, json!({})).await["createTime"].clone());
+        }
+        for (second, id) in [(3, "b"), (1, "c"), (2, "a")] {
+            say(&api, id, second, json!({})).await;
+        }
+        assert_eq!(api.ok("GET", &at("/a"), None).await["createTime"], times[0]);
+        assert_eq!(api.ok("GET", &at("?orderBy=create_time"), None).await["sessions"][2]["createTime"], times[2]);
+        for size in [1, 2, 3] {
+            for (order, found) in [("create_time", ["a", "b", "c"]), ("createTime%20desc", ["c", "b", "a"])] {
+                let path = at(&format!("?orderBy={order}&pageSize={size}&filter=user_id=u1"));
+                assert_eq!(all(&api, &path, "sessions").await, found, "{order} {size}");
+            }
+        }
+        for n in 0..1000 {
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
+            api.store.sessions.create_session("123", "u2", config).await.unwrap();
+        }
+        assert_eq!(all(&api, &at("?orderBy=create_time&filter=user_id=u2&pageSize=700"), "sessions").await.len(), 1000);
+        // No store has them in this order: more are not sorted.
+        refused(&api, 400, "FAILED_PRECONDITION", "GET", &at("?orderBy=create_time"), None).await;
+    }
+}
+
+#[tokio::test]
 async fn a_page_is_whole_however_few_sessions_are_wanted() {
     let api = Api::memory().await;
     let mut wanted = Vec::new();

@@ -26,7 +26,7 @@ fn bad_sessions() -> Vec<Value> {
         json!({"session": {"userId": "u1"}}),
         json!({"userId": "u1", "sessionState": []}),
         json!({"userId": "u1", "sessionState": "x"}),
-        json!({"userId": "u1", "sessionState": {"": 1}}),
+        json!({"userId": "u1", "sessionState": {"a\u{0}": 1}}),
         json!({"userId": "u1", "labels": {"a": 1}}),
         json!({"userId": "u1", "labels": {"": "x"}}),
         json!({"userId": "u1", "labels": []}),
@@ -73,7 +73,7 @@ fn bad_events() -> Vec<Value> {
         with(json!({"actions": []})),
         with(json!({"actions": {"bogus": 1}})),
         with(json!({"actions": {"stateDelta": []}})),
-        with(json!({"actions": {"stateDelta": {"": 1}}})),
+        with(json!({"actions": {"stateDelta": {"a\u{0}": 1}}})),
         with(json!({"actions": {"stateDelta": []}, "rawEvent": {"id": "e"}})),
         with(json!({"actions": {"artifactDelta": {"f": "x"}}})),
         with(json!({"actions": {"artifactDelta": {"f": -1}}})),
@@ -158,17 +158,23 @@ async fn what_is_malformed_is_an_invalid_argument_and_changes_nothing() {
         json!({"bogus": 1}),
         json!({"ttl": "x"}),
         json!({"sessionState": 1}),
-        json!({"sessionState": {"": 1}}),
+        json!({"sessionState": {"a\u{0}": 1}}),
         json!({"expireTime": "2020-01-01T00:00:00Z"}),
         json!({"labels": {"": "x"}}),
         json!({"displayName": "x".repeat(3000)}),
     ] {
         calls.push(("PATCH", at("/s1"), Some(body)));
     }
+    let mut taken = Vec::new();
     for (method, path, body) in calls {
-        let message = refused(&api, 400, "INVALID_ARGUMENT", method, &path, body.clone()).await;
-        assert!(message.len() > 10, "{method} {path} {body:?}: {message}");
+        let (code, answer) = api.send(method, &path, body.clone()).await;
+        let error = &answer["error"];
+        let is_refused = code == 400 && error["code"] == 400 && error["status"] == "INVALID_ARGUMENT";
+        if !is_refused || error["message"].as_str().is_none_or(|message| message.len() < 10) {
+            taken.push(format!("{method} {path} {body:?}: {code} {answer}"));
+        }
     }
+    assert!(taken.is_empty(), "{} are not refused as they should be:\n{}", taken.len(), taken.join("\n"));
     assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
     assert_eq!(api.ok("GET", &at(""), None).await["sessions"].as_array().unwrap().len(), 1);
     assert_eq!(api.ok("GET", &at("/s1/events"), None).await, json!({}));

@@ -33,6 +33,7 @@ async fn a_session_is_made_at_once_and_read_by_its_name_in_every_form_of_the_pat
             expected.as_object_mut().unwrap().shift_remove("@type");
             let got = api.ok("GET", &format!("/{version}/{name}"), None).await;
             assert_eq!(got, expected);
+            assert!(got["createTime"].is_string() && got["createTime"] == got["updateTime"], "{got}");
             assert_eq!(got["sessionState"], json!({"cart": [], "f": 1.0, "none": null, "user:theme": "light"}));
             assert_eq!(
                 (&got["userId"], &got["displayName"], &got["labels"]),

@@ -47,7 +47,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
         Ok(made.ok().flatten().unwrap_or_else(|| {
-            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
+            session.with_expire_time(expires).with_metadata(metadata)
         }))
     }
 

@@ -75,6 +75,8 @@ pub(super) struct Stored {
     pub(super) ids: HashMap<String, Known>,
     /// Timestamps in their order, with the number of the event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
+    /// When it was made, and when it was updated last, in microseconds since 1970.
+    pub(super) made: i64,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
     pub(super) metadata: Arc<SessionMetadata>,
@@ -329,6 +331,7 @@ impl Stored {
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)
+            .with_create_time(seconds_of_micros(self.made))
             .with_last_update_time(seconds_of_micros(self.micros))
             .with_seq(self.last())
             .with_expire_time(self.expires.map(seconds_of_micros))

@@ -51,7 +51,8 @@ impl SessionService for SqliteSessionService {
         let expires = expires.map(seconds_of_micros);
         // Where there is none any more, this is what was made.
         Ok(made.unwrap_or_else(|| {
-            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
+            session.with_expire_time(expires).with_metadata(metadata)
         }))
     }
 
@@ -87,8 +88,11 @@ impl SessionService for SqliteSessionService {
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
         let made = self.made(&fork, EventQuery::None).await?;
-        Ok(made
-            .unwrap_or_else(|| Session::new(fork, StateMap::default()).with_last_update_time(seconds_of_micros(now))))
+        let made_now = || {
+            let now = seconds_of_micros(now);
+            Session::new(fork, StateMap::default()).with_create_time(now).with_last_update_time(now)
+        };
+        Ok(made.unwrap_or_else(made_now))
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
