@@ -53,12 +53,7 @@ impl Params {
             if name.starts_with('$') || OF_THE_SYSTEM.contains(&&*name) {
                 continue;
             }
-            let plain = name.replace('_', "");
-            // Of camelCase and snake_case both are taken.
-            let found = known.iter().find(|known| {
-                **known == name
-                    || (!name.contains(|c: char| c.is_ascii_uppercase()) && known.eq_ignore_ascii_case(&plain))
-            });
+            let found = known.iter().find(|known| **known == name || snake_case(known) == name);
             let Some(known) = found else {
                 let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Error::invalid(format!("unknown name {name:?} in the query; there are {there}")));
@@ -84,6 +79,18 @@ impl Params {
             _ => Err(wrong()),
         }
     }
+}
+
+/// `pageSize` as `page_size`, which is taken too.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 2);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
 }
 
 /// A body of JSON, an object.
@@ -138,7 +145,16 @@ mod tests {
         for bad in ["pageSize=-1", "pageSize=x", "pageSize=99999999999", "pageSize=1.5"] {
             assert!(read(bad).unwrap().page_size().is_err(), "{bad}");
         }
-        for bad in ["bogus=1", "PageSize=1", "filter=a&filter=b", "pageSize=1&page_size=2", "filter=%ff", "=1"] {
+        for bad in [
+            "bogus=1",
+            "PageSize=1",
+            "pagesize=1",
+            "pages_ize=1",
+            "filter=a&filter=b",
+            "pageSize=1&page_size=2",
+            "filter=%ff",
+            "=1",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -1,42 +1,30 @@
 """google-adk over the endpoint: `adk.py URL` fails where its VertexAiSessionService does not get what it needs.
 
-The service is google-adk's own with another address, as docs/vertex.md shows it; a whole Runner runs over it.
+The service is google-adk's own with another address, of `services.py`; a whole Runner runs over it, and a whole
+`adk api_server` finds it by its address.
 """
 
 import asyncio
 import datetime
+import shutil
 import sys
+import tempfile
+from pathlib import Path
 
-import agentplatform
+from fastapi.testclient import TestClient
 from google.adk.agents import LlmAgent
+from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
-from google.adk.sessions.vertex_ai_session_service import VertexAiSessionService
 from google.adk.tools import ToolContext
 from google.genai import errors, types
-from google.oauth2.credentials import Credentials
+from services import ScratchbookSessionService
 
 APP = "123"
-
-
-class ScratchbookSessionService(VertexAiSessionService):
-    """google-adk's service at another address."""
-
-    def __init__(self, url, token="none", **options):
-        super().__init__(project="p1", location="us-central1", **options)
-        self._url, self._token = url, token
-
-    def _build_api_client(self):
-        return agentplatform.Client(
-            project=self._project,
-            location=self._location,
-            credentials=Credentials(token=self._token),
-            http_options=types.HttpOptions(base_url=self._url),
-        ).aio
 
 
 def said(author, text, **more):
@@ -203,8 +191,24 @@ async def runner(service):
         assert not any(key.startswith("temp:") for event in got.events for key in event.actions.state_delta), got.events
 
 
+def server(url):
+    """What `adk api_server --session_service_uri` does, with `services.py` in the folder of the agents."""
+    with tempfile.TemporaryDirectory() as agents:
+        shutil.copy(Path(__file__).with_name("services.py"), agents)
+        uri = f"scratchbook+{url}/shop"
+        app = TestClient(get_fast_api_app(agents_dir=agents, session_service_uri=uri, web=False))
+        sessions = "/apps/anything/users/u1/sessions"
+        made = app.post(sessions, json={"sessionId": "s1", "state": {"a": 1, "user:b": 2, "temp:c": 3}})
+        assert made.status_code == 200 and made.json()["state"] == {"a": 1, "user:b": 2}, made.text
+        changed = app.patch(f"{sessions}/s1", json={"stateDelta": {"a": 2}})
+        assert changed.status_code == 200 and changed.json()["state"]["a"] == 2, changed.text
+        assert [one["id"] for one in app.get(sessions).json()] == ["s1"]
+        assert app.delete(f"{sessions}/s1").status_code == 200
+        assert app.get(f"{sessions}/s1").status_code == 404
+
+
 async def main(url):
-    for service in (ScratchbookSessionService(url), ScratchbookSessionService(url, agent_engine_id=APP)):
+    for service in (ScratchbookSessionService(url), ScratchbookSessionService(url, "shop of number 5")):
         await sessions(service)
     await events(service)
     await many(ScratchbookSessionService(url))
@@ -212,3 +216,4 @@ async def main(url):
 
 
 asyncio.run(main(sys.argv[1]))
+server(sys.argv[1])

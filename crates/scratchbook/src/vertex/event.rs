@@ -74,9 +74,17 @@ pub fn event_from_json(value: Value) -> Result<Event> {
     let timestamp = seconds_from_timestamp(&timestamp).map_err(|e| e.context("timestamp"))?;
     let invocation_id = fields.text("invocationId")?.unwrap_or_default();
     let actions = actions(&mut fields)?;
+    let metadata = fields.take("eventMetadata").unwrap_or_else(|| Map::new().into());
+    let mut metadata = Message::new(metadata, "the event's metadata", METADATA)?;
     let mut event = match fields.object("rawEvent")?.filter(|raw| !raw.is_empty()) {
-        Some(raw) => whole(raw, &actions)?,
-        None => from_fields(fields, actions)?,
+        Some(raw) => {
+            let mut event = whole(raw, &actions)?;
+            // What is a piece of a stream by either is one.
+            event.partial =
+                metadata.take("partial").filter(|p| *p == Value::Bool(true)).map(|_| true).or(event.partial);
+            event
+        }
+        None => from_fields(fields, metadata, actions)?,
     };
     event.author = author;
     event.invocation_id = invocation_id;
@@ -110,25 +118,22 @@ fn whole(raw: Map<String, Value>, actions: &Map<String, Value>) -> Result<Event>
     Ok(event)
 }
 
-fn from_fields(mut fields: Message, actions: Map<String, Value>) -> Result<Event> {
+fn from_fields(mut fields: Message, mut metadata: Message, actions: Map<String, Value>) -> Result<Event> {
     let mut event = Map::new();
     for name in ["content", "errorCode", "errorMessage"] {
         event.extend(fields.take(name).map(|value| (name.to_owned(), value)));
     }
     event.insert("actions".to_owned(), Value::Object(actions));
-    if let Some(sent) = fields.take("eventMetadata") {
-        let mut metadata = Message::new(sent, "the event's metadata", METADATA)?;
-        let mut custom = metadata.object("customMetadata")?.unwrap_or_default();
-        if let (Some(compaction), Some(actions)) = (custom.shift_remove(COMPACTION), event.get_mut("actions")) {
-            actions["compaction"] = compaction;
-        }
-        event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
-        if !custom.is_empty() {
-            event.insert("customMetadata".to_owned(), Value::Object(custom));
-        }
-        for name in METADATA {
-            event.extend(metadata.take(name).map(|value| ((*name).to_owned(), value)));
-        }
+    let mut custom = metadata.object("customMetadata")?.unwrap_or_default();
+    if let (Some(compaction), Some(actions)) = (custom.shift_remove(COMPACTION), event.get_mut("actions")) {
+        actions["compaction"] = compaction;
+    }
+    event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
+    if !custom.is_empty() {
+        event.insert("customMetadata".to_owned(), Value::Object(custom));
+    }
+    for name in METADATA {
+        event.extend(metadata.take(name).map(|value| ((*name).to_owned(), value)));
     }
     read_event(event)
 }

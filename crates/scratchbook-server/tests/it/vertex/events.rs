@@ -84,6 +84,8 @@ async fn a_piece_of_a_stream_is_taken_and_not_stored() {
     make(&api, "u1", "s1", json!({})).await;
     say(&api, "s1", 0, json!({"eventMetadata": {"partial": true}, "actions": {"stateDelta": {"n": 1}}})).await;
     say(&api, "s1", 0, json!({"rawEvent": {"partial": true, "actions": {"stateDelta": {"n": 1}}}})).await;
+    let both = json!({"eventMetadata": {"partial": true}, "rawEvent": {"actions": {"stateDelta": {"n": 1}}}});
+    say(&api, "s1", 0, both).await;
     assert_eq!(listed(&api, "").await, Value::Null);
     assert_eq!(api.ok("GET", &at("/s1"), None).await["sessionState"], json!({}));
     let body = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "eventMetadata": {"partial": true}});

@@ -2,7 +2,7 @@
 
 mod access;
 mod events;
-mod google;
+mod google_adk;
 mod list;
 mod recorded;
 mod refusals;

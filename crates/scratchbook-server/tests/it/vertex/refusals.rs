@@ -86,6 +86,7 @@ fn bad_events() -> Vec<Value> {
         with(json!({"eventMetadata": {"longRunningToolIds": "x"}})),
         with(json!({"eventMetadata": {"customMetadata": []}})),
         with(json!({"eventMetadata": {"customMetadata": {"_compaction": 1}}})),
+        with(json!({"eventMetadata": {"bogus": 1}, "rawEvent": {"id": "e"}})),
         with(json!({"rawEvent": "x"})),
         with(json!({"rawEvent": {"content": 1}})),
         with(json!({"rawEvent": {"actions": {"bogus": 1}}})),

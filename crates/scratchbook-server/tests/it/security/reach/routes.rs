@@ -222,7 +222,7 @@ pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{project}", "p1"),
         ("{location}", "l1"),
         // That of the creation of `s-2`, which follows from its name.
-        ("{operation}", "OPERATION"),
+        ("{operation}", "5239567565414647720"),
         ("{invocation}", "i-run"),
         ("{event}", "ev-u2"),
         ("{seq}", "1"),
