@@ -1,4 +1,10 @@
 //! Models over HTTP, against servers that speak their published formats.
 
+mod anthropic;
+mod ask;
 mod gemini;
+mod ollama;
+mod openai;
+mod others;
+mod promises;
 mod server;

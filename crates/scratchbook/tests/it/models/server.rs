@@ -82,6 +82,11 @@ impl Answer {
         Self::new(200, "text/event-stream", body.as_ref().to_vec())
     }
 
+    /// Lines of JSON, as they stand on the wire.
+    pub(crate) fn lines(body: impl AsRef<[u8]>) -> Self {
+        Self::new(200, "application/x-ndjson", body.as_ref().to_vec())
+    }
+
     /// No answer: the connection is reset once the request was read.
     pub(crate) fn reset() -> Self {
         Self { head: Some(End::Reset), ..Self::new(200, "", Vec::new()) }
@@ -169,12 +174,8 @@ impl ModelServer {
     async fn with(answers: VecDeque<Answer>, last: Option<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            answers: Mutex::new(answers),
-            last,
-            recorded: Mutex::default(),
-            hung_up: Notify::new(),
-        });
+        let shared =
+            Arc::new(Shared { answers: Mutex::new(answers), last, recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             // Ends its connections with itself.
