@@ -1,4 +1,6 @@
 //! Models over HTTP, against servers that speak their published formats.
 
+mod failures;
 mod gemini;
+mod names;
 mod server;

@@ -169,12 +169,8 @@ impl ModelServer {
     async fn with(answers: VecDeque<Answer>, last: Option<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            answers: Mutex::new(answers),
-            last,
-            recorded: Mutex::default(),
-            hung_up: Notify::new(),
-        });
+        let shared =
+            Arc::new(Shared { answers: Mutex::new(answers), last, recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             // Ends its connections with itself.
@@ -244,7 +240,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<End> {
-    tokio::time::sleep(answer.pause).await;
+    wait(answer.pause).await;
     match answer.head {
         Some(End::Silent) => return std::future::pending().await,
         Some(end) => return Ok(end),
@@ -256,7 +252,7 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
     }
     write.write_all(format!("{head}\r\n").as_bytes()).await?;
     for piece in answer.pieces.iter().filter(|piece| !piece.is_empty()) {
-        tokio::time::sleep(answer.pause).await;
+        wait(answer.pause).await;
         write.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
         write.write_all(piece).await?;
         write.write_all(b"\r\n").await?;
@@ -272,6 +268,13 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
         End::Closed => {}
     }
     Ok(answer.end)
+}
+
+/// Even no time takes a millisecond by Tokio's timer.
+async fn wait(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
 }
 
 async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<Recorded> {

@@ -96,6 +96,8 @@ fn citations(mut metadata: Value) -> Value {
 fn content(mut content: Value) -> Result<Content> {
     keep_known::<Content>(&mut content);
     if let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) {
+        let is_nothing = |part: &Value| part.as_object().is_some_and(Map::is_empty);
+        parts.retain(|part| !is_nothing(part));
         for part in &mut *parts {
             keep_known::<Part>(part);
             for (name, keep) in NESTED {
@@ -103,7 +105,7 @@ fn content(mut content: Value) -> Result<Content> {
             }
         }
         let count = parts.len();
-        parts.retain(|part| part.as_object().is_none_or(|fields| !fields.is_empty()));
+        parts.retain(|part| !is_nothing(part));
         if parts.len() < count {
             tracing::warn!(parts = count - parts.len(), "parts of an unknown kind were left out of a model's answer");
         }
