@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use scratchbook::{Content, Error, ErrorKind, Llm, LlmRequest, LlmResponse, RemoteLlm, Result};
 use serde_json::{Map, Value, json};
 
@@ -252,22 +253,21 @@ async fn a_stream_that_breaks_off_is_an_error_wherever_it_does() {
     let body = case["body"].as_str().unwrap();
     let whole = Answer::events(body);
     // What counts is that the last piece is there, not the empty line after it.
-    let end = body.trim_end().len();
-    let mut model = None;
-    for place in (0..end).step_by(7) {
-        let answer = [whole.clone().closed_after(place), whole.clone().reset_after(place)];
+    let places = (0..body.trim_end().len()).step_by(7);
+    let broken = places.flat_map(|place| {
         let clean = Answer::events(&body.as_bytes()[..place]);
-        let server = ModelServer::start(answer.into_iter().take(usize::from(place % 2) + 1).chain([clean])).await;
-        let impatient = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY).max_retries(0);
-        let model = model.insert(impatient.build().unwrap());
-        for _ in 0..place % 2 + 2 {
-            let mut responses = answers(model, asks_streaming()).await;
-            let error = responses.pop().unwrap().expect_err("the last response tells that the answer broke off");
-            assert_eq!(error.kind(), ErrorKind::Unavailable, "{place}: {error}");
-            // What was shown before it is only pieces.
-            assert!(responses.iter().all(|shown| shown.as_ref().unwrap().partial == Some(true)), "{place}");
-        }
-    }
+        [whole.clone().closed_after(place), whole.clone().reset_after(place), clean]
+    });
+    join_all(broken.map(|answer| async {
+        let server = ModelServer::always(answer).await;
+        let model = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY).max_retries(0);
+        let mut responses = answers(&model.build().unwrap(), asks_streaming()).await;
+        let error = responses.pop().unwrap().expect_err("the last response tells that the answer broke off");
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        // What was shown before it is only pieces.
+        assert!(responses.iter().all(|shown| shown.as_ref().unwrap().partial == Some(true)));
+    }))
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,12 @@
 //! Models over HTTP, against servers that speak their published formats.
 
+mod anthropic;
+mod ask;
 mod failures;
 mod gemini;
 mod names;
+mod ollama;
+mod openai;
+mod others;
+mod promises;
 mod server;

@@ -82,6 +82,11 @@ impl Answer {
         Self::new(200, "text/event-stream", body.as_ref().to_vec())
     }
 
+    /// Lines of JSON, as they stand on the wire.
+    pub(crate) fn lines(body: impl AsRef<[u8]>) -> Self {
+        Self::new(200, "application/x-ndjson", body.as_ref().to_vec())
+    }
+
     /// No answer: the connection is reset once the request was read.
     pub(crate) fn reset() -> Self {
         Self { head: Some(End::Reset), ..Self::new(200, "", Vec::new()) }

@@ -101,7 +101,7 @@ fn content(mut content: Value) -> Result<Content> {
         for part in &mut *parts {
             keep_known::<Part>(part);
             for (name, keep) in NESTED {
-                part.get_mut(*name).into_iter().for_each(keep);
+                part.get_mut(name).into_iter().for_each(keep);
             }
         }
         let count = parts.len();
@@ -113,8 +113,11 @@ fn content(mut content: Value) -> Result<Content> {
     serde_json::from_value(content).map_err(|error| Error::invalid(crate::json::describe(&error)))
 }
 
+/// Leaves the known fields of an object.
+type Keep = fn(&mut Value);
+
 /// The objects in a part that have fields of their own.
-const NESTED: &[(&str, fn(&mut Value))] = &[
+const NESTED: [(&str, Keep); 6] = [
     ("codeExecutionResult", keep_known::<CodeExecutionResult>),
     ("executableCode", keep_known::<ExecutableCode>),
     ("fileData", keep_known::<FileData>),
