@@ -2,7 +2,9 @@
 
 mod anthropic;
 mod ask;
+mod failures;
 mod gemini;
+mod names;
 mod ollama;
 mod openai;
 mod others;
