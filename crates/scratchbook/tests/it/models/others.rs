@@ -174,6 +174,7 @@ async fn openais_responses_are_read_and_asked_for() {
             "name": "get_weather",
             "description": "The weather at a place.",
             "parameters": weather().parameters_json_schema,
+            "strict": false,
         }],
     });
     assert_eq!(asked.body, expected);

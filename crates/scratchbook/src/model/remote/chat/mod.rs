@@ -53,6 +53,7 @@ impl Dialect {
         let wire = match kind {
             AdapterKind::OpenAIResp => Wire::Responses,
             AdapterKind::Anthropic | AdapterKind::MiniMax => Wire::Anthropic,
+            AdapterKind::OpenCodeGo if model.to_lowercase().starts_with("minimax-") => Wire::Anthropic,
             AdapterKind::Ollama | AdapterKind::OllamaCloud => Wire::Ollama,
             _ => Wire::Chat,
         };
