@@ -4,6 +4,7 @@ mod anthropic;
 mod ask;
 mod failures;
 mod gemini;
+mod gemini_requests;
 mod names;
 mod ollama;
 mod openai;
