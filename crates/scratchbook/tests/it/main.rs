@@ -35,5 +35,6 @@ mod slow;
 mod sqlite;
 mod tools;
 mod travel;
+mod unique;
 mod verify;
 mod wire;
