@@ -36,5 +36,6 @@ mod slow;
 mod sqlite;
 mod tools;
 mod travel;
+mod unique;
 mod verify;
 mod wire;

@@ -4,8 +4,13 @@ SELECT $1, $2, $3, $4, $5, $6, $7, $9, $8, $10, $11
 WHERE NOT EXISTS (
     SELECT 1 FROM (
         SELECT 1 FROM {schema}.sessions AS s
-        WHERE {has id} AND s.user_id <> $2 AND (s.expire_time IS NULL OR s.expire_time > $12)
-        ORDER BY {hash} LIMIT 1
+        WHERE
+            {has id} AND CASE
+                WHEN s.app_name = $1 AND s.id = $3 AND s.user_id <> $2
+                    AND (s.expire_time IS NULL OR s.expire_time > $12) THEN true
+                ELSE false
+            END
+        LIMIT 1
     ) AS others
 )
 ON CONFLICT DO NOTHING
