@@ -192,3 +192,42 @@ fn shown_metadata(raw: &Map<String, Value>) -> Value {
     }
     Value::Object(metadata)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rich() -> Event {
+        let text = json!({
+            "id": "e1", "author": "agent", "invocationId": "i1", "timestamp": 1_795_194_623.057_51, "branch": "a.b",
+            "content": {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "f", "args": {"n": null}}}]},
+            "turnComplete": true, "interrupted": false, "errorCode": "E", "errorMessage": "went wrong",
+            "customMetadata": {"k": 1}, "usageMetadata": {"promptTokenCount": 1}, "longRunningToolIds": ["c"],
+            "groundingMetadata": {"webSearchQueries": ["q"]}, "modelVersion": "m", "unheardOf": {"x": [1.0, -0.0]},
+            "actions": {"stateDelta": {"n": 12_345_678_901_234_567_u64, "gone": "__ADK_SENTINEL_REMOVED__"},
+                "artifactDelta": {"f": 2}, "transferToAgent": "x", "escalate": true, "endOfAgent": true,
+                "compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0, "compactedContent": {"parts": []}}},
+        });
+        Event::from_json(&text.to_string()).unwrap()
+    }
+
+    #[test]
+    fn an_event_comes_back_as_it_was() {
+        assert_eq!(event_from_json(event_to_json(&rich(), "n/e1").unwrap()).unwrap(), rich());
+    }
+
+    #[test]
+    fn without_the_whole_event_what_the_api_has_fields_for_comes_back() {
+        let mut value = event_to_json(&rich(), "n/e1").unwrap();
+        value.as_object_mut().unwrap().shift_remove("rawEvent");
+        let (mut expected, found) = (rich(), event_from_json(value).unwrap());
+        assert!(found.id.is_empty() && found.model_version.is_none());
+        expected.id = String::new();
+        expected.model_version = None;
+        expected.extra.clear();
+        expected.actions.end_of_agent = None;
+        assert_eq!(found, expected);
+    }
+}
