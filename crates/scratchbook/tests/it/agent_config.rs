@@ -12,6 +12,8 @@ use scratchbook::{
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::runner::own_instruction;
+
 /// A folder with files in it.
 struct Files(TempDir);
 
@@ -53,7 +55,7 @@ fn catalog() -> AgentCatalog {
         let said = request.contents.last().map(scratchbook::Content::text).unwrap_or_default();
         match said.as_str() {
             "roll" => Ok(LlmResponse::call("roll_die", json!({}))),
-            _ => Ok(LlmResponse::text(request.system_instruction.clone().unwrap_or_default())),
+            _ => Ok(LlmResponse::text(own_instruction(request))),
         }
     });
     AgentCatalog::new().model("echo", echo).tool(roll).agent(
