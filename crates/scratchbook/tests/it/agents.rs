@@ -272,7 +272,13 @@ async fn a_conversation_is_handed_over_and_stays_there() {
     assert_eq!(authors, ["root", "root", "refunds"]);
     assert_eq!(events[1].actions.transfer_to_agent.as_deref(), Some("refunds"));
     let request = &root_model.requests()[0];
-    assert!(request.system_instruction.as_deref().unwrap().contains("\nAgent name: refunds\nAgent description: Handles refunds\n"));
+    assert!(
+        request
+            .system_instruction
+            .as_deref()
+            .unwrap()
+            .contains("\nAgent name: refunds\nAgent description: Handles refunds\n")
+    );
     assert_eq!(request.tools[0].parameters_json_schema["properties"]["agent_name"]["enum"], json!(["refunds"]));
     let events = run(&runner, "Thanks").await.unwrap();
     assert_eq!(events[0].author, "refunds", "the next message goes to the agent that was handed the conversation");
