@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::board::Seen;
 use super::context::InvocationContext;
-use super::live::live_backward;
+use super::history::{CLIENT_ID_PREFIX, live_backward};
 use super::tool_step::Calls;
 use super::write_context::ToolContext;
 use crate::content::{Content, FunctionCall, FunctionResponse, Part};
@@ -78,7 +78,7 @@ fn request_part(call: &FunctionCall, requests: &Map<String, Value>, context: &In
     let args = args.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
     let mut part = Part::function_call(ToolConfirmation::CALL_NAME, args);
     if let Some(call) = &mut part.function_call {
-        call.id = Some(format!("adk-{}", context.environment().new_id()));
+        call.id = Some(format!("{CLIENT_ID_PREFIX}{}", context.environment().new_id()));
     }
     part
 }

@@ -156,6 +156,11 @@ impl ToolContext {
         self.context.page.actions().transfer_to_agent = Some(agent_name.into());
     }
 
+    /// Takes the agent's answer, which ends its turn when the tool has returned.
+    pub(crate) fn set_model_response(&self, answer: Value) {
+        self.context.page.actions().set_model_response = Some(answer);
+    }
+
     /// Shows the tool's answer as it is: the model does not sum it up.
     pub fn skip_summarization(&self) {
         self.context.page.actions().skip_summarization = Some(true);

@@ -2,6 +2,7 @@
 
 mod confirmation;
 mod function_tool;
+mod set_model_response;
 mod transfer;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use crate::model::FunctionDeclaration;
 pub use confirmation::ToolConfirmation;
 pub use function_tool::FunctionTool;
 
+pub(crate) use set_model_response::SetModelResponseTool;
 pub(crate) use transfer::TransferTool;
 
 /// Something a model can call by name, with arguments.
