@@ -36,7 +36,7 @@ impl Answered {
     /// # Errors
     ///
     /// `InvalidArgument` where a call is not among the events or has another name, where the calls are of several runs,
-    /// where a confirmation is none, and where the message calls tools itself; `Conflict` where a confirmation was given
+    /// where a confirmation is none or stands beside text, and where the message calls tools itself; `Conflict` where a confirmation was given
     /// before and what was confirmed has not been answered yet.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         if let Some(call) = message.function_calls().next() {
@@ -51,7 +51,6 @@ impl Answered {
         let mut others = Vec::new();
         for part in message.parts() {
             let Some((id, response)) = answer_of(part) else {
-                says_more = true;
                 others.push(part.clone());
                 continue;
             };
@@ -81,6 +80,12 @@ impl Answered {
                 Progress::Consumed => consumed = true,
                 Progress::Answered => return Err(taken(id)),
             }
+        }
+        if (answered.confirms || consumed) && !others.is_empty() {
+            // The call's answer comes after it, and a model is shown that beside the call: it would not hear the rest.
+            return Err(Error::invalid(
+                "a message that confirms a call can say nothing else; say it in another message",
+            ));
         }
         if let Some(caller) = answered.callers.first_mut() {
             caller.parts.extend(others);

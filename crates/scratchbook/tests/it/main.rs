@@ -29,6 +29,7 @@ mod places;
 mod postgres;
 mod processes;
 mod recorded;
+mod resume;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;
