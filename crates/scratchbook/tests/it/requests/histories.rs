@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::differences::{REPR, differences};
 use super::script;
 
-const CASES: u64 = 1500;
+const CASES: u64 = 1000;
 
 #[tokio::test]
 async fn histories_become_the_contents_that_google_adk_makes_of_them() {
