@@ -4,14 +4,10 @@ mod anthropic;
 mod ask;
 mod failures;
 mod gemini;
-<<<<<<< HEAD
-pub(crate) mod server;
-=======
 mod gemini_requests;
 mod names;
 mod ollama;
 mod openai;
 mod others;
 mod promises;
-mod server;
->>>>>>> gemini
+pub(crate) mod server;
