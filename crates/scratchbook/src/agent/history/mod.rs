@@ -48,6 +48,8 @@ pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> 
         IncludeContents::Default => &live[..],
         IncludeContents::None => current_turn::of(&live, &viewer),
     };
+    let calls = call_ids(shown);
+    let viewer = Viewer { calls: &calls, ..viewer };
     let events: Vec<_> = shown.iter().filter(|event| viewer.sees(event)).map(|event| Arc::clone(event)).collect();
     let events = transcripts::as_contents(events);
     let authors = author_of_calls(&events);
