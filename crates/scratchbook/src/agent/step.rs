@@ -31,6 +31,13 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
         let model = agent.model_in(&context)?;
         let tools = request::tools(&agent, model.as_ref(), &context);
         loop {
+            if let Some(compacting) = context.compacting() {
+                let estimate = || request::estimated_tokens(&agent, model.as_ref(), &context);
+                if let Some((summary, busy)) = compacting.before_model(&context, estimate).await {
+                    yield summary;
+                    drop(busy);
+                }
+            }
             // What the model says. A stream may hold several whole answers; each one's calls are answered.
             let mut calls = Vec::new();
             let mut is_final = true;

@@ -2,10 +2,11 @@
 //! that appends an agent's events.
 
 mod answered;
+mod compaction;
 mod options;
+mod reading;
 mod turns;
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -13,7 +14,8 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
 use crate::agent::{
-    Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, NodeTurns, catch_panics, failure_event,
+    Agent, AgentTree, Board, Compacting, Compactor, EventStream, EventsCompactionConfig, Invocation, InvocationContext,
+    NodeTurns, catch_panics, failure_event,
 };
 use crate::artifact::ArtifactService;
 use crate::content::Content;
@@ -31,6 +33,8 @@ pub use options::{RunConfig, RunRequest, WhenBusy};
 pub(crate) use turns::inherit_run;
 
 use answered::answered_run;
+use compaction::is_summary;
+use reading::{Needed, from_last_summary, is_unlimited};
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -71,6 +75,7 @@ struct Inner {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    compactor: Option<Arc<Compactor>>,
     turns: Turns,
 }
 
@@ -83,6 +88,7 @@ pub struct RunnerBuilder {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    events_compaction: Option<EventsCompactionConfig>,
 }
 
 impl RunnerBuilder {
@@ -100,6 +106,21 @@ impl RunnerBuilder {
         self
     }
 
+    /// Sums up the events of sessions that have become long, so that requests do not.
+    ///
+    /// A summary is made before a model call, or after the last event of a run: the stream of a run ends when it is stored,
+    /// while the next run of the session may begin already. It is an event of the session like any other, with the summary
+    /// in its [`compaction`](crate::EventActions::compaction), which is not among those that a run yields. Where none can be
+    /// had, a warning is logged and the run goes on.
+    ///
+    /// With a rule [by tokens](EventsCompactionConfig::by_tokens) a run reads of its session what the last summary leaves
+    /// over, and agents see no more of it, unless [`RunConfig::get_session_config`] says how much.
+    #[must_use]
+    pub fn events_compaction(mut self, config: EventsCompactionConfig) -> Self {
+        self.events_compaction = Some(config);
+        self
+    }
+
     /// A clock and ids of your own.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -112,9 +133,10 @@ impl RunnerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` where the app's name is none, where two agents of the tree have one name, or one is
-    /// called `user`.
+    /// called `user`, and where it is not said when events are summed up, or by whom.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
+        let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;
         let inner = Inner {
             app_name: self.app_name,
             tree: Arc::new(AgentTree::new(self.agent)?),
@@ -122,6 +144,7 @@ impl RunnerBuilder {
             artifacts: self.artifacts,
             environment: self.environment,
             auto_create_session: self.auto_create_session,
+            compactor: compactor.map(Arc::new),
             turns: Turns::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -139,6 +162,7 @@ impl Runner {
             artifacts: None,
             environment: Arc::new(SystemEnvironment),
             auto_create_session: false,
+            events_compaction: None,
         }
     }
 
@@ -189,19 +213,29 @@ impl Runner {
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
             let run = inner.start(key.clone(), request, &turn).await?;
             let events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
-            let mut events = pin!(catch_panics(events));
+            let mut events = Box::pin(catch_panics(events));
             while let Some(item) = events.next().await {
                 let (event, failure) = match item {
                     Ok(event) => (Some(event), None),
                     // An agent of the caller's own that failed, or one that panicked, has not told of it.
                     Err(error) => ((!error.is_told()).then(|| failure_event(&run.context, &error)), Some(error)),
                 };
-                if let Some(event) = event {
-                    yield inner.commit(&run.context, event, &turn).await?;
+                match event {
+                    Some(event) if is_summary(&event) => inner.commit_summary(&run.context, event, Some(&turn)).await,
+                    Some(event) => yield inner.commit(&run.context, event, &turn).await?,
+                    None => {}
                 }
                 if let Some(error) = failure {
                     Err(error)?;
                 }
+            }
+            // The run is over; what is summed up of it keeps nobody waiting but whoever reads to the end.
+            drop(events);
+            drop(turn);
+            if let Some(compacting) = run.context.compacting()
+                && let Some(summary) = compacting.after_run(&run.context).await
+            {
+                inner.commit_summary(&run.context, summary, None).await;
             }
         })
     }
@@ -217,7 +251,10 @@ impl Inner {
     /// Reads the session, appends what the user says, and picks the agent.
     async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
         let RunRequest { message, state_delta, invocation_id, config } = request;
-        let session = self.session(&key, &config.get_session_config).await?;
+        // An answer may be to a call from anywhere, and without a message anything may be left to do.
+        let is_said = message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
+        let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap()).filter(|_| is_said);
+        let session = self.session(&key, &config.get_session_config, overlap).await?;
         let answered = message.as_ref().map(|message| answered_run(message, session.events())).transpose()?.flatten();
         let given = || invocation_id.filter(|id| !id.is_empty());
         let id = answered.or_else(given).unwrap_or_else(|| format!("e-{}", self.environment.new_id()));
@@ -231,6 +268,7 @@ impl Inner {
             user_content: message.clone(),
             config,
             llm_calls: AtomicUsize::new(0),
+            compacting: self.compactor.clone().map(Compacting::new),
             turns: NodeTurns::default(),
         };
         let context = InvocationContext::new(Arc::new(invocation), "user");
@@ -245,8 +283,16 @@ impl Inner {
         Ok(Run { agent, context })
     }
 
-    async fn session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-        if let Some(session) = self.sessions.get_session(key, config).await? {
+    /// The session; where an overlap is given, as far as its last summary leaves over.
+    async fn session(&self, key: &SessionKey, config: &GetSessionConfig, overlap: Option<usize>) -> Result<Session> {
+        let found = match overlap.filter(|_| is_unlimited(config)) {
+            Some(overlap) => {
+                let needed = Needed { overlap, tree: &self.tree };
+                from_last_summary(self.sessions.as_ref(), key, config, needed).await?
+            }
+            None => self.sessions.get_session(key, config).await?,
+        };
+        if let Some(session) = found {
             return Ok(session);
         }
         if !self.auto_create_session {
@@ -283,17 +329,24 @@ impl Inner {
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let committed = self.append(context.session_key().clone(), event, turn).await?;
+        let options = AppendOptions::default();
+        let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(turn))).await?;
         context.board().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
     }
 
     /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
     /// of the session begin before it is done.
-    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Committed> {
-        let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
+    async fn append(
+        &self,
+        key: SessionKey,
+        event: Event,
+        options: AppendOptions,
+        turn: Option<Arc<Turn>>,
+    ) -> Result<Committed> {
+        let sessions = Arc::clone(&self.sessions);
         let append = tokio::spawn(async move {
-            let committed = sessions.append(&key, event, AppendOptions::default()).await;
+            let committed = sessions.append(&key, event, options).await;
             drop(turn);
             committed
         });

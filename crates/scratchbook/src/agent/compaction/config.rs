@@ -51,11 +51,7 @@ impl EventsCompactionConfig {
     /// After so many invocations, together with so many before them.
     #[must_use]
     pub fn by_invocations(compaction_interval: usize, overlap_size: usize) -> Self {
-        Self {
-            compaction_interval: Some(compaction_interval),
-            overlap_size: Some(overlap_size),
-            ..Self::default()
-        }
+        Self { compaction_interval: Some(compaction_interval), overlap_size: Some(overlap_size), ..Self::default() }
     }
 
     /// By tokens as well; this rule goes first.
@@ -98,13 +94,13 @@ impl EventsCompactionConfig {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TokenRule {
-    pub(crate) threshold: u64,
-    pub(crate) retention: usize,
+pub(super) struct TokenRule {
+    pub(super) threshold: u64,
+    pub(super) retention: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct InvocationRule {
-    pub(crate) interval: usize,
-    pub(crate) overlap: usize,
+pub(super) struct InvocationRule {
+    pub(super) interval: usize,
+    pub(super) overlap: usize,
 }

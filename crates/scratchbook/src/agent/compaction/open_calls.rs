@@ -3,43 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::content::{FunctionCall, FunctionResponse};
+use crate::agent::history::CallKey;
+use crate::content::FunctionCall;
 use crate::event::Event;
 
 /// Calls between a program and its user, made by the framework: a later invocation leaves them behind.
 const OF_CLIENT: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
 
-/// What a response names a call by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum CallKey<'a> {
-    Id(&'a str),
-    /// Of a call without an id.
-    Name(&'a str),
-}
-
-impl<'a> CallKey<'a> {
-    fn new(id: Option<&'a String>, name: Option<&'a String>) -> Self {
-        match id.filter(|id| !id.is_empty()) {
-            Some(id) => Self::Id(id),
-            None => Self::Name(name.map(String::as_str).unwrap_or_default()),
-        }
-    }
-
-    fn of_call(call: &'a FunctionCall) -> Self {
-        Self::new(call.id.as_ref(), call.name.as_ref())
-    }
-
-    fn of_response(response: &'a FunctionResponse) -> Self {
-        Self::new(response.id.as_ref(), response.name.as_ref())
-    }
-}
-
 fn calls(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
-    event.function_calls().map(CallKey::of_call)
+    event.function_calls().filter_map(CallKey::of_call)
 }
 
 fn responses(event: &Event) -> impl Iterator<Item = CallKey<'_>> {
-    event.function_responses().map(CallKey::of_response)
+    event.function_responses().filter_map(CallKey::of_response)
 }
 
 /// What an event asks of the user: confirmations and credentials, by the ids of the calls that need them.
@@ -88,8 +64,8 @@ pub(super) fn longest_closed(events: &[&Event], all: &[&Arc<Event>], is_clean: i
         longest
     };
     let strict = longest(&HashSet::new());
-    let at_invocation = strict > 0
-        && events.get(strict).is_some_and(|next| next.invocation_id != events[strict - 1].invocation_id);
+    let at_invocation =
+        strict > 0 && events.get(strict).is_some_and(|next| next.invocation_id != events[strict - 1].invocation_id);
     if strict == events.len() || at_invocation {
         return strict;
     }
@@ -106,7 +82,9 @@ fn dead_calls<'a>(events: &[&'a Event], all: &[&'a Arc<Event>]) -> HashSet<CallK
     for event in all {
         let of_client = |id: &str| {
             let is_it = |call: &FunctionCall| call.id.as_deref() == Some(id);
-            event.function_calls().any(|call| is_it(call) && OF_CLIENT.contains(&call.name.as_deref().unwrap_or_default()))
+            event
+                .function_calls()
+                .any(|call| is_it(call) && OF_CLIENT.contains(&call.name.as_deref().unwrap_or_default()))
         };
         let long_running = event.long_running_tool_ids.iter().flatten().map(String::as_str);
         alive.extend(long_running.filter(|id| is_newest(event) || !of_client(id)).map(CallKey::Id));

@@ -13,16 +13,16 @@ use crate::event::Event;
 
 /// Events to be summed up, and what the summary is to say of itself.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(super) struct Plan {
     /// What goes into the summary: events, and summaries that it is to replace as words of `model`.
-    pub(crate) events: Vec<Arc<Event>>,
-    pub(crate) start: f64,
-    pub(crate) end: f64,
+    pub(super) events: Vec<Arc<Event>>,
+    pub(super) start: f64,
+    pub(super) end: f64,
 }
 
 /// A session as it is to be summed up.
 #[derive(Debug)]
-pub(crate) struct Log<'e, 'a> {
+pub(super) struct Log<'e, 'a> {
     live: &'e [&'a Arc<Event>],
     seen: u64,
     begun: f64,
@@ -35,7 +35,7 @@ pub(crate) struct Log<'e, 'a> {
 impl<'e, 'a> Log<'e, 'a> {
     /// The events that count, oldest first; the number up to which all events are known, since others that were appended
     /// after it would be covered unread; and the time of the first event of all, be it taken back.
-    pub(crate) fn new(live: &'e [&'a Arc<Event>], seen: u64, begun: f64) -> Self {
+    pub(super) fn new(live: &'e [&'a Arc<Event>], seen: u64, begun: f64) -> Self {
         let summaries = summaries(live, |_| true);
         let covered = covered(&summaries, live.len());
         let mut times: HashMap<i64, (usize, usize)> = HashMap::new();
@@ -47,7 +47,7 @@ impl<'e, 'a> Log<'e, 'a> {
 
     /// All but the last so many events that no summary stands for, with the summaries among them. Where an agent is to
     /// answer, what it answers stays as well.
-    pub(crate) fn all_but(&self, retention: usize, before_answer: bool) -> Option<Plan> {
+    pub(super) fn all_but(&self, retention: usize, before_answer: bool) -> Option<Plan> {
         let places: Vec<_> = self.originals(0..self.live.len()).filter(|place| !self.covered[*place]).collect();
         let to_answer = match before_answer {
             true => places.iter().rposition(|place| self.live[*place].content.is_some()).unwrap_or_default(),
@@ -60,9 +60,11 @@ impl<'e, 'a> Log<'e, 'a> {
         // Nothing that is covered is among the places, so a summary is before the last of them as a whole, or after it.
         let replaced = || self.summaries.iter().filter(move |summary| summary.covers.end <= last);
         let seeds = replaced().map(|summary| (summary.covers.start, as_words(summary)));
-        let mut events: Vec<_> = places.iter().map(|place| (*place, Arc::clone(self.live[*place]))).chain(seeds).collect();
+        let mut events: Vec<_> =
+            places.iter().map(|place| (*place, Arc::clone(self.live[*place]))).chain(seeds).collect();
         events.sort_by_key(|(place, _)| *place);
-        let oldest = replaced().min_by_key(|summary| summary.covers.start).filter(|oldest| oldest.covers.start <= first);
+        let oldest =
+            replaced().min_by_key(|summary| summary.covers.start).filter(|oldest| oldest.covers.start <= first);
         let start = match oldest {
             Some(summary) => summary.compaction.start_timestamp,
             // With what was taken back before it: then it is seen to stand for all there is.
@@ -75,7 +77,7 @@ impl<'e, 'a> Log<'e, 'a> {
     }
 
     /// The invocations since the last summary, if they are enough, with some before them.
-    pub(crate) fn invocations(&self, rule: InvocationRule) -> Option<Plan> {
+    pub(super) fn invocations(&self, rule: InvocationRule) -> Option<Plan> {
         let after = self.summaries.iter().map(|summary| summary.covers.end).max().unwrap_or_default();
         let invocations = self.by_invocation();
         let is_new = |places: &&Range<usize>| places.end > after;

@@ -132,7 +132,10 @@ impl EventsSummarizer for LlmEventsSummarizer {
             }
             if let Some(code) = response.error_code {
                 let why = response.error_message.unwrap_or_default();
-                return Err(Error::internal(format!("the model '{}' gave no summary: {code} {why}", self.model.name())));
+                return Err(Error::internal(format!(
+                    "the model '{}' gave no summary: {code} {why}",
+                    self.model.name()
+                )));
             }
         }
         Ok(None)

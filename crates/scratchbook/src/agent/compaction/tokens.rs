@@ -1,6 +1,7 @@
 //! How long a request is, in tokens: as counted by the model, or estimated as ADK does.
 
 use std::io;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,10 +9,11 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::event::Event;
 
-/// How many tokens the last request had that was made since the last summary, by the model's count; of one agent, or of any.
-pub(super) fn counted<'a>(live: impl DoubleEndedIterator<Item = &'a Event>, agent: Option<&str>) -> Option<u64> {
+/// How many tokens the last request had that was made since the last summary, by the model's count; of one agent, or of
+/// any. The events come latest first.
+pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Option<&str>) -> Option<u64> {
     // What was counted before a summary was of another request.
-    let since = live.rev().filter(|event| event.isolation_scope.is_none());
+    let since = live.filter(|event| event.isolation_scope.is_none());
     let mut since = since.take_while(|event| event.actions.compaction.is_none());
     since.find_map(|event| {
         let usage = event.usage_metadata.as_ref().filter(|_| agent.is_none_or(|agent| event.author == agent));
@@ -20,17 +22,21 @@ pub(super) fn counted<'a>(live: impl DoubleEndedIterator<Item = &'a Event>, agen
 }
 
 /// How many tokens contents may be, at four characters each.
-pub(super) fn estimated<'a>(contents: impl Iterator<Item = &'a Content>) -> u64 {
-    let characters: usize = contents.flat_map(Content::parts).map(|part| {
-        let text = part.text.as_deref().map_or(0, characters);
-        let call = part.function_call.as_ref().map_or(0, |call| {
-            named(call.name.as_deref(), call.args.as_ref().filter(|args| !args.is_empty()))
-        });
-        let response = part.function_response.as_ref().map_or(0, |response| {
-            named(response.name.as_deref(), response.response.as_ref().filter(|response| !response.is_empty()))
-        });
-        text + call + response
-    }).sum();
+pub(in crate::agent) fn estimated<'a>(contents: impl Iterator<Item = &'a Content>) -> u64 {
+    let characters: usize = contents
+        .flat_map(Content::parts)
+        .map(|part| {
+            let text = part.text.as_deref().map_or(0, characters);
+            let call = part
+                .function_call
+                .as_ref()
+                .map_or(0, |call| named(call.name.as_deref(), call.args.as_ref().filter(|args| !args.is_empty())));
+            let response = part.function_response.as_ref().map_or(0, |response| {
+                named(response.name.as_deref(), response.response.as_ref().filter(|response| !response.is_empty()))
+            });
+            text + call + response
+        })
+        .sum();
     characters as u64 / 4
 }
 
@@ -46,7 +52,13 @@ fn characters(text: &str) -> usize {
 fn of_value(value: &Value) -> usize {
     match value {
         Value::Null => 4,
-        Value::Bool(value) => if *value { 4 } else { 5 },
+        Value::Bool(value) => {
+            if *value {
+                4
+            } else {
+                5
+            }
+        }
         Value::Number(number) => number.to_string().len(),
         Value::String(text) => of_text(text),
         Value::Array(values) => 2 + separators(values.len()) + values.iter().map(of_value).sum::<usize>(),

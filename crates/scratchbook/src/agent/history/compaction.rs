@@ -12,7 +12,7 @@ use crate::event::Event;
 ///
 /// The call of a response that is left is shown, too, be it covered. A summary of what is all before the place is not
 /// shown.
-pub(crate) fn compacted(
+pub(in crate::agent) fn compacted(
     live: &[&Arc<Event>],
     from: usize,
     agent: &str,
@@ -49,7 +49,7 @@ pub(crate) fn compacted(
 }
 
 /// Which places are covered by any of the summaries.
-pub(crate) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<bool> {
+pub(in crate::agent) fn covered(summaries: &[Summary<'_>], count: usize) -> Vec<bool> {
     let mut covered = vec![false; count];
     let mut ranges: Vec<_> = summaries.iter().map(|summary| summary.covers.clone()).collect();
     ranges.sort_by_key(|range| range.start);
@@ -80,11 +80,7 @@ fn words(summary: &Summary<'_>, agent: &str) -> Event {
 ///
 /// This is where a long-running tool has given a first answer, which was covered with the call, and a later one. A
 /// response belongs to the last call of its id before it, since ids may be used again.
-fn with_calls(
-    shown: Vec<(usize, Arc<Event>)>,
-    seen: &[usize],
-    live: &[&Arc<Event>],
-) -> Vec<(usize, Arc<Event>)> {
+fn with_calls(shown: Vec<(usize, Arc<Event>)>, seen: &[usize], live: &[&Arc<Event>]) -> Vec<(usize, Arc<Event>)> {
     let present: HashSet<usize> = shown.iter().map(|(place, _)| *place).collect();
     let mut last_call: HashMap<&str, usize> = HashMap::new();
     let mut call_of: HashMap<(usize, &str), usize> = HashMap::new();

@@ -11,15 +11,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::event::{Event, EventCompaction};
-use crate::session::micros_of_seconds;
+use crate::session::{Events, micros_of_seconds};
 
 /// A summary, and the events it stands for: their places among the events that count.
 #[derive(Clone, Debug)]
-pub(crate) struct Summary<'a> {
-    pub(crate) event: &'a Arc<Event>,
-    pub(crate) compaction: &'a EventCompaction,
+pub(in crate::agent) struct Summary<'a> {
+    pub(in crate::agent) event: &'a Arc<Event>,
+    pub(in crate::agent) compaction: &'a EventCompaction,
     /// May be empty: then its events are not here any more, and it stands before the first of these places.
-    pub(crate) covers: Range<usize>,
+    pub(in crate::agent) covers: Range<usize>,
     place: usize,
     first: Border,
     last: Border,
@@ -40,7 +40,7 @@ impl Border {
 
 /// The summaries among the events that count that are seen and not contained in another one, in the order of the log. Of two
 /// that stand for the same, the later counts.
-pub(crate) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
+pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bool) -> Vec<Summary<'a>> {
     let found: Vec<_> = live.iter().enumerate().filter(|(_, event)| is_summary(event) && sees(event)).collect();
     if found.is_empty() {
         return Vec::new();
@@ -61,8 +61,31 @@ pub(crate) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Event) -> bo
     summaries
 }
 
+/// The place, among all events that are here, of the last one that a summary stands for together with all before it, be
+/// they here; `first` is the session's first event. Of several summaries the last counts.
+pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Option<usize> {
+    let starts_there = |summary: &EventCompaction| match first.seq {
+        Some(1) => micros_of_seconds(summary.start_timestamp) == time_key(first),
+        // The event that it began with was pruned.
+        _ => summary.start_timestamp <= first.timestamp.unwrap_or_default(),
+    };
+    let end_of = |event: &Event| {
+        let summary = event.actions.compaction.as_ref().filter(|_| is_summary(event));
+        summary.filter(|summary| starts_there(summary)).map(|summary| micros_of_seconds(summary.end_timestamp))
+    };
+    let mut backward = (0..events.len()).rev().filter_map(|place| Some((place, events.get(place)?)));
+    let end = backward.find_map(|(_, event)| end_of(event))?;
+    backward.find(|(_, event)| is_original(event) && time_key(event) == end).map(|(place, _)| place)
+}
+
+/// Whether an event and the last that a summary stands for have one time.
+pub(crate) fn ends_at_time_of(summary: &Event, event: &Event) -> bool {
+    let end = summary.actions.compaction.as_ref().map(|compaction| micros_of_seconds(compaction.end_timestamp));
+    end == Some(time_key(event))
+}
+
 /// Whether an event is of the conversation itself, and no summary of it.
-pub(crate) fn is_original(event: &Event) -> bool {
+pub(in crate::agent) fn is_original(event: &Event) -> bool {
     event.actions.compaction.is_none() && event.isolation_scope.is_none()
 }
 
@@ -72,7 +95,7 @@ fn is_summary(event: &Event) -> bool {
 }
 
 /// An event's time as it is compared: to the microsecond, which is what google-adk's databases keep of it.
-pub(crate) fn time_key(event: &Event) -> i64 {
+pub(in crate::agent) fn time_key(event: &Event) -> i64 {
     micros_of_seconds(event.timestamp.unwrap_or_default())
 }
 
