@@ -40,6 +40,16 @@ impl LlmAgentBuilder {
     #[must_use]
     pub fn model(mut self, model: impl Llm) -> Self {
         self.inner.model = Some(Arc::new(model));
+        #[cfg(feature = "models")]
+        self.model_name.take();
+        self
+    }
+
+    /// The model to ask, by the name of a [`RemoteLlm`](crate::RemoteLlm), such as `gemini-2.5-flash`.
+    #[cfg(feature = "models")]
+    #[must_use]
+    pub fn model_name(mut self, name: impl Into<String>) -> Self {
+        self.model_name = Some(name.into());
         self
     }
 
@@ -199,9 +209,16 @@ impl LlmAgentBuilder {
     ///
     /// `InvalidArgument` where two tools have one name or that of a tool that agents have by themselves
     /// (`transfer_to_agent`, with an output schema `set_model_response`), where the output key is none, and where a number
-    /// of the config is not finite.
+    /// of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new) says.
     pub fn build(self) -> Result<LlmAgent> {
-        let inner = self.inner;
+        #[cfg_attr(not(feature = "models"), expect(unused_mut, reason = "a model's name is a feature"))]
+        let mut inner = self.inner;
+        #[cfg(feature = "models")]
+        if let Some(name) = self.model_name {
+            let model =
+                crate::model::RemoteLlm::new(name).map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;
+            inner.model = Some(Arc::new(model));
+        }
         inner.check_output_key()?;
         inner.check_tools()?;
         inner.generate_content_config.check().map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;
