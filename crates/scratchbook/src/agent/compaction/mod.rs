@@ -9,6 +9,9 @@ mod plan;
 mod summarizer;
 mod tokens;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

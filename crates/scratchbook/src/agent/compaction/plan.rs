@@ -10,6 +10,7 @@ use super::tokens::size;
 use crate::agent::history::{Summary, covered, is_original, summaries, time_key};
 use crate::content::Content;
 use crate::event::Event;
+use crate::session::micros_of_seconds;
 
 /// Events to be summed up, and what the summary is to say of itself.
 #[derive(Clone, Debug)]
@@ -66,9 +67,8 @@ impl<'e, 'a> Log<'e, 'a> {
         let oldest =
             replaced().min_by_key(|summary| summary.covers.start).filter(|oldest| oldest.covers.start <= first);
         let start = match oldest {
-            Some(summary) => summary.compaction.start_timestamp,
-            // With what was taken back before it: then it is seen to stand for all there is.
-            None if first == 0 => self.begun.min(self.time(first)),
+            Some(summary) => self.start(summary.covers.start, summary.compaction.start_timestamp),
+            None if first == 0 => self.start(first, self.begun.min(self.time(first))),
             None => self.time(first),
         };
         let from = oldest.map_or(first, |summary| summary.covers.start);
@@ -145,6 +145,17 @@ impl<'e, 'a> Log<'e, 'a> {
 
     fn events(&self, places: &[usize]) -> Vec<&'a Event> {
         places.iter().map(|place| self.live[*place].as_ref()).collect()
+    }
+
+    /// The time to begin a summary with that begins at a place: a wanted one, unless it is found elsewhere.
+    ///
+    /// Where the first events of all were taken back, their time is wanted for what comes after them: then a summary is seen
+    /// to stand for all there is. So is the time that the summary before began with.
+    fn start(&self, place: usize, wanted: f64) -> f64 {
+        match self.times.get(&micros_of_seconds(wanted)) {
+            Some((earliest, _)) if *earliest != place => self.time(place),
+            _ => wanted,
+        }
     }
 
     fn time(&self, place: usize) -> f64 {
