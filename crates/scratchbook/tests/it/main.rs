@@ -9,6 +9,7 @@ mod agent_config;
 mod agents;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
+mod compaction;
 mod conformance;
 mod counting;
 mod crash;
