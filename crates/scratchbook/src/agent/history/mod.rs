@@ -54,6 +54,8 @@ pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> 
         IncludeContents::Default => 0,
         IncludeContents::None => current_turn::begins_at(&live, &viewer),
     };
+    let calls = call_ids(&live[from..]);
+    let viewer = Viewer { calls: &calls, ..viewer };
     let events = compacted(&live, from, viewer.agent, |event| viewer.sees(event));
     let events = transcripts::as_contents(events);
     let authors = author_of_calls(&events);

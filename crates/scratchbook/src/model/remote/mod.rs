@@ -1,5 +1,6 @@
 //! Models of other people, over HTTP.
 
+mod chat;
 mod client;
 mod failure;
 mod gemini;
@@ -13,7 +14,7 @@ use futures_util::stream;
 use genai::adapter::AdapterKind;
 
 use super::{Llm, LlmCapabilities, LlmRequest, LlmStream};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use client::{Call, Options};
 
 /// A model of Google, OpenAI, Anthropic, Ollama and others, over HTTP.
@@ -69,7 +70,6 @@ impl RemoteLlm {
     }
 
     /// A model by its name, and how to reach it.
-    #[must_use]
     pub fn builder(name: impl Into<String>) -> RemoteLlmBuilder {
         RemoteLlmBuilder { name: name.into(), options: Options::default() }
     }
@@ -87,7 +87,7 @@ impl Llm for RemoteLlm {
         };
         match call.target.provider {
             AdapterKind::Gemini => gemini::generate(call, request),
-            _ => failed(Error::new(ErrorKind::Unsupported, format!("models of {} are not supported", call.provider()))),
+            _ => chat::generate(call, request),
         }
     }
 
