@@ -3,6 +3,7 @@
 mod board;
 mod callback;
 mod compaction;
+mod confirmation;
 mod context;
 mod draft;
 mod drive;
@@ -13,8 +14,10 @@ mod llm_agent;
 mod look_ahead;
 mod node;
 mod request;
+mod resume;
 mod state;
 mod step;
+mod tool_step;
 mod tree;
 mod workflow;
 mod write_context;
@@ -41,10 +44,12 @@ pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
 pub(crate) use compaction::{Compacting, Compactor};
+pub(crate) use confirmation::{Progress, is_request, progress};
 pub(crate) use context::Invocation;
 pub(crate) use drive::catch_panics;
-pub(crate) use history::{covered_from_the_beginning, ends_at_time_of};
+pub(crate) use history::{covered_from_the_beginning, ends_at_time_of, live_backward};
 pub(crate) use node::Turns as NodeTurns;
+pub(crate) use resume::Past;
 pub(crate) use tree::AgentTree;
 
 /// The events of an agent's turn or of a whole run, as they arise.

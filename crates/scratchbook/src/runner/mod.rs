@@ -2,39 +2,33 @@
 //! that appends an agent's events.
 
 mod answered;
+mod begin;
 mod compaction;
 mod options;
 mod reading;
 mod turns;
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
 use crate::agent::{
-    Agent, AgentTree, Board, Compacting, Compactor, EventStream, EventsCompactionConfig, Invocation, InvocationContext,
-    NodeTurns, catch_panics, failure_event,
+    Agent, AgentTree, Compactor, EventStream, EventsCompactionConfig, InvocationContext, catch_panics, failure_event,
 };
 use crate::artifact::ArtifactService;
-use crate::content::Content;
 use crate::environment::{Environment, SystemEnvironment};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
-    check_id, no_session, temp_changes,
-};
+use crate::session::{AppendOptions, Committed, Outcome, SessionKey, SessionService, check_id, temp_changes};
 use crate::state::Scope;
 
 pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use turns::inherit_run;
 
-use answered::answered_run;
 use compaction::is_summary;
-use reading::{Needed, from_last_summary, is_unlimited};
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -76,6 +70,7 @@ struct Inner {
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
     compactor: Option<Arc<Compactor>>,
+    resumable: bool,
     turns: Turns,
 }
 
@@ -89,6 +84,7 @@ pub struct RunnerBuilder {
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
     events_compaction: Option<EventsCompactionConfig>,
+    resumable: bool,
 }
 
 impl RunnerBuilder {
@@ -121,6 +117,20 @@ impl RunnerBuilder {
         self
     }
 
+    /// Runs can be taken up again: ADK's `ResumabilityConfig`. Agents then tell in events where they stand
+    /// ([`agent_state`](crate::EventActions::agent_state), [`end_of_agent`](crate::EventActions::end_of_agent)), and two
+    /// requests go on with a run: one with its id and no message, which goes on where the events end, in whatever process;
+    /// and one that answers its calls, which goes on with the whole of it, such as the rest of a
+    /// [`SequentialAgent`](crate::SequentialAgent). While calls of an agent wait for answers, its model is not asked.
+    ///
+    /// A tool whose call has no answer among the events is run again: **at least once**, so it has to bear that. So are
+    /// callbacks before an agent's turn. `temp:` state is gone. What ended is not done again.
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.resumable = true;
+        self
+    }
+
     /// A clock and ids of your own.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -145,6 +155,7 @@ impl RunnerBuilder {
             environment: self.environment,
             auto_create_session: self.auto_create_session,
             compactor: compactor.map(Arc::new),
+            resumable: self.resumable,
             turns: Turns::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -163,6 +174,7 @@ impl Runner {
             environment: Arc::new(SystemEnvironment),
             auto_create_session: false,
             events_compaction: None,
+            resumable: false,
         }
     }
 
@@ -211,105 +223,51 @@ impl Runner {
         Box::pin(async_stream::try_stream! {
             let key = key?;
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
-            let run = inner.start(key.clone(), request, &turn).await?;
-            let events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
-            let mut events = Box::pin(catch_panics(events));
-            while let Some(item) = events.next().await {
-                let (event, failure) = match item {
-                    Ok(event) => (Some(event), None),
-                    // An agent of the caller's own that failed, or one that panicked, has not told of it.
-                    Err(error) => ((!error.is_told()).then(|| failure_event(&run.context, &error)), Some(error)),
-                };
-                match event {
-                    Some(event) if is_summary(&event) => inner.commit_summary(&run.context, event, Some(&turn)).await,
-                    Some(event) => yield inner.commit(&run.context, event, &turn).await?,
-                    None => {}
-                }
-                if let Some(error) = failure {
-                    Err(error)?;
+            let begun = inner.start(key, request, &turn).await?;
+            let last = begun.last().map(|(_, context)| context.clone());
+            for (agent, context) in begun {
+                let events = in_run(Arc::clone(&turn), agent.run(context.clone()));
+                let mut events = pin!(catch_panics(events));
+                while let Some(item) = events.next().await {
+                    let (event, failure) = match item {
+                        Ok(event) => (Some(event), None),
+                        // An agent of the caller's own that failed, or one that panicked, has not told of it.
+                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
+                    };
+                    match event {
+                        Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,
+                        Some(event) => yield inner.commit(&context, event, &turn).await?,
+                        None => {}
+                    }
+                    if let Some(error) = failure {
+                        Err(error)?;
+                    }
                 }
             }
             // The run is over; what is summed up of it keeps nobody waiting but whoever reads to the end.
-            drop(events);
             drop(turn);
-            if let Some(compacting) = run.context.compacting()
-                && let Some(summary) = compacting.after_run(&run.context).await
+            if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
+                && let Some(summary) = compacting.after_run(context).await
             {
-                inner.commit_summary(&run.context, summary, None).await;
+                inner.commit_summary(context, summary, None).await;
             }
         })
     }
 }
 
-/// A run under way.
-struct Run {
-    agent: Arc<dyn Agent>,
-    context: InvocationContext,
-}
-
 impl Inner {
-    /// Reads the session, appends what the user says, and picks the agent.
-    async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
-        let RunRequest { message, state_delta, invocation_id, config } = request;
-        // An answer may be to a call from anywhere, and without a message anything may be left to do.
-        let is_said = message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
-        let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap()).filter(|_| is_said);
-        let session = self.session(&key, &config.get_session_config, overlap).await?;
-        let answered = message.as_ref().map(|message| answered_run(message, session.events())).transpose()?.flatten();
-        let given = || invocation_id.filter(|id| !id.is_empty());
-        let id = answered.or_else(given).unwrap_or_else(|| format!("e-{}", self.environment.new_id()));
-        let invocation = Invocation {
-            id,
-            board: Board::new(session),
-            key,
-            tree: Arc::clone(&self.tree),
-            artifacts: self.artifacts.clone(),
-            environment: Arc::clone(&self.environment),
-            user_content: message.clone(),
-            config,
-            llm_calls: AtomicUsize::new(0),
-            compacting: self.compactor.clone().map(Compacting::new),
-            turns: NodeTurns::default(),
-        };
-        let context = InvocationContext::new(Arc::new(invocation), "user");
-        // Without either, the run goes on from what the session holds.
-        if message.is_some() || !state_delta.is_empty() {
-            let mut event = context.event().with_state_delta(state_delta);
-            event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
-            self.commit(&context, event, turn).await?;
-        }
-        let agent = Arc::clone(self.tree.next_agent(context.session().events()));
-        let context = context.for_first_agent(agent.name());
-        Ok(Run { agent, context })
-    }
-
-    /// The session; where an overlap is given, as far as its last summary leaves over.
-    async fn session(&self, key: &SessionKey, config: &GetSessionConfig, overlap: Option<usize>) -> Result<Session> {
-        let found = match overlap.filter(|_| is_unlimited(config)) {
-            Some(overlap) => {
-                let needed = Needed { overlap, tree: &self.tree };
-                from_last_summary(self.sessions.as_ref(), key, config, needed).await?
-            }
-            None => self.sessions.get_session(key, config).await?,
-        };
-        if let Some(session) = found {
-            return Ok(session);
-        }
-        if !self.auto_create_session {
-            return Err(no_session(key));
-        }
-        let create = CreateSessionConfig::default().with_session_id(key.session_id());
-        match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
-            // Another process, or another runner, was faster.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
-            }
-            created => created,
-        }
-    }
-
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
-    async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
+    async fn commit(&self, context: &InvocationContext, event: Event, turn: &Arc<Turn>) -> Result<Event> {
+        self.commit_with(context, event, turn, AppendOptions::default()).await
+    }
+
+    async fn commit_with(
+        &self,
+        context: &InvocationContext,
+        mut event: Event,
+        turn: &Arc<Turn>,
+        options: AppendOptions,
+    ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
         // With an id and a time of its own the append can be tried again.
         if event.id.is_empty() {
@@ -329,7 +287,6 @@ impl Inner {
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let options = AppendOptions::default();
         let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(turn))).await?;
         context.board().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))

@@ -31,6 +31,7 @@ mod postgres;
 mod processes;
 mod recorded;
 mod requests;
+mod resume;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;

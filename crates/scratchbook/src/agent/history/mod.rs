@@ -24,7 +24,7 @@ use crate::event::Event;
 
 pub(super) use compaction::{compacted, covered};
 pub(super) use pairs::CallKey;
-pub(super) use rewinds::live_backward;
+pub(crate) use rewinds::live_backward;
 pub(super) use summaries::{Summary, is_original, summaries, time_key};
 pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 

@@ -3,7 +3,6 @@
 mod recorded;
 mod stores;
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
