@@ -3,7 +3,8 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Call, Finish};
+use super::answer::Answer;
+use super::call::{Call, Finish};
 
 /// The last line of a stream.
 pub(super) const DONE: &str = "[DONE]";
@@ -39,6 +40,19 @@ pub(super) fn whole(body: &Value, answer: &mut Answer) {
     if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
         answer.end();
     }
+}
+
+/// The status of a complaint that comes in place of an answer: some gateways name it, and else it is the server's.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let error = frame.get("error").filter(|error| !error.is_null())?;
+    let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
+    let named = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str).find_map(|name| match name {
+        "rate_limit_exceeded" | "rate_limit_error" | "insufficient_quota" => Some(429),
+        "invalid_request_error" => Some(400),
+        "invalid_api_key" | "authentication_error" => Some(401),
+        _ => None,
+    });
+    Some(code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500))
 }
 
 fn fail(error: &Value, answer: &mut Answer) {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Call, Finish};
+use super::answer::Answer;
+use super::call::{Call, Finish};
 
 /// Reads an event of a stream. Deltas are shown; what is kept are the items, which come whole after their deltas.
 pub(super) fn event(event: &Value, answer: &mut Answer) {
@@ -18,6 +19,17 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
             answer.fail(error["code"].as_str(), error["message"].as_str());
         }
         _ => {}
+    }
+}
+
+/// The status of a complaint that comes in place of an answer.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
+    let own = frame["type"] == "error" && !nested;
+    if own {
+        super::openai::complaint(&json!({"error": frame}))
+    } else {
+        super::openai::complaint(frame).filter(|_| nested)
     }
 }
 
