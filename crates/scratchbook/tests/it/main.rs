@@ -7,6 +7,7 @@ mod stores;
 mod adapters;
 mod agent_config;
 mod agents;
+mod asking;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod compaction;
