@@ -15,6 +15,7 @@ mod look_ahead;
 mod node;
 mod request;
 mod resume;
+mod standing;
 mod state;
 mod step;
 mod tool_step;

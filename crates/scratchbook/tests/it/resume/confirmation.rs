@@ -435,3 +435,32 @@ async fn text_beside_a_confirmation_is_refused_since_the_model_would_not_hear_it
     let error = run(&runner, message).await.unwrap_err();
     assert_eq!((error.kind(), count.get()), (ErrorKind::InvalidArgument, 0));
 }
+
+#[tokio::test]
+async fn a_tool_that_answers_later_may_ask_first() {
+    for asks_itself in [false, true] {
+        let count = Count::default();
+        let begun = count.clone();
+        let tool = FunctionTool::new("later", "Answers later.", move |_: Args, context: ToolContext| {
+            let begun = begun.clone();
+            async move {
+                match context.tool_confirmation() {
+                    None if asks_itself => context.request_confirmation("Shall I?", None),
+                    _ => begun.add(),
+                }
+                Ok(())
+            }
+        });
+        let tool = if asks_itself { tool.long_running() } else { tool.long_running().require_confirmation() };
+        let agent = llm("agent", [call("later", json!({})), says("Asked."), says("Done.")]).tool(tool).build().unwrap();
+        let runner = resumable(&app(), agent);
+        let asked = run(&runner, "go").await.unwrap();
+        let request = requests(&asked);
+        assert_eq!((request.len(), count.get()), (1, 0), "{:?}", told(&asked));
+        run(&runner, confirm(&request[0], agrees())).await.unwrap();
+        assert_eq!(count.get(), 1);
+        let id = &super::ids(&asked, "later")[0];
+        let events = run(&runner, answer(id, "later", json!({"n": 1}))).await.unwrap();
+        assert!(told(&events).last().unwrap() == "agent: ends", "{:?}", told(&events));
+    }
+}

@@ -1,6 +1,6 @@
 //! Tools that answer later, by a message of the user's.
 
-use scratchbook::{Content, ErrorKind, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm, SequentialAgent};
+use scratchbook::{Content, ErrorKind, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm, SequentialAgent, Tool};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -177,4 +177,36 @@ async fn a_message_without_an_id_answers_nothing() {
     let request = RunRequest::message(Content::new("user", vec![part, Part::text("x")]));
     let events = run(&runner, request).await.unwrap();
     assert_ne!(events[0].invocation_id, asked[0].invocation_id);
+}
+
+#[tokio::test]
+async fn the_model_is_told_not_to_call_it_again_meanwhile() {
+    let note = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned some \
+                intermediate or pending status.";
+    assert_eq!(ask().long_running().declaration().description, format!("Asks.\n\n{note}"), "said once");
+}
+
+#[tokio::test]
+async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
+    for resumes in [false, true] {
+        let sub =
+            llm("sub", [call("wait", json!({})), says("sub thanks")]).tool(wait(&Count::default())).build().unwrap();
+        let both = LlmResponse::calls([("wait", json!({})), ("transfer_to_agent", json!({"agent_name": "sub"}))]);
+        let root =
+            llm("root", [both, says("root thanks")]).tool(wait(&Count::default())).sub_agent(sub).build().unwrap();
+        let runner = if resumes { resumable(&app(), root) } else { on(&app(), root) };
+        let asked = ids(&run(&runner, "go").await.unwrap(), "wait");
+        let parts = asked.iter().map(|id| Part::function_response(id.as_str(), "wait", n(1))).collect();
+        let events = run(&runner, Content::new("user", parts)).await;
+        match resumes {
+            false => assert_eq!(told(&events.unwrap()), ["root: root thanks", "sub: sub thanks"]),
+            true => {
+                assert_eq!(events.unwrap_err().kind(), ErrorKind::InvalidArgument);
+                for (id, reply) in asked.iter().zip(["root: root thanks", "sub: sub thanks"]) {
+                    let events = run(&runner, answer(id, "wait", n(1))).await.unwrap();
+                    assert_eq!(told(&events)[0], reply);
+                }
+            }
+        }
+    }
 }

@@ -425,3 +425,31 @@ async fn callbacks_after_an_agent_run_once_it_is_done() {
     run(&resumable(&service, agent()), again()).await.unwrap();
     assert_eq!(count.get(), 1);
 }
+
+/// Runs one agent over and over, and knows nothing of runs that are taken up again.
+#[derive(Debug)]
+struct Repeats(Vec<Arc<dyn Agent>>);
+
+impl Agent for Repeats {
+    fn name(&self) -> &str {
+        "repeats"
+    }
+
+    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
+        &self.0
+    }
+
+    fn run(&self, context: InvocationContext) -> scratchbook::EventStream {
+        let agent = Arc::clone(&self.0[0]);
+        Box::pin(stream::iter(0..3).flat_map(move |_| agent.run(context.clone())))
+    }
+}
+
+#[tokio::test]
+async fn an_agent_of_ones_own_that_runs_others_finds_each_where_it_was_left_once() {
+    let service = app();
+    let agent = || Repeats(vec![Arc::new(builder("a", &["1", "2", "3", "4", "5"]).build().unwrap())]);
+    cut_off(&resumable(&service, agent()), 2).await;
+    let rest = run(&resumable(&service, agent()), again()).await.unwrap();
+    assert_eq!(told(&rest), ["a: 2", "a: ends", "a: 3", "a: ends"], "its first turn had ended");
+}
