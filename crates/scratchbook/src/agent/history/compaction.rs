@@ -33,11 +33,11 @@ pub(in crate::agent) fn compacted(
         while let Some(summary) = waiting.next_if(|summary| summary.covers.end <= place) {
             shown.push((live.len(), Arc::new(words(summary, agent))));
         }
-        let Some(event) = live.get(place).filter(|event| is_seen(event)) else {
+        let Some((event, covered)) = live.get(place).zip(covered.get(place)).filter(|(event, _)| is_seen(event)) else {
             continue;
         };
         seen.push(place);
-        match covered[place] {
+        match covered {
             true => hidden = true,
             false => shown.push((place, Arc::clone(event))),
         }
