@@ -17,7 +17,7 @@ Less than one of something is nothing that I can put in or take out, so your car
 Say, for example: \"add two apples\".";
 
 /// What the model answers to a conversation: one tool call for each wish in turn, and in the end what came of them.
-pub(super) fn answer(request: &LlmRequest) -> LlmResponse {
+pub(in crate::agents::demo) fn answer(request: &LlmRequest) -> LlmResponse {
     let contents = &request.contents;
     let said = contents
         .iter()

@@ -1,0 +1,106 @@
+//! Calls that wait for somebody: a confirmation, or an answer that comes later.
+
+use std::collections::BTreeSet;
+
+use scratchbook::{Content, Event, FunctionCall, FunctionResponse, Part};
+use serde_json::{Map, Value, json};
+
+use super::screen::USER;
+
+/// The call by which ADK asks the user whether another call may be made.
+pub(super) const CONFIRMATION: &str = "adk_request_confirmation";
+
+/// The calls of a session that are not answered yet, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls(Vec<Open>);
+
+#[derive(Debug)]
+struct Open {
+    call: FunctionCall,
+    /// The run that it is of: one message answers calls of one.
+    run: String,
+}
+
+impl OpenCalls {
+    /// Takes note of an event of the session, in their order.
+    pub(super) fn note(&mut self, event: &Event) {
+        if event.is_partial() {
+            return;
+        }
+        let none = BTreeSet::new();
+        let later = event.long_running_tool_ids.as_ref().unwrap_or(&none);
+        let open = event.function_calls().filter(|call| call.id.as_ref().is_some_and(|id| later.contains(id)));
+        self.0.extend(open.map(|call| Open { call: call.clone(), run: event.invocation_id.clone() }));
+        // What the tool itself says meanwhile is no answer yet.
+        if event.author == USER {
+            let answered: Vec<_> = event.function_responses().filter_map(|answer| answer.id.as_deref()).collect();
+            self.0.retain(|Open { call, .. }| call.id.as_deref().is_none_or(|id| !answered.contains(&id)));
+        }
+    }
+
+    /// Those that ask for a confirmation, of the first run that has any.
+    pub(super) fn confirmations(&self) -> Vec<FunctionCall> {
+        let asking = || self.0.iter().filter(|open| is_confirmation(&open.call));
+        let run = asking().next().map(|open| open.run.as_str());
+        asking().filter(|open| Some(open.run.as_str()) == run).map(|open| open.call.clone()).collect()
+    }
+
+    /// Those that wait for an answer of another kind.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &FunctionCall> {
+        self.0.iter().map(|open| &open.call).filter(|call| !is_confirmation(call))
+    }
+}
+
+/// Whether a call asks for a confirmation.
+pub(super) fn is_confirmation(call: &FunctionCall) -> bool {
+    call.name.as_deref() == Some(CONFIRMATION)
+}
+
+/// What is to be confirmed: a call, and what its tool says about it.
+pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>) {
+    let args = call.args.as_ref();
+    let original = args.and_then(|args| args.get("originalFunctionCall"));
+    let original = original.and_then(|call| serde_json::from_value(call.clone()).ok());
+    let hint = args.and_then(|args| args.get("toolConfirmation")?.get("hint")?.as_str());
+    (original, hint.filter(|hint| !hint.is_empty()))
+}
+
+/// The message that answers questions for confirmation.
+pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
+    let response = |(call, said): &(_, _)| response(call, json!({"confirmed": *said == Confirmed::Yes}));
+    Content::new("user", answers.iter().map(response).collect())
+}
+
+/// What the user says to a question for confirmation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Confirmed {
+    Yes,
+    No,
+}
+
+impl Confirmed {
+    /// Understands what was typed.
+    pub(super) fn understand(line: &str) -> Option<Self> {
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => Some(Self::Yes),
+            "n" | "no" => Some(Self::No),
+            _ => None,
+        }
+    }
+}
+
+/// The message that answers a call that has waited: JSON, or text.
+pub(super) fn answer(call: &FunctionCall, typed: &str) -> Content {
+    let value = scratchbook::json::from_str(typed).unwrap_or_else(|_| Value::from(typed));
+    Content::new("user", vec![response(call, value)])
+}
+
+fn response(call: &FunctionCall, value: Value) -> Part {
+    let response = match value {
+        Value::Object(map) => map,
+        value => Map::from_iter([("result".to_owned(), value)]),
+    };
+    let (id, name) = (call.id.clone(), call.name.clone());
+    let response = FunctionResponse { id, name, response: Some(response), ..FunctionResponse::default() };
+    Part { function_response: Some(response), ..Part::default() }
+}
