@@ -104,6 +104,8 @@ pub use instruction::InstructionTemplate;
 pub use model::{
     FunctionDeclaration, GenerateContentConfig, Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream, ScriptedLlm,
 };
+#[cfg(feature = "models")]
+pub use model::{RemoteLlm, RemoteLlmBuilder};
 #[cfg(feature = "agent")]
 pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
 #[cfg(feature = "schema")]

@@ -20,6 +20,7 @@ mod limits;
 #[cfg(feature = "mysql")]
 mod mariadb;
 mod model;
+mod models;
 mod operations;
 mod overlay;
 mod pieces;

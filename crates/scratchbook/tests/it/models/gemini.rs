@@ -1,0 +1,1 @@
+//! Promises of models of the Gemini API.
