@@ -226,7 +226,7 @@ impl<'a> Screen<'a> {
             let key_shown = visible(key);
             let line = match change {
                 Change::Set(_) if self.hides(key) => format!("{key_shown} = {HIDDEN}"),
-                Change::Set(value) => format!("{key_shown} = {}", show::short(value)),
+                Change::Set(value) => format!("{key_shown} = {}", show::brief(value)),
                 _ => format!("{key_shown} removed"),
             };
             self.margin(&line)?;
