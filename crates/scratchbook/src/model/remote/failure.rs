@@ -46,7 +46,16 @@ impl Call {
 
     /// The failure that a status means.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
-        let parsed: Option<Value> = serde_json::from_str(body).ok();
+        self.refused_with(status, headers, serde_json::from_str(body).ok())
+    }
+
+    /// The failure that comes in a body, in place of a status.
+    pub(super) fn refused_in_body(&self, code: u16, body: Value) -> Failure {
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+        self.refused_with(status, &HeaderMap::new(), Some(body))
+    }
+
+    fn refused_with(&self, status: StatusCode, headers: &HeaderMap, parsed: Option<Value>) -> Failure {
         let said = parsed.as_ref().and_then(message).unwrap_or_default();
         let mut text = format!("{} answered {}", self.provider(), status.as_u16());
         match parsed.as_ref().and_then(|body| said_in(body)?.get("status")?.as_str()) {

@@ -64,7 +64,7 @@ impl Patience {
                 Again::Later | Again::Never => pause,
             })
             .notify(|failure, pause| {
-                tracing::debug!(error = %failure.error, pause_ms = pause.as_millis(), "model call is tried again");
+                tracing::debug!(kind = %failure.error.kind(), pause_ms = pause.as_millis(), "model call is tried again");
             })
             .await
             .map_err(|failure| failure.error)
