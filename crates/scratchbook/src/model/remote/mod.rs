@@ -1,5 +1,6 @@
 //! Models of other people, over HTTP.
 
+mod chat;
 mod client;
 mod failure;
 mod gemini;
@@ -13,7 +14,7 @@ use futures_util::stream;
 use genai::adapter::AdapterKind;
 
 use super::{Llm, LlmCapabilities, LlmRequest, LlmStream};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use client::{Call, Options};
 
 /// A model of Google, OpenAI, Anthropic, Ollama and others, over HTTP.
@@ -87,7 +88,7 @@ impl Llm for RemoteLlm {
         };
         match call.target.provider {
             AdapterKind::Gemini => gemini::generate(call, request),
-            _ => failed(Error::new(ErrorKind::Unsupported, format!("models of {} are not supported", call.provider()))),
+            _ => chat::generate(call, request),
         }
     }
 
