@@ -65,7 +65,8 @@ impl Input {
             Self::Terminal(editor) => {
                 let Some(mut taken) = editor.take() else { return Ok(Line::End) };
                 let typing = tokio::task::spawn_blocking(move || (taken.readline(prompt), taken));
-                let (line, given_back) = typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
+                let (line, given_back) =
+                    typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
                 *editor = Some(given_back);
                 match line {
                     Ok(line) => Ok(Line::Said(line)),

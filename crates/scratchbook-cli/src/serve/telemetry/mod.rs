@@ -60,7 +60,10 @@ impl Telemetry {
 
 fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
     let level = level(args.log_level);
-    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OURS, level).with_target(MODELS, LevelFilter::OFF);
+    let targets = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target(OURS, level)
+        .with_target(MODELS, LevelFilter::OFF);
     let shown = filter_fn(|metadata| {
         let target = metadata.target();
         !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)

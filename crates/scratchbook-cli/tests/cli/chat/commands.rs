@@ -66,15 +66,18 @@ fn lines_with_a_slash_are_for_the_program() {
     let fixture = Fixture::empty();
     let lines = ["/help", "/nonsense", "//add a pear", "/state user:", "/history", "/answer 5", "/quit", "Add a plum"];
     let out = chat(&fixture, &["--session", "s1"], &lines).well();
-    assert_in_order(&out, &[
-        "/state [BEGINNING]",
-        "There is no /nonsense.",
-        "I am only a script, and did not understand that.",
-        "state  user     visits = 1",
-        "> /add a pear\n",
-        "Nothing waits for an answer.",
-        "The session is s1",
-    ]);
+    assert_in_order(
+        &out,
+        &[
+            "/state [BEGINNING]",
+            "There is no /nonsense.",
+            "I am only a script, and did not understand that.",
+            "state  user     visits = 1",
+            "> /add a pear\n",
+            "Nothing waits for an answer.",
+            "The session is s1",
+        ],
+    );
     assert!(!out.contains("plum"), "it is over: {out}");
 }
 
@@ -89,7 +92,7 @@ fn a_new_session_knows_the_user() {
 #[test]
 fn a_schema_holds_for_what_is_talked_about() {
     let fixture = Fixture::empty();
-    let schema = write(&fixture, "schema.json", r#"{"keys": {"cart": {"maxProperties": 1}}}"#);
+    let schema = write(&fixture, "schema.json", r#"{"version": 1, "keys": {"cart": {"maxProperties": 1}}}"#);
     let said = chat(&fixture, &["--schema", &schema], &["Add a pear", "Add a plum"]);
     assert!(said.err.contains("error: ") && said.err.contains("'cart' breaks"), "{} {}", said.out, said.err);
     assert_eq!(said.code, Some(2), "the last answer failed");

@@ -2,11 +2,9 @@
 
 mod commands;
 mod models;
-mod questions;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
-mod wire;
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -28,8 +26,7 @@ fn chat(fixture: &Fixture, args: &[&str], lines: &[&str]) -> Said {
 }
 
 fn talk(mut command: Command, lines: &[&str]) -> Said {
-    let mut process =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
     lines.iter().for_each(|line| writeln!(stdin, "{line}").unwrap());
     drop(stdin);

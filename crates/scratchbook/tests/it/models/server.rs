@@ -169,12 +169,8 @@ impl ModelServer {
     async fn with(answers: VecDeque<Answer>, last: Option<Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            answers: Mutex::new(answers),
-            last,
-            recorded: Mutex::default(),
-            hung_up: Notify::new(),
-        });
+        let shared =
+            Arc::new(Shared { answers: Mutex::new(answers), last, recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             // Ends its connections with itself.

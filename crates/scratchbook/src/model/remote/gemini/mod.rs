@@ -78,8 +78,8 @@ fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Val
 async fn send(call: &Call, method: &str, body: &[u8]) -> Result<Response, Failure> {
     let mut request = call.http.post(url(call, method)?).header(CONTENT_TYPE, "application/json").body(body.to_vec());
     if let Some(key) = &call.key {
-        let mut key = HeaderValue::from_str(key.as_str())
-            .map_err(|_| Error::invalid("the key holds what no HTTP header can"))?;
+        let mut key =
+            HeaderValue::from_str(key.as_str()).map_err(|_| Error::invalid("the key holds what no HTTP header can"))?;
         key.set_sensitive(true);
         request = request.header("x-goog-api-key", key);
     }

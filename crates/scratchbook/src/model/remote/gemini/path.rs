@@ -106,5 +106,8 @@ fn name(text: &str) -> (Option<Step>, &str) {
     let from = text.find(|c| !matches!(c, '[' | ']')).filter(|from| *from > 0).map_or(text, |from| &text[from..]);
     let end = from.find(['.', '[', ']']).unwrap_or(from.len());
     let key = &from[..end];
-    ((!key.is_empty()).then(|| Step::Key(key.to_owned())), if end == 0 { &from[from.len().min(1)..] } else { &from[end..] })
+    (
+        (!key.is_empty()).then(|| Step::Key(key.to_owned())),
+        if end == 0 { &from[from.len().min(1)..] } else { &from[end..] },
+    )
 }

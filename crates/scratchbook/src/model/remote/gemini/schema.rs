@@ -8,8 +8,16 @@ const REMARKS: [&str; 7] = ["$comment", "$id", "$schema", "deprecated", "example
 
 /// What is taken over as it is.
 const KEPT: [&str; 10] = [
-    "default", "description", "example", "maxItems", "maxLength", "maxProperties", "minItems", "minLength",
-    "minProperties", "pattern",
+    "default",
+    "description",
+    "example",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "pattern",
 ];
 
 /// The schema as the API takes it; `None` where it says what OpenAPI cannot.
