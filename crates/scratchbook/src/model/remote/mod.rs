@@ -70,7 +70,6 @@ impl RemoteLlm {
     }
 
     /// A model by its name, and how to reach it.
-    #[must_use]
     pub fn builder(name: impl Into<String>) -> RemoteLlmBuilder {
         RemoteLlmBuilder { name: name.into(), options: Options::default() }
     }

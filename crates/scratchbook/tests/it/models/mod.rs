@@ -1,4 +1,13 @@
 //! Models over HTTP, against servers that speak their published formats.
 
+mod anthropic;
+mod ask;
+mod failures;
 mod gemini;
+mod gemini_requests;
+mod names;
+mod ollama;
+mod openai;
+mod others;
+mod promises;
 mod server;

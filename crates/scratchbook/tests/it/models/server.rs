@@ -82,6 +82,11 @@ impl Answer {
         Self::new(200, "text/event-stream", body.as_ref().to_vec())
     }
 
+    /// Lines of JSON, as they stand on the wire.
+    pub(crate) fn lines(body: impl AsRef<[u8]>) -> Self {
+        Self::new(200, "application/x-ndjson", body.as_ref().to_vec())
+    }
+
     /// No answer: the connection is reset once the request was read.
     pub(crate) fn reset() -> Self {
         Self { head: Some(End::Reset), ..Self::new(200, "", Vec::new()) }
@@ -240,7 +245,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 }
 
 async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<End> {
-    tokio::time::sleep(answer.pause).await;
+    wait(answer.pause).await;
     match answer.head {
         Some(End::Silent) => return std::future::pending().await,
         Some(end) => return Ok(end),
@@ -252,7 +257,7 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
     }
     write.write_all(format!("{head}\r\n").as_bytes()).await?;
     for piece in answer.pieces.iter().filter(|piece| !piece.is_empty()) {
-        tokio::time::sleep(answer.pause).await;
+        wait(answer.pause).await;
         write.write_all(format!("{:x}\r\n", piece.len()).as_bytes()).await?;
         write.write_all(piece).await?;
         write.write_all(b"\r\n").await?;
@@ -268,6 +273,13 @@ async fn send(answer: &Answer, write: &mut OwnedWriteHalf) -> std::io::Result<En
         End::Closed => {}
     }
     Ok(answer.end)
+}
+
+/// Even no time takes a millisecond by Tokio's timer.
+async fn wait(pause: Duration) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
 }
 
 async fn read_request(read: &mut BufReader<OwnedReadHalf>) -> Option<Recorded> {

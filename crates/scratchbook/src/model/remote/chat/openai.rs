@@ -1,5 +1,6 @@
 //! Reads answers of OpenAI's Chat Completions, whole and in chunks, and of the many servers that speak it.
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Call, Finish};
@@ -91,12 +92,14 @@ fn tool_call(piece: &Value, answer: &mut Answer) {
 
 /// Whether a piece with this index, id and name is more of a call.
 ///
-/// The index tells. Some servers number badly: a new id with a name is a new call whatever its index; without an index the
-/// id tells, and a piece without a name is more of the last call.
+/// The index tells. Some servers give all calls the same one, and some give each piece a new id: so a new id is a new call
+/// where its name is another, or where the call so far is whole. Without an index the id tells, and a piece without a name
+/// is more of the last call.
 fn goes_on(call: &Call, index: Option<u64>, id: &str, name: &str) -> bool {
     let other = !id.is_empty() && !call.id.is_empty() && id != call.id;
+    let whole = || serde_json::from_str::<IgnoredAny>(&call.text).is_ok();
     match index {
-        Some(_) => call.index == index && !(other && !name.is_empty()),
+        Some(_) => call.index == index && !(other && !name.is_empty() && (name != call.name || whole())),
         None => !other && (!id.is_empty() || name.is_empty()),
     }
 }

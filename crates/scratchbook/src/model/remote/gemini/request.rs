@@ -39,7 +39,7 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
         let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
         body.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
     }
-    let Value::Object(mut config) = value(&request.config)? else {
+    let Value::Object(mut config) = documented(value(&request.config)?) else {
         return Err(Error::internal("a config is no object"));
     };
     // The API for keys has no bills to label.
@@ -65,6 +65,28 @@ pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
 
 fn value(part: &impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(part).map_err(|error| Error::internal("a request cannot be written").with_source(error))
+}
+
+/// Settings with their fields as the API spells them: who writes an agent's file writes `thinking_budget`.
+fn documented(settings: Value) -> Value {
+    match settings {
+        Value::Array(items) => items.into_iter().map(documented).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (camel_case(&name), documented(value))).collect::<Map<_, _>>().into()
+        }
+        other => other,
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut chars = word.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel
 }
 
 fn told(text: &str) -> Value {

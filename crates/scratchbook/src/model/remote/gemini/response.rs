@@ -96,14 +96,16 @@ fn citations(mut metadata: Value) -> Value {
 fn content(mut content: Value) -> Result<Content> {
     keep_known::<Content>(&mut content);
     if let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) {
+        let is_nothing = |part: &Value| part.as_object().is_some_and(Map::is_empty);
+        parts.retain(|part| !is_nothing(part));
         for part in &mut *parts {
             keep_known::<Part>(part);
             for (name, keep) in NESTED {
-                part.get_mut(*name).into_iter().for_each(keep);
+                part.get_mut(name).into_iter().for_each(keep);
             }
         }
         let count = parts.len();
-        parts.retain(|part| part.as_object().is_none_or(|fields| !fields.is_empty()));
+        parts.retain(|part| !is_nothing(part));
         if parts.len() < count {
             tracing::warn!(parts = count - parts.len(), "parts of an unknown kind were left out of a model's answer");
         }
@@ -111,8 +113,11 @@ fn content(mut content: Value) -> Result<Content> {
     serde_json::from_value(content).map_err(|error| Error::invalid(crate::json::describe(&error)))
 }
 
+/// Leaves the known fields of an object.
+type Keep = fn(&mut Value);
+
 /// The objects in a part that have fields of their own.
-const NESTED: &[(&str, fn(&mut Value))] = &[
+const NESTED: [(&str, Keep); 6] = [
     ("codeExecutionResult", keep_known::<CodeExecutionResult>),
     ("executableCode", keep_known::<ExecutableCode>),
     ("fileData", keep_known::<FileData>),
