@@ -39,6 +39,11 @@ use client::{Call, Options};
 /// provider fails, cannot be reached, takes too long, or breaks off. A call is tried again before its first piece
 /// was shown and never after. Dropping the stream closes the connection. Needs a Tokio runtime with its timer and I/O.
 ///
+/// What of a [`GenerateContentConfig`](super::GenerateContentConfig) a provider has no word for is left out where it only
+/// nudges the model, such as `topK`, penalties, the seed, probabilities and safety settings. `Unsupported` is what would
+/// make another answer: modalities but text, contexts kept by the provider, data of a type it does not take. Calls whose
+/// arguments are no JSON object are not made; such an answer has the error code `MALFORMED_FUNCTION_CALL`.
+///
 /// ```no_run
 /// use std::time::Duration;
 /// use scratchbook::{LlmAgent, RemoteLlm};
@@ -92,7 +97,11 @@ impl Llm for RemoteLlm {
     }
 
     fn capabilities(&self) -> LlmCapabilities {
-        LlmCapabilities { call_ids: self.call.target.provider != AdapterKind::Gemini, ..LlmCapabilities::default() }
+        let provider = self.call.target.provider;
+        LlmCapabilities {
+            output_schema_and_tools: matches!(provider, AdapterKind::OpenAI | AdapterKind::OpenAIResp),
+            call_ids: provider != AdapterKind::Gemini,
+        }
     }
 }
 

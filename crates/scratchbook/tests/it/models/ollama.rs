@@ -76,13 +76,17 @@ async fn a_question_is_asked_in_ollamas_words() {
         top_p: Some(0.9),
         max_output_tokens: Some(64),
         stop_sequences: Some(vec!["END".to_owned()]),
-        seed: Some(7),
+        seed: Some(-7),
+        top_k: Some(40.0),
+        presence_penalty: Some(0.25),
+        frequency_penalty: Some(-0.25),
         thinking_config: Some(json!({"thinkingBudget": 0})),
         ..GenerateContentConfig::default()
     };
     whole(&model(SPOKEN.model, &server, ""), request).await.unwrap();
     let asked = server.request();
     assert_eq!(asked.path, "/api/chat");
+    assert_eq!(asked.header("authorization"), Some("Bearer secret-key"));
     let expected = json!({
         "model": "llama3.2",
         "stream": false,
@@ -92,7 +96,10 @@ async fn a_question_is_asked_in_ollamas_words() {
             "description": "The weather at a place.",
             "parameters": weather().parameters_json_schema,
         }}],
-        "options": {"temperature": 0.5, "top_p": 0.9, "num_predict": 64, "stop": ["END"], "seed": 7},
+        "options": {
+            "temperature": 0.5, "top_p": 0.9, "top_k": 40, "num_predict": 64, "stop": ["END"], "seed": -7,
+            "presence_penalty": 0.25, "frequency_penalty": -0.25,
+        },
         "think": false,
     });
     assert_eq!(asked.body, expected);
@@ -121,16 +128,54 @@ async fn a_conversation_is_told_call_by_call() {
     ]);
     whole(&model(SPOKEN.model, &server, ""), request).await.unwrap();
     let calls = json!([
-        {"function": {"name": "get_weather", "arguments": {"location": "Rome"}}},
-        {"function": {"name": "get_time", "arguments": {}}},
+        {"id": "call_1", "function": {"name": "get_weather", "arguments": {"location": "Rome"}}},
+        {"id": "call_2", "function": {"name": "get_time", "arguments": {}}},
     ]);
     let expected = json!([
         {"role": "user", "content": "What\nis this?", "images": ["iVBORw=="]},
-        {"role": "assistant", "tool_calls": calls},
-        {"role": "tool", "content": "{\"result\":\"sun\"}"},
-        {"role": "tool", "content": "{\"result\":\"noon\"}"},
+        {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": calls},
+        {"role": "tool", "content": "{\"result\":\"sun\"}", "tool_name": "get_weather", "tool_call_id": "call_1"},
+        {"role": "tool", "content": "{\"result\":\"noon\"}", "tool_name": "get_time", "tool_call_id": "call_2"},
     ]);
     assert_eq!(server.request().body["messages"], expected);
+}
+
+#[tokio::test]
+async fn how_much_to_think_is_asked_in_ollamas_words() {
+    let cases = [
+        (json!({"thinkingLevel": "MINIMAL"}), json!("low")),
+        (json!({"thinkingLevel": "high"}), json!("high")),
+        (json!({"thinkingBudget": 0}), json!(false)),
+        (json!({"thinkingBudget": -1}), json!(true)),
+        (json!({"includeThoughts": true}), Value::Null),
+    ];
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    for (config, think) in cases {
+        let mut request = question("Hello!");
+        request.config.thinking_config = Some(config.clone());
+        whole(&model(SPOKEN.model, &server, ""), request).await.unwrap();
+        assert_eq!(server.requests().pop().unwrap().body["think"], think, "{config}");
+    }
+}
+
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md#chat-request-structured-outputs>
+#[tokio::test]
+async fn an_answer_is_held_to_its_schema() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let model = model(SPOKEN.model, &server, "");
+    let schema = json!({
+        "type": "object",
+        "properties": {"age": {"type": "integer"}, "available": {"type": "boolean"}},
+        "required": ["age", "available"],
+    });
+    let mut request = question("Ollama is 22 years old and busy saving the world.");
+    request.output_schema = Some(schema.clone());
+    whole(&model, request).await.unwrap();
+    let mut request = question("Hello!");
+    request.config.response_mime_type = Some("application/json".to_owned());
+    whole(&model, request).await.unwrap();
+    let formats: Vec<_> = server.requests().into_iter().map(|asked| asked.body["format"].clone()).collect();
+    assert_eq!(formats, [schema, json!("json")]);
 }
 
 #[tokio::test]

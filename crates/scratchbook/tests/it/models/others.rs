@@ -174,6 +174,7 @@ async fn openais_responses_are_read_and_asked_for() {
             "name": "get_weather",
             "description": "The weather at a place.",
             "parameters": weather().parameters_json_schema,
+            "strict": false,
         }],
     });
     assert_eq!(asked.body, expected);
@@ -210,7 +211,8 @@ async fn openais_responses_tell_why_they_ended() {
         json!({"type": "error", "code": "server_error", "message": "The model failed to generate a response."}),
     ];
     for error in errors {
-        let server = ModelServer::start([events(&[error])]).await;
+        let begun = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Well"});
+        let server = ModelServer::start([events(&[begun, error])]).await;
         let (_, last) = streamed(&model("openai_resp::gpt-5", &server, "/v1"), question("Hello!")).await;
         let last = last.unwrap();
         assert_eq!((end(&last).1, last.content.as_ref()), (Some("server_error"), None));

@@ -80,6 +80,17 @@ async fn a_stream_that_comes_byte_by_byte_is_read_as_if_it_did_not() {
 }
 
 #[tokio::test]
+async fn lines_may_end_with_cr_lf_wherever_they_are_cut() {
+    for spoken in ALL {
+        let body = spoken.stream.replace('\n', "\r\n");
+        let server = ModelServer::start([spoken.streaming(body.as_bytes()).cut_at(1..body.len())]).await;
+        let (pieces, last) = streamed(&spoken.model(&server), question("Hello!")).await;
+        assert!(spoken.is_whole(&last), "{}: {last:?}", spoken.model);
+        assert_eq!(texts(&pieces).concat(), spoken.text);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_an_error_and_never_half_an_answer() {
     for spoken in ALL {
         let body = spoken.stream.as_bytes();
@@ -269,6 +280,29 @@ async fn an_error_in_a_stream_is_the_models_word() {
         assert!(!pieces.is_empty());
         assert!(last.error_code.is_some() && last.error_message.as_deref() == Some("Overloaded"), "{last:?}");
         assert_eq!(last.content, None, "half an answer is none");
+    }
+}
+
+/// Nobody has seen anything of it yet.
+#[tokio::test]
+async fn an_error_in_place_of_an_answer_is_as_if_refused() {
+    for spoken in ALL {
+        let error = spoken.error.lines().find_map(|line| line.find('{').map(|at| &line[at..])).unwrap();
+        let complaint = spoken.streaming(spoken.error.as_bytes());
+        let at_once = Answer::text(200, "application/json", error);
+        let answer = Answer::text(200, "application/json", spoken.whole);
+        let stream = spoken.streaming(spoken.stream.as_bytes());
+        let server = ModelServer::start([complaint.clone(), stream, at_once.clone(), answer, complaint, at_once]).await;
+        let patient = patient(spoken.model, &server, spoken.path, 1);
+        let (_, last) = streamed(&patient, question("Hello!")).await;
+        assert!(spoken.is_whole(&last), "{}: {last:?}", spoken.model);
+        assert!(whole(&patient, question("Hello!")).await.is_ok());
+        let hasty = spoken.model(&server);
+        let (_, last) = streamed(&hasty, question("Hello!")).await;
+        for error in [last.unwrap_err(), whole(&hasty, question("Hello!")).await.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", spoken.model);
+            assert!(error.to_string().contains("Overloaded"), "{error}");
+        }
     }
 }
 

@@ -309,6 +309,6 @@ impl Call {
             _ if none => return None,
             _ => {}
         }
-        serde_json::from_str(&self.text).ok()
+        crate::json::from_str(&self.text).ok()
     }
 }

@@ -41,6 +41,23 @@ pub(super) fn message(message: &Value, answer: &mut Answer) {
     stop(message, answer);
 }
 
+/// The status of a complaint that comes in place of an answer, as
+/// <https://docs.anthropic.com/en/api/errors> pairs them.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    (frame["type"] == "error").then(|| match frame["error"]["type"].as_str().unwrap_or_default() {
+        "invalid_request_error" => 400,
+        "authentication_error" => 401,
+        "billing_error" => 402,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" => 429,
+        "timeout_error" => 504,
+        "overloaded_error" => 529,
+        _ => 500,
+    })
+}
+
 fn fail(event: &Value, answer: &mut Answer) {
     let error = &event["error"];
     answer.fail(error["type"].as_str(), error["message"].as_str());
@@ -96,15 +113,15 @@ fn stop(of: &Value, answer: &mut Answer) {
 pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let output = count("output_tokens")?;
-    let prompt: i64 = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
+    let prompt = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
         .iter()
         .filter_map(|name| count(name))
-        .sum();
+        .fold(0, i64::saturating_add);
     let thinking = usage.get("output_tokens_details").and_then(|details| details["thinking_tokens"].as_i64());
     let thinking = thinking.map(|thinking| thinking.min(output));
     let mut counts = json!({
         "promptTokenCount": prompt,
-        "candidatesTokenCount": output - thinking.unwrap_or(0),
+        "candidatesTokenCount": output.saturating_sub(thinking.unwrap_or(0)),
         "totalTokenCount": prompt.saturating_add(output),
     });
     if let Some(cached) = count("cache_read_input_tokens") {

@@ -1,10 +1,13 @@
-//! Models of everybody but Google, through genai: it puts requests into each provider's words, and sends them.
+//! Models of everybody but Google. Through genai, which puts requests into each provider's words and sends them; Ollama alone
+//! is asked without it.
 //!
-//! Answers are read by us, from the frames as they come. genai's own reading would lose refusals, names of models, errors
-//! that Ollama sends in a stream, and whether a stream came to its end; and it stops at a call whose arguments are no JSON.
+//! Answers are read by us, from the frames as they come. genai's own reading would lose refusals, names of models, and
+//! whether a stream came to its end; it stops at a call whose arguments are no JSON, and makes as much room for calls as a
+//! stream says.
 
 mod answer;
 mod anthropic;
+mod frames;
 mod history;
 mod ollama;
 mod openai;
@@ -50,6 +53,7 @@ impl Dialect {
         let wire = match kind {
             AdapterKind::OpenAIResp => Wire::Responses,
             AdapterKind::Anthropic | AdapterKind::MiniMax => Wire::Anthropic,
+            AdapterKind::OpenCodeGo if model.to_lowercase().starts_with("minimax-") => Wire::Anthropic,
             AdapterKind::Ollama | AdapterKind::OllamaCloud => Wire::Ollama,
             _ => Wire::Chat,
         };
@@ -67,16 +71,16 @@ impl Dialect {
             ["claude-2", "claude-3", "claude-opus-4-0", "claude-opus-4-2", "claude-sonnet-4-0", "claude-sonnet-4-2"];
         match self.kind {
             AdapterKind::Anthropic => !old.iter().any(|name| self.model.contains(name)),
-            AdapterKind::MiniMax | AdapterKind::Ollama | AdapterKind::OllamaCloud => false,
-            // They know JSON, but no schemas.
-            AdapterKind::DeepSeek | AdapterKind::Zai | AdapterKind::BigModel => false,
+            // They know JSON at most, but no schemas.
+            AdapterKind::MiniMax | AdapterKind::DeepSeek | AdapterKind::Zai | AdapterKind::BigModel => false,
             _ => true,
         }
     }
 
     /// Whether the thoughts that led to a call have to come back with it.
     fn wants_thoughts(&self) -> bool {
-        matches!(self.kind, AdapterKind::DeepSeek | AdapterKind::Kimi | AdapterKind::Moonshot | AdapterKind::Mimo)
+        let these = [AdapterKind::DeepSeek, AdapterKind::Kimi, AdapterKind::Moonshot, AdapterKind::Mimo];
+        self.wire == Wire::Ollama || these.contains(&self.kind)
     }
 
     /// What keeps genai from taking the end of a model's name, as in `mistral-medium`, for how much the model is to think:

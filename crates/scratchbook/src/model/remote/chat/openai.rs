@@ -41,6 +41,19 @@ pub(super) fn whole(body: &Value, answer: &mut Answer) {
     }
 }
 
+/// The status of a complaint that comes in place of an answer: some gateways name it, and else it is the server's.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let error = frame.get("error").filter(|error| !error.is_null())?;
+    let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
+    let named = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str).find_map(|name| match name {
+        "rate_limit_exceeded" | "rate_limit_error" | "insufficient_quota" => Some(429),
+        "invalid_request_error" => Some(400),
+        "invalid_api_key" | "authentication_error" => Some(401),
+        _ => None,
+    });
+    Some(code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500))
+}
+
 fn fail(error: &Value, answer: &mut Answer) {
     let word = |name: &str| error.get(name).and_then(Value::as_str);
     answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));

@@ -14,28 +14,27 @@ use crate::model::{FunctionDeclaration, GenerateContentConfig, LlmRequest};
 /// The options of a request.
 pub(super) fn options(request: &LlmRequest, dialect: &Dialect) -> Result<ChatOptions> {
     let config = &request.config;
-    refuse(config, dialect)?;
     let mut extra = Map::new();
     // What the model says is read by us, so nothing is gathered by genai.
     let mut options = ChatOptions { capture_usage: Some(true), capture_raw_body: Some(true), ..ChatOptions::default() };
     options.max_tokens = config.max_output_tokens;
     options.stop_sequences = config.stop_sequences.clone().unwrap_or_default();
     options.response_format = format(request, dialect);
-    let thinking = thinking(config, dialect, &mut options, &mut extra)?;
+    let thinking = Thinking::of(config)?;
+    thinking.tell(dialect, &mut options, &mut extra)?;
     // Models of Anthropic refuse these while they think, as ADK knows.
-    if !(thinking && dialect.wire == Wire::Anthropic) {
+    if !(dialect.wire == Wire::Anthropic && thinking.is_wanted()) {
         options.temperature = config.temperature;
         options.top_p = config.top_p;
         if dialect.wire == Wire::Anthropic {
             extra.extend(config.top_k.map(|k| ("top_k".to_owned(), whole(k))));
         }
     }
-    match (dialect.wire, config.seed.map(u64::try_from)) {
-        (Wire::Chat | Wire::Ollama, Some(Ok(seed))) => options.seed = Some(seed),
-        (Wire::Chat, Some(Err(_))) => extra.extend(config.seed.map(|seed| ("seed".to_owned(), seed.into()))),
-        _ => {}
-    }
     if dialect.wire == Wire::Chat {
+        options.seed = config.seed.and_then(|seed| u64::try_from(seed).ok());
+        if options.seed.is_none() {
+            extra.extend(config.seed.map(|seed| ("seed".to_owned(), seed.into())));
+        }
         extra.extend(config.presence_penalty.map(|penalty| ("presence_penalty".to_owned(), penalty.into())));
         extra.extend(config.frequency_penalty.map(|penalty| ("frequency_penalty".to_owned(), penalty.into())));
     }
@@ -63,7 +62,8 @@ pub(super) fn thoughts(config: &GenerateContentConfig) -> Thoughts {
     if wanted == Some(false) { Thoughts::Hidden } else { Thoughts::Shown }
 }
 
-fn refuse(config: &GenerateContentConfig, dialect: &Dialect) -> Result<()> {
+/// Refuses what the provider cannot do.
+pub(super) fn refuse(config: &GenerateContentConfig, dialect: &Dialect) -> Result<()> {
     let refused = |what: &str| {
         let text = format!("models of {} have no {what}", dialect.provider());
         Err(Error::new(ErrorKind::Unsupported, text))
@@ -94,63 +94,74 @@ fn format(request: &LlmRequest, dialect: &Dialect) -> Option<ChatResponseFormat>
 
 /// A schema's title as OpenAI takes it, or ADK's name for one without.
 fn schema_name(schema: &Value) -> String {
-    let title = schema["title"].as_str().unwrap_or("response");
+    let title = schema["title"].as_str().filter(|title| !title.is_empty()).unwrap_or("response");
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
     title.chars().take(64).map(plain).collect()
 }
 
-/// Sets whether and how much the model thinks; says whether it was told to.
-fn thinking(
-    config: &GenerateContentConfig,
-    dialect: &Dialect,
-    options: &mut ChatOptions,
-    extra: &mut Map<String, Value>,
-) -> Result<bool> {
-    let level = thinking_field(config, "thinkingLevel", "thinking_level").and_then(Value::as_str);
-    let level = level.map(str::to_ascii_uppercase).filter(|level| level != "THINKING_LEVEL_UNSPECIFIED");
-    let budget = thinking_field(config, "thinkingBudget", "thinking_budget").and_then(Value::as_i64);
-    let include = thinking_field(config, "includeThoughts", "include_thoughts").and_then(Value::as_bool);
-    // Summaries of thoughts come from OpenAI and Anthropic only where they are asked for.
-    options.capture_reasoning_content = Some(include == Some(true) || dialect.wire == Wire::Anthropic);
-    if let Some(level) = &level {
-        options.reasoning_effort = Some(effort(level)?);
-        return Ok(true);
-    }
-    if dialect.wire == Wire::Anthropic {
-        let thinking = match (budget, include) {
-            (None, Some(true)) => {
-                let text = "`thinkingBudget` must be set for models of anthropic: 0 for no thinking, -1 for as much as the \
-                            model chooses, or a number of tokens from 1024";
-                return Err(Error::invalid(text));
-            }
-            (None, _) => return Ok(false),
-            (Some(0), _) => json!({"type": "disabled"}),
-            (Some(budget), _) if budget < 0 => json!({"type": "adaptive", "display": "summarized"}),
-            (Some(budget), _) => json!({"type": "enabled", "budget_tokens": budget}),
-        };
-        extra.insert("thinking".to_owned(), thinking);
-        return Ok(budget != Some(0));
-    }
-    options.reasoning_effort = match budget {
-        Some(0) => Some(ReasoningEffort::Zero),
-        Some(1..=1024) => Some(ReasoningEffort::Low),
-        Some(1025..=2048) => Some(ReasoningEffort::Medium),
-        Some(2049..) => Some(ReasoningEffort::High),
-        // As much as the model chooses.
-        Some(_) | None => dialect.keep_name(),
-    };
-    Ok(budget != Some(0))
+/// How much the model is to think.
+pub(super) struct Thinking {
+    pub(super) level: Option<ReasoningEffort>,
+    /// In tokens: 0 for none, less for as many as the model chooses.
+    pub(super) budget: Option<i64>,
+    include: Option<bool>,
 }
 
-fn effort(level: &str) -> Result<ReasoningEffort> {
-    match level {
-        "MINIMAL" => Ok(ReasoningEffort::Minimal),
-        "LOW" => Ok(ReasoningEffort::Low),
-        "MEDIUM" => Ok(ReasoningEffort::Medium),
-        "HIGH" => Ok(ReasoningEffort::High),
-        _ => {
-            let level = level.escape_debug();
-            Err(Error::invalid(format!("`thinkingLevel` is MINIMAL, LOW, MEDIUM or HIGH, not '{level}'")))
+impl Thinking {
+    pub(super) fn of(config: &GenerateContentConfig) -> Result<Self> {
+        let level = thinking_field(config, "thinkingLevel", "thinking_level").and_then(Value::as_str);
+        let level = match level.map(str::to_ascii_uppercase).as_deref() {
+            None | Some("THINKING_LEVEL_UNSPECIFIED") => None,
+            Some("MINIMAL") => Some(ReasoningEffort::Minimal),
+            Some("LOW") => Some(ReasoningEffort::Low),
+            Some("MEDIUM") => Some(ReasoningEffort::Medium),
+            Some("HIGH") => Some(ReasoningEffort::High),
+            Some(other) => {
+                let other = other.escape_debug();
+                return Err(Error::invalid(format!("`thinkingLevel` is MINIMAL, LOW, MEDIUM or HIGH, not '{other}'")));
+            }
+        };
+        let budget = thinking_field(config, "thinkingBudget", "thinking_budget").and_then(Value::as_i64);
+        let include = thinking_field(config, "includeThoughts", "include_thoughts").and_then(Value::as_bool);
+        Ok(Self { level, budget, include })
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.level.is_some() || self.budget.is_some_and(|budget| budget != 0)
+    }
+
+    fn tell(&self, dialect: &Dialect, options: &mut ChatOptions, extra: &mut Map<String, Value>) -> Result<()> {
+        // Summaries of thoughts come from OpenAI and Anthropic only where they are asked for.
+        let anthropic = dialect.wire == Wire::Anthropic;
+        options.capture_reasoning_content = Some(self.include == Some(true) || anthropic);
+        if self.level.is_some() {
+            options.reasoning_effort.clone_from(&self.level);
+        } else if anthropic {
+            extra.extend(self.for_anthropic()?.map(|thinking| ("thinking".to_owned(), thinking)));
+        } else {
+            // A budget is told as ADK's `LiteLlm` tells it.
+            options.reasoning_effort = match self.budget {
+                Some(0) => Some(ReasoningEffort::Zero),
+                Some(1..=1024) => Some(ReasoningEffort::Low),
+                Some(1025..=2048) => Some(ReasoningEffort::Medium),
+                Some(2049..) => Some(ReasoningEffort::High),
+                Some(_) | None => dialect.keep_name(),
+            };
+        }
+        Ok(())
+    }
+
+    /// As ADK's `AnthropicLlm` tells it.
+    fn for_anthropic(&self) -> Result<Option<Value>> {
+        match self.budget {
+            None if self.include == Some(true) => Err(Error::invalid(
+                "`thinkingBudget` must be set for models of anthropic: 0 for no thinking, -1 for as much as the model \
+                 chooses, or a number of tokens from 1024",
+            )),
+            None => Ok(None),
+            Some(0) => Ok(Some(json!({"type": "disabled"}))),
+            Some(..0) => Ok(Some(json!({"type": "adaptive", "display": "summarized"}))),
+            Some(budget) => Ok(Some(json!({"type": "enabled", "budget_tokens": budget}))),
         }
     }
 }
@@ -186,6 +197,6 @@ fn tool_choice(config: &GenerateContentConfig) -> Option<ToolChoice> {
 
 /// A number that providers want without a fraction.
 #[expect(clippy::cast_possible_truncation, reason = "a float beyond all integers becomes the last of them")]
-fn whole(number: f64) -> Value {
+pub(super) fn whole(number: f64) -> Value {
     (number as i64).into()
 }

@@ -57,10 +57,10 @@ pub(super) fn block(data: Value) -> ContentPart {
 pub(super) fn media_blocks(media: &[Part]) -> Result<Vec<Value>> {
     let mut blocks = Vec::new();
     for blob in media.iter().filter_map(|part| part.inline_data.as_ref()) {
-        let (kind, media_type) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(blob)));
-        let block = if kind == "application/pdf" { "document" } else { "image" };
+        let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(blob)));
         anthropic_takes(&kind)?;
-        blocks.push(json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": media_type}}));
+        let block = if kind == "application/pdf" { "document" } else { "image" };
+        blocks.push(json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": data}}));
     }
     Ok(blocks)
 }
@@ -103,7 +103,7 @@ fn thought(part: &Part, calls: bool, dialect: &Dialect) -> Vec<ContentPart> {
         (Wire::Anthropic, Some(signature)) => {
             vec![block(json!({"type": "thinking", "thinking": text, "signature": signature}))]
         }
-        (Wire::Chat, _) if calls && dialect.wants_thoughts() && !text.is_empty() => {
+        (Wire::Chat | Wire::Ollama, _) if calls && dialect.wants_thoughts() && !text.is_empty() => {
             vec![ContentPart::ReasoningContent(text.to_owned())]
         }
         _ => Vec::new(),

@@ -27,7 +27,7 @@ pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatReques
     }
     let mut chat = ChatRequest::new(messages);
     chat.system = system(request, dialect);
-    let tools: Vec<_> = options::tools(request, dialect).map(tool).collect();
+    let tools: Vec<_> = options::tools(request, dialect).map(|declared| tool(declared, dialect)).collect();
     chat.tools = (!tools.is_empty()).then_some(tools);
     Ok(chat)
 }
@@ -87,9 +87,12 @@ fn system(request: &LlmRequest, dialect: &Dialect) -> Option<String> {
     Some(texts.join("\n\n")).filter(|text| !text.is_empty())
 }
 
-fn tool(declaration: &FunctionDeclaration) -> Tool {
+fn tool(declaration: &FunctionDeclaration, dialect: &Dialect) -> Tool {
     let schema = &declaration.parameters_json_schema;
     // Providers want an object, also where there are no arguments.
     let schema = if schema.is_object() { schema.clone() } else { json!({"type": "object", "properties": {}}) };
-    Tool::new(declaration.name.as_str()).with_description(declaration.description.as_str()).with_schema(schema)
+    let tool =
+        Tool::new(declaration.name.as_str()).with_description(declaration.description.as_str()).with_schema(schema);
+    // Left to itself, OpenAI would make optional arguments of a schema required.
+    if dialect.wire == Wire::Responses { tool.with_strict(false) } else { tool }
 }

@@ -21,6 +21,17 @@ pub(super) fn event(event: &Value, answer: &mut Answer) {
     }
 }
 
+/// The status of a complaint that comes in place of an answer.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
+    let own = frame["type"] == "error" && !nested;
+    if own {
+        super::openai::complaint(&json!({"error": frame}))
+    } else {
+        super::openai::complaint(frame).filter(|_| nested)
+    }
+}
+
 /// Reads a whole answer, or the end of a stream, which repeats it.
 pub(super) fn response(response: &Value, answer: &mut Answer) {
     answer.answered_by(response["model"].as_str());

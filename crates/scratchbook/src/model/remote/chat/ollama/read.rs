@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Call, Finish};
+use super::super::answer::{Answer, Call, Finish};
 
 /// Reads a line of a stream or a whole answer, which look alike.
-pub(super) fn read(line: &Value, answer: &mut Answer) {
+pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
     if let Some(error) = line.get("error") {
         return answer.fail(None, error.as_str());
     }
@@ -35,7 +35,7 @@ pub(super) fn read(line: &Value, answer: &mut Answer) {
 }
 
 /// The counts as ADK's `LiteLlm` gives them.
-pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+pub(in super::super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
     let count = |name: &str| usage.get(name).and_then(Value::as_i64);
     let answer = count("eval_count")?;
     // Absent where the whole prompt was in the cache.
