@@ -47,7 +47,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tool",
         ],
     ),
-    ("agent_config", &["agent", "error", "model", "tool"]),
+    ("agent_config", &["agent", "content", "error", "model", "tool"]),
     ("runner", &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state"]),
 ];
 

@@ -139,6 +139,11 @@ impl InvocationContext {
         ReadonlyContext { invocation: self.clone() }
     }
 
+    /// The place of the agent's turn among those of the run.
+    pub(super) fn node_path(&self) -> Option<&str> {
+        self.node.as_ref().map(|node| node.path())
+    }
+
     pub(super) fn shared(&self) -> &Arc<Invocation> {
         &self.invocation
     }

@@ -5,11 +5,13 @@ mod callback;
 mod context;
 mod draft;
 mod drive;
+mod fence;
 mod function_agent;
 mod history;
 mod llm_agent;
 mod look_ahead;
 mod node;
+mod request;
 mod state;
 mod step;
 mod tree;
@@ -28,7 +30,9 @@ use crate::event::Event;
 pub use callback::ToolCall;
 pub use context::{InvocationContext, ReadonlyContext};
 pub use function_agent::FunctionAgent;
-pub use llm_agent::{Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state};
+pub use llm_agent::{
+    IncludeContents, Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state,
+};
 pub use state::ContextState;
 pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
 pub use write_context::{CallbackContext, ToolContext};

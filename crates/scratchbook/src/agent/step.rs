@@ -13,26 +13,28 @@ use super::callback::ToolCall;
 use super::context::InvocationContext;
 use super::draft::{EventDraft, Page};
 use super::drive::catch_panic;
+use super::history::CLIENT_ID_PREFIX;
 use super::llm_agent::Inner;
 use super::look_ahead::look_ahead;
 use super::write_context::{CallbackContext, ToolContext};
-use super::{EventStream, failure_event, history};
+use super::{EventStream, failure_event, request};
 use crate::content::{Content, FunctionCall, FunctionResponse, Part};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::json;
-use crate::model::{GenerateContentConfig, LlmRequest, LlmResponse, LlmStream};
-use crate::tool::{Tool, TransferTool};
+use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use crate::tool::Tool;
 
 /// A turn: steps until an event is the final one, or another agent takes over.
 pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
-        let tools = agent.all_tools(&context);
+        let model = agent.model_in(&context)?;
+        let tools = request::tools(&agent, model.as_ref(), &context);
         loop {
             // What the model says. A stream may hold several whole answers; each one's calls are answered.
             let mut calls = Vec::new();
             let mut is_final = true;
-            let mut said = look_ahead(model_step(Arc::clone(&agent), &tools, context.clone()));
+            let mut said = look_ahead(model_step(&agent, &model, &tools, &context));
             while let Some(event) = said.next().await {
                 let event = event?;
                 if !event.is_partial() {
@@ -46,15 +48,22 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
             drop(said);
             // What the tools answer.
             let mut hands_over = false;
+            let mut set_answer = None;
             for event in calls {
                 let Answers { response, later } = tool_step(&agent, &tools, &context, &event).await?;
                 // Where no tool has answered yet, the turn is over until one does.
                 is_final = response.as_ref().is_none_or(|(_, event)| event.is_final_response());
                 for (draft, event) in response.into_iter().chain(later) {
                     hands_over |= event.actions.transfer_to_agent.is_some();
+                    set_answer = event.actions.set_model_response.clone().or(set_answer);
                     yield event;
                     drop(draft);
                 }
+            }
+            if let Some(answer) = set_answer {
+                let draft = context.draft();
+                yield agent.structured_answer(&answer, &draft, &context)?;
+                break;
             }
             if is_final || hands_over {
                 break;
@@ -64,45 +73,22 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
 }
 
 impl Inner {
-    /// The agent's tools, and the one that hands over where there is whom to hand over to.
-    fn all_tools(&self, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
-        let mut tools = self.tools.clone();
-        let targets: Vec<_> = context.tree().transfer_targets(&self.name).iter().map(|a| a.name().to_owned()).collect();
-        if !targets.is_empty() {
-            tools.push(Arc::new(TransferTool::new(targets)));
-        }
-        tools
-    }
-
-    async fn request(&self, tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<LlmRequest> {
-        let mut instruction = match &self.instruction {
-            Some(instruction) => Some(instruction.render(context.readonly()).await?),
-            None => None,
-        };
-        let targets = context.tree().transfer_targets(&self.name);
-        if !targets.is_empty() {
-            let known: Vec<_> =
-                targets.iter().map(|agent| format!("- {}: {}", agent.name(), agent.description())).collect();
-            let name = TransferTool::NAME;
-            let hint = format!(
-                "If another agent is better suited to answer, call `{name}` with its name. The agents are:\n{}",
-                known.join("\n")
-            );
-            instruction = Some(instruction.map_or(hint.clone(), |own| format!("{own}\n\n{hint}")));
-        }
-        Ok(LlmRequest {
-            model: self.model.name().to_owned(),
-            system_instruction: instruction,
-            contents: history::contents(context),
-            tools: tools.iter().map(|tool| tool.declaration().clone()).collect(),
-            output_schema: self.output_schema.as_ref().map(|output| output.schema.clone()),
-            config: GenerateContentConfig::default(),
-            stream: context.run_config().streaming,
+    /// The agent's model, or that of the agent above it.
+    fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
+        self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
+            let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
+            Error::new(ErrorKind::FailedPrecondition, message)
         })
     }
 
     /// Asks the model, or the callback that answers in its place.
-    async fn ask(&self, mut request: LlmRequest, draft: &EventDraft, context: &InvocationContext) -> Result<LlmStream> {
+    async fn ask(
+        &self,
+        model: &dyn Llm,
+        mut request: LlmRequest,
+        draft: &EventDraft,
+        context: &InvocationContext,
+    ) -> Result<LlmStream> {
         for callback in &self.callbacks.before_model {
             let page = draft.page(Seen::ByAll);
             let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
@@ -113,9 +99,9 @@ impl Inner {
         }
         context.count_llm_call()?;
         tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
-        let model = self.model.name().to_owned();
-        let blame = move |error: Error| error.context(format!("the model '{model}'"));
-        Ok(Box::pin(self.model.generate(request).map(move |response| response.map_err(&blame))))
+        let name = model.name().to_owned();
+        let blame = move |error: Error| error.context(format!("the model '{name}'"));
+        Ok(Box::pin(model.generate(request).map(move |response| response.map_err(&blame))))
     }
 
     /// The event of a model's response, with what callbacks and `output_key` add.
@@ -130,7 +116,7 @@ impl Inner {
         for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
             if let Some(call) = part.function_call.as_mut().filter(|call| call.id.as_deref().is_none_or(str::is_empty))
             {
-                call.id = Some(format!("adk-{}", context.environment().new_id()));
+                call.id = Some(format!("{CLIENT_ID_PREFIX}{}", context.environment().new_id()));
             }
         }
         let ids: BTreeSet<_> = event
@@ -141,6 +127,13 @@ impl Inner {
         if event.function_calls().next().is_some() {
             event.long_running_tool_ids = Some(ids);
         }
+        self.save_output(&event, draft, context)?;
+        draft.finish(event)
+    }
+
+    /// The final event of an answer that a tool has taken: it looks as if the model had said it.
+    fn structured_answer(&self, answer: &Value, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
+        let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
         self.save_output(&event, draft, context)?;
         draft.finish(event)
     }
@@ -178,13 +171,18 @@ impl Inner {
 }
 
 /// One model call: pieces as they come, then the whole.
-fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationContext) -> EventStream {
-    let tools = tools.to_vec();
+fn model_step(
+    agent: &Arc<Inner>,
+    model: &Arc<dyn Llm>,
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+) -> EventStream {
+    let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
         // An instruction that lacks a key fails here, before any model is asked.
-        let request = agent.request(&tools, &context).await?;
+        let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut draft = context.draft();
-        let mut responses = match agent.ask(request, &draft, &context).await {
+        let mut responses = match agent.ask(model.as_ref(), request, &draft, &context).await {
             Ok(responses) => responses,
             Err(error) => Box::pin(stream::iter([Err(error)])),
         };
@@ -209,7 +207,7 @@ fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationCon
             }
         }
         if !answered {
-            Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", agent.model.name())))?;
+            Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", model.name())))?;
         }
     })
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::board::Seen;
 use super::context::{InvocationContext, ReadonlyContext};
@@ -115,6 +115,11 @@ impl ToolContext {
     /// Hands the conversation to another agent when the tool has returned.
     pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
         self.context.page.actions().transfer_to_agent = Some(agent_name.into());
+    }
+
+    /// Takes the agent's answer, which ends its turn when the tool has returned.
+    pub(crate) fn set_model_response(&self, answer: Value) {
+        self.context.page.actions().set_model_response = Some(answer);
     }
 
     /// Shows the tool's answer as it is: the model does not sum it up.

@@ -1,6 +1,7 @@
 //! Tools: what a model may call.
 
 mod function_tool;
+mod set_model_response;
 mod transfer;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use crate::model::FunctionDeclaration;
 
 pub use function_tool::FunctionTool;
 
+pub(crate) use set_model_response::SetModelResponseTool;
 pub(crate) use transfer::TransferTool;
 
 /// Something a model can call by name, with arguments.

@@ -29,6 +29,7 @@ mod places;
 mod postgres;
 mod processes;
 mod recorded;
+mod requests;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;

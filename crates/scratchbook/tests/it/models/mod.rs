@@ -10,4 +10,4 @@ mod ollama;
 mod openai;
 mod others;
 mod promises;
-mod server;
+pub(crate) mod server;

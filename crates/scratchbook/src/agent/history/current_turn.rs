@@ -1,0 +1,35 @@
+//! The current turn alone, for agents that are shown no history.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::visible::Viewer;
+use crate::event::Event;
+
+/// The events since the last one that began a turn: what the user or another agent said. An answer to a call goes on with
+/// the turn of the call.
+pub(super) fn of<'e, 'a>(events: &'e [&'a Arc<Event>], viewer: &Viewer<'_>) -> &'e [&'a Arc<Event>] {
+    // Answers that the user gave to calls that are still to be met.
+    let mut awaited = HashSet::new();
+    for (place, event) in events.iter().enumerate().rev() {
+        for call in event.function_calls() {
+            awaited.remove(call.id.as_deref().unwrap_or_default());
+        }
+        let answers = event.author == "user" && event.function_responses().next().is_some();
+        if answers {
+            let ids = event.function_responses().filter_map(|response| response.id.as_deref());
+            awaited.extend(ids.filter(|id| viewer.calls.contains(id)));
+        }
+        let speaks = (event.author == "user" && !answers) || viewer.is_anothers(event);
+        if speaks && awaited.is_empty() && !hands_over(event) && viewer.sees(event) {
+            return &events[place..];
+        }
+    }
+    &[]
+}
+
+/// An agent that is handed the conversation answers to what was said before.
+fn hands_over(event: &Event) -> bool {
+    event.actions.transfer_to_agent.as_ref().is_some_and(|name| !name.is_empty())
+        || event.function_calls().any(|call| call.name.as_deref() == Some("transfer_to_agent"))
+}
