@@ -133,7 +133,7 @@ pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]
-pub use tool::{FunctionTool, Tool};
+pub use tool::{FunctionTool, Tool, ToolConfirmation};
 
 /// The documents whose programs are tested with the crate's.
 #[cfg(doctest)]

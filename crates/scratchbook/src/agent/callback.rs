@@ -91,6 +91,11 @@ impl AgentCallbacks {
         self.after.push(Arc::new(move |context| Box::pin(callback(context))));
     }
 
+    /// Those after the turn alone.
+    pub(super) fn after_only(self) -> Self {
+        Self { before: Vec::new(), ..self }
+    }
+
     pub(super) async fn run_before(&self, context: &InvocationContext) -> Called {
         run(&self.before, context).await
     }

@@ -2,6 +2,7 @@
 
 mod board;
 mod callback;
+mod confirmation;
 mod context;
 mod draft;
 mod drive;
@@ -12,8 +13,10 @@ mod llm_agent;
 mod look_ahead;
 mod node;
 mod request;
+mod resume;
 mod state;
 mod step;
+mod tool_step;
 mod tree;
 mod workflow;
 mod write_context;
@@ -38,9 +41,12 @@ pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
 pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
+pub(crate) use confirmation::{Progress, is_request, progress};
 pub(crate) use context::Invocation;
 pub(crate) use drive::catch_panics;
+pub(crate) use history::live_backward;
 pub(crate) use node::Turns as NodeTurns;
+pub(crate) use resume::Past;
 pub(crate) use tree::AgentTree;
 
 /// The events of an agent's turn or of a whole run, as they arise.

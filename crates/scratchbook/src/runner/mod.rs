@@ -2,35 +2,28 @@
 //! that appends an agent's events.
 
 mod answered;
+mod begin;
 mod options;
 mod turns;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
-use crate::agent::{
-    Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, NodeTurns, catch_panics, failure_event,
-};
+use crate::agent::{Agent, AgentTree, EventStream, InvocationContext, catch_panics, failure_event};
 use crate::artifact::ArtifactService;
-use crate::content::Content;
 use crate::environment::{Environment, SystemEnvironment};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
-    check_id, no_session, temp_changes,
-};
+use crate::session::{AppendOptions, Committed, Outcome, SessionKey, SessionService, check_id, temp_changes};
 use crate::state::Scope;
 
 pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use turns::inherit_run;
 
-use answered::answered_run;
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -71,6 +64,7 @@ struct Inner {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    resumable: bool,
     turns: Turns,
 }
 
@@ -83,6 +77,7 @@ pub struct RunnerBuilder {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    resumable: bool,
 }
 
 impl RunnerBuilder {
@@ -97,6 +92,20 @@ impl RunnerBuilder {
     #[must_use]
     pub fn auto_create_session(mut self) -> Self {
         self.auto_create_session = true;
+        self
+    }
+
+    /// Runs can be taken up again: ADK's `ResumabilityConfig`. Agents then tell in events where they stand
+    /// ([`agent_state`](crate::EventActions::agent_state), [`end_of_agent`](crate::EventActions::end_of_agent)), and two
+    /// requests go on with a run: one with its id and no message, which goes on where the events end, in whatever process;
+    /// and one that answers its calls, which goes on with the whole of it, such as the rest of a
+    /// [`SequentialAgent`](crate::SequentialAgent). While calls of an agent wait for answers, its model is not asked.
+    ///
+    /// A tool whose call has no answer among the events is run again: **at least once**, so it has to bear that. So are
+    /// callbacks before an agent's turn. `temp:` state is gone. What ended is not done again.
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.resumable = true;
         self
     }
 
@@ -122,6 +131,7 @@ impl RunnerBuilder {
             artifacts: self.artifacts,
             environment: self.environment,
             auto_create_session: self.auto_create_session,
+            resumable: self.resumable,
             turns: Turns::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -139,6 +149,7 @@ impl Runner {
             artifacts: None,
             environment: Arc::new(SystemEnvironment),
             auto_create_session: false,
+            resumable: false,
         }
     }
 
@@ -187,83 +198,40 @@ impl Runner {
         Box::pin(async_stream::try_stream! {
             let key = key?;
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
-            let run = inner.start(key.clone(), request, &turn).await?;
-            let events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
-            let mut events = pin!(catch_panics(events));
-            while let Some(item) = events.next().await {
-                let (event, failure) = match item {
-                    Ok(event) => (Some(event), None),
-                    // An agent of the caller's own that failed, or one that panicked, has not told of it.
-                    Err(error) => ((!error.is_told()).then(|| failure_event(&run.context, &error)), Some(error)),
-                };
-                if let Some(event) = event {
-                    yield inner.commit(&run.context, event, &turn).await?;
-                }
-                if let Some(error) = failure {
-                    Err(error)?;
+            for (agent, context) in inner.start(key, request, &turn).await? {
+                let events = in_run(Arc::clone(&turn), agent.run(context.clone()));
+                let mut events = pin!(catch_panics(events));
+                while let Some(item) = events.next().await {
+                    let (event, failure) = match item {
+                        Ok(event) => (Some(event), None),
+                        // An agent of the caller's own that failed, or one that panicked, has not told of it.
+                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
+                    };
+                    if let Some(event) = event {
+                        yield inner.commit(&context, event, &turn).await?;
+                    }
+                    if let Some(error) = failure {
+                        Err(error)?;
+                    }
                 }
             }
         })
     }
 }
 
-/// A run under way.
-struct Run {
-    agent: Arc<dyn Agent>,
-    context: InvocationContext,
-}
-
 impl Inner {
-    /// Reads the session, appends what the user says, and picks the agent.
-    async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
-        let RunRequest { message, state_delta, invocation_id, config } = request;
-        let session = self.session(&key, &config.get_session_config).await?;
-        let answered = message.as_ref().map(|message| answered_run(message, session.events())).transpose()?.flatten();
-        let given = || invocation_id.filter(|id| !id.is_empty());
-        let id = answered.or_else(given).unwrap_or_else(|| format!("e-{}", self.environment.new_id()));
-        let invocation = Invocation {
-            id,
-            board: Board::new(session),
-            key,
-            tree: Arc::clone(&self.tree),
-            artifacts: self.artifacts.clone(),
-            environment: Arc::clone(&self.environment),
-            user_content: message.clone(),
-            config,
-            llm_calls: AtomicUsize::new(0),
-            turns: NodeTurns::default(),
-        };
-        let context = InvocationContext::new(Arc::new(invocation), "user");
-        // Without either, the run goes on from what the session holds.
-        if message.is_some() || !state_delta.is_empty() {
-            let mut event = context.event().with_state_delta(state_delta);
-            event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
-            self.commit(&context, event, turn).await?;
-        }
-        let agent = Arc::clone(self.tree.next_agent(context.session().events()));
-        let context = context.for_first_agent(agent.name());
-        Ok(Run { agent, context })
-    }
-
-    async fn session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-        if let Some(session) = self.sessions.get_session(key, config).await? {
-            return Ok(session);
-        }
-        if !self.auto_create_session {
-            return Err(no_session(key));
-        }
-        let create = CreateSessionConfig::default().with_session_id(key.session_id());
-        match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
-            // Another process, or another runner, was faster.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
-            }
-            created => created,
-        }
-    }
-
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
-    async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
+    async fn commit(&self, context: &InvocationContext, event: Event, turn: &Arc<Turn>) -> Result<Event> {
+        self.commit_with(context, event, turn, AppendOptions::default()).await
+    }
+
+    async fn commit_with(
+        &self,
+        context: &InvocationContext,
+        mut event: Event,
+        turn: &Arc<Turn>,
+        options: AppendOptions,
+    ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
         // With an id and a time of its own the append can be tried again.
         if event.id.is_empty() {
@@ -283,17 +251,23 @@ impl Inner {
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let committed = self.append(context.session_key().clone(), event, turn).await?;
+        let committed = self.append(context.session_key().clone(), event, options, turn).await?;
         context.board().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
     }
 
     /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
     /// of the session begin before it is done.
-    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Committed> {
+    async fn append(
+        &self,
+        key: SessionKey,
+        event: Event,
+        options: AppendOptions,
+        turn: &Arc<Turn>,
+    ) -> Result<Committed> {
         let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
         let append = tokio::spawn(async move {
-            let committed = sessions.append(&key, event, AppendOptions::default()).await;
+            let committed = sessions.append(&key, event, options).await;
             drop(turn);
             committed
         });

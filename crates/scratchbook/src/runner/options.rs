@@ -15,8 +15,11 @@ pub struct RunRequest {
     /// State changes that are committed with the message; its `temp:` keys are seen all through the run.
     pub state_delta: StateDelta,
     /// The run's id; absent or empty, one is made. A message that answers calls goes on with the run that made them, under
-    /// its id, whatever is said here; the rule is ADK's.
+    /// its id, whatever is said here; the rule is ADK's. Without a message, and where runs can be
+    /// [taken up again](crate::RunnerBuilder::resumable), this is the run that is.
     pub invocation_id: Option<String>,
+    /// Whether the id is of a run that is new, so that none is looked for.
+    pub is_new: bool,
     /// How it is done.
     pub config: RunConfig,
 }
@@ -46,6 +49,13 @@ impl RunRequest {
     pub fn with_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
         self.invocation_id = Some(invocation_id.into());
         self
+    }
+
+    /// With an id that no run of the session has yet: made by who starts the run, who wants to know it beforehand.
+    #[must_use]
+    pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
+        self.is_new = true;
+        self.with_invocation_id(invocation_id)
     }
 
     /// Done this way.

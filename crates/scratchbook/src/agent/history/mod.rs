@@ -20,7 +20,7 @@ use super::llm_agent::IncludeContents;
 use crate::content::Content;
 use crate::event::Event;
 
-pub(super) use rewinds::live_backward;
+pub(crate) use rewinds::live_backward;
 
 use calls::{author_of_calls, call_ids};
 use visible::Viewer;

@@ -121,7 +121,7 @@ impl LlmAgent {
 
     /// The agent's turn in a run.
     pub(super) fn turn(&self, context: &InvocationContext) -> Turn {
-        let context = context.for_agent(&self.inner.name);
+        let context = context.for_turn(&self.inner.name);
         let events = step::turn(Arc::clone(&self.inner), context.clone());
         Turn { callbacks: self.inner.agent_callbacks.clone(), context, events }
     }
