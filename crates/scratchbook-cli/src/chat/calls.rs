@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use scratchbook::{Content, Event, FunctionCall, FunctionResponse, Part};
-use serde_json::{Map, Value, json};
+use scratchbook::{Content, Event, FunctionCall, Part, ToolConfirmation};
+use serde_json::{Value, json};
 
 use super::screen::USER;
 
-/// The call by which ADK asks the user whether another call may be made.
-pub(super) const CONFIRMATION: &str = "adk_request_confirmation";
+/// How a hint begins that is for programs: ADK's, where the tool has none of its own.
+const NO_HINT: &str = "Please approve or reject the tool call ";
 
 /// The calls of a session that are not answered yet, the oldest first.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl OpenCalls {
 
 /// Whether a call asks for a confirmation.
 pub(super) fn is_confirmation(call: &FunctionCall) -> bool {
-    call.name.as_deref() == Some(CONFIRMATION)
+    call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
 /// What is to be confirmed: a call, and what its tool says about it.
@@ -62,12 +62,15 @@ pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>)
     let original = args.and_then(|args| args.get("originalFunctionCall"));
     let original = original.and_then(|call| serde_json::from_value(call.clone()).ok());
     let hint = args.and_then(|args| args.get("toolConfirmation")?.get("hint")?.as_str());
-    (original, hint.filter(|hint| !hint.is_empty()))
+    (original, hint.filter(|hint| !hint.is_empty() && !hint.starts_with(NO_HINT)))
 }
 
 /// The message that answers questions for confirmation.
 pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
-    let response = |(call, said): &(_, _)| response(call, json!({"confirmed": *said == Confirmed::Yes}));
+    let response = |(call, said): &(FunctionCall, Confirmed)| {
+        let confirmation = ToolConfirmation { confirmed: *said == Confirmed::Yes, ..ToolConfirmation::default() };
+        response(call, json!(confirmation))
+    };
     Content::new("user", answers.iter().map(response).collect())
 }
 
@@ -96,11 +99,6 @@ pub(super) fn answer(call: &FunctionCall, typed: &str) -> Content {
 }
 
 fn response(call: &FunctionCall, value: Value) -> Part {
-    let response = match value {
-        Value::Object(map) => map,
-        value => Map::from_iter([("result".to_owned(), value)]),
-    };
-    let (id, name) = (call.id.clone(), call.name.clone());
-    let response = FunctionResponse { id, name, response: Some(response), ..FunctionResponse::default() };
-    Part { function_response: Some(response), ..Part::default() }
+    let [id, name] = [&call.id, &call.name].map(|text| text.as_deref().unwrap_or_default());
+    Part::function_response(id, name, value)
 }

@@ -5,6 +5,7 @@ pub(super) const HELP: &str = "\
 /state [BEGINNING]  the state, or its keys that begin so
 /history            what was said in this session
 /answer VALUE       answers a tool that waits for an answer: JSON, or text
+/retry              asks for the answer again, after Ctrl-C or a failure
 /new                begins a new session
 /quit               ends, as Ctrl-D does; the session stays
 
@@ -21,6 +22,7 @@ pub(super) enum Said<'a> {
     State(&'a str),
     History,
     Answer(&'a str),
+    Retry,
     New,
     Quit,
     /// A command that there is not.
@@ -42,6 +44,7 @@ pub(super) fn understand(line: &str) -> Said<'_> {
         ("state", beginning) => Said::State(beginning),
         ("history", "") => Said::History,
         ("answer", value) if !value.is_empty() => Said::Answer(value),
+        ("retry", "") => Said::Retry,
         ("new", "") => Said::New,
         ("quit" | "exit", "") => Said::Quit,
         _ => Said::Unknown(line),
@@ -64,6 +67,7 @@ mod tests {
             ("/history", Said::History),
             ("/answer {\"ok\": true}", Said::Answer("{\"ok\": true}")),
             ("/answer", Said::Unknown("/answer")),
+            ("/retry", Said::Retry),
             ("/new", Said::New),
             ("/exit", Said::Quit),
             ("/quit now", Said::Unknown("/quit now")),

@@ -139,6 +139,9 @@ impl<'a> Conversation<'a> {
                     None => self.screen.aside("Nothing waits for an answer.")?,
                 }
             }
+            // Without a message, a run goes on from what the session holds.
+            Said::Retry if self.exists => return self.run(RunRequest::default()).await,
+            Said::Retry => self.screen.aside("Nothing was said yet.")?,
             Said::New => {
                 self.part()?;
                 self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
@@ -156,7 +159,11 @@ impl<'a> Conversation<'a> {
     /// Says something to the agent, and shows what comes of it.
     async fn say(&mut self, message: Content) -> Result<Next, Failure> {
         self.calls.note(&Event::new(USER).with_content(message.clone()));
-        let request = RunRequest::message(message).with_config(RunConfig::default().with_streaming());
+        self.run(RunRequest::message(message)).await
+    }
+
+    async fn run(&mut self, request: RunRequest) -> Result<Next, Failure> {
+        let request = request.with_config(RunConfig::default().with_streaming());
         let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
         (self.exists, self.asked, self.failed) = (true, false, None);
         match turn::follow(run, &mut self.calls, &mut self.screen).await? {

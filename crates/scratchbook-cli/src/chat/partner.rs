@@ -47,7 +47,7 @@ impl Partner {
 
     /// The model's name, where one model answers.
     pub(super) fn model(&self) -> Option<&str> {
-        self.agent.as_llm_agent().map(LlmAgent::model).map(|model| model.name())
+        self.agent.as_llm_agent().and_then(LlmAgent::model).map(|model| model.name())
     }
 }
 

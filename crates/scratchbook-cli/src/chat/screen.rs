@@ -5,7 +5,7 @@ use std::io;
 use scratchbook::{Change, Content, Event, FunctionCall, Part, SecretKeys};
 use serde_json::{Value, json};
 
-use super::calls::{self, CONFIRMATION, is_confirmation};
+use super::calls::{self, is_confirmation};
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible, visible_lines};
 use crate::show;
 
@@ -205,10 +205,11 @@ impl<'a> Screen<'a> {
             if let Some(call) = part.function_call.as_ref().filter(|call| !is_confirmation(call)) {
                 self.margin(&show::shortened(show::call_of(call)))?;
             }
-            if let Some(response) = part.function_response.as_ref() {
-                if response.name.as_deref() != Some(CONFIRMATION) {
-                    self.margin(&show::shortened(show::answer_of(response)))?;
-                }
+            // That a call waits for the user's consent is told by asking.
+            let asks = |id: &String| event.actions.requested_tool_confirmations.contains_key(id);
+            let response = part.function_response.as_ref();
+            if let Some(response) = response.filter(|response| !response.id.as_ref().is_some_and(asks)) {
+                self.margin(&show::shortened(show::answer_of(response)))?;
             }
             if part.inline_data.is_some() || part.file_data.is_some() {
                 self.margin(&show::data_of(part))?;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod models;
+mod questions;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -42,7 +42,9 @@ pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
         Arc::new(tools::remember()),
         Arc::new(tools::recall()),
         Arc::new(tools::save_note()),
+        Arc::new(tools::ask_for_discount()),
         Arc::new(tools::check_out()),
+        Arc::new(tools::forget_customer()),
     ]
 }
 
