@@ -289,6 +289,49 @@ async fn images_files_and_texts_are_told() {
     assert_eq!(server.request().body["messages"][0]["content"], expected);
 }
 
+/// Tools may give what a model does not take, and know nothing of the model.
+#[tokio::test]
+async fn what_tools_show_is_told_after_their_answers() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let drawn = part(json!({"functionResponse": {
+        "id": "call_1", "name": "draw", "response": {"result": "done"},
+        "parts": [
+            {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
+            {"inlineData": {"mimeType": "application/zip", "data": "UEs="}},
+        ],
+    }}));
+    let request = conversation([
+        Content::new("model", vec![call("call_1", "draw", json!({})), call("call_2", "wait", json!({}))]),
+        Content::new("user", vec![drawn, result("call_2", "wait", json!({}))]),
+    ]);
+    whole(&model(SPOKEN.model, &server, "/v1"), request).await.unwrap();
+    let expected = json!([
+        {"role": "tool", "tool_call_id": "call_1", "content": "{\"result\":\"done\"}"},
+        {"role": "tool", "tool_call_id": "call_2", "content": "{}"},
+        {"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+            {"type": "text", "text": "(data of type 'application/zip', which cannot be shown)"},
+        ]},
+    ]);
+    let messages = server.request().body["messages"].as_array().unwrap()[1..].to_vec();
+    assert_eq!(json!(messages), expected);
+}
+
+/// Nothing said, nothing but what is not sent, and the model's word last.
+#[tokio::test]
+async fn somebody_always_asks() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let model = model(SPOKEN.model, &server, "/v1");
+    let begin = json!([{"role": "user", "content": "Handle the requests as specified in the System Instruction."}]);
+    for contents in [vec![], vec![Content::user("")], vec![Content::new("user", vec![])]] {
+        whole(&model, conversation(contents)).await.unwrap();
+        assert_eq!(server.requests().pop().unwrap().body["messages"], begin);
+    }
+    whole(&model, conversation([Content::user("Hello!"), Content::model("Hi."), Content::user("")])).await.unwrap();
+    let last = server.requests().pop().unwrap().body["messages"].as_array().unwrap().last().unwrap().clone();
+    assert!(last["content"].as_str().unwrap().starts_with("Continue processing previous requests"), "{last}");
+}
+
 #[tokio::test]
 async fn what_openai_cannot_take_is_refused_before_it_is_asked() {
     let server = ModelServer::start([]).await;

@@ -10,13 +10,6 @@ use crate::content::{Content, FunctionCall, FunctionResponse, Part};
 const MISSING: &str =
     "Error: Missing tool result (tool execution may have been interrupted before a response was recorded).";
 
-/// What is asked where nobody has said anything, in ADK's words.
-const NOTHING_SAID: &str = "Handle the requests as specified in the System Instruction.";
-
-/// What is asked where the model has had the last word, in ADK's words.
-const GO_ON: &str = "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are \
-                     needed.";
-
 /// One side's turn.
 #[derive(Debug)]
 pub(super) enum Turn {
@@ -37,7 +30,7 @@ pub(super) struct Reply {
     pub(super) media: Vec<Part>,
 }
 
-/// The turns of a conversation. The first is never without a word of the user before it, and the last is never the model's.
+/// The turns of a conversation.
 ///
 /// A provider refuses calls without answers and answers without calls. So an answer stands right after its call even where
 /// it came later, the last of several counts, a call without one is answered with ADK's word for that, and an answer to
@@ -45,13 +38,7 @@ pub(super) struct Reply {
 pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
     let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
     contents.iter().for_each(|content| pairing.read(content));
-    let mut turns = pairing.turns;
-    match turns.last() {
-        None => turns.push(Turn::User(vec![Part::text(NOTHING_SAID)])),
-        Some(Turn::Model(_)) => turns.push(Turn::User(vec![Part::text(GO_ON)])),
-        Some(_) => {}
-    }
-    turns
+    pairing.turns
 }
 
 /// Where the answer to a call belongs: which turn, and which place in it.

@@ -73,6 +73,7 @@ impl Dialect {
             AdapterKind::Anthropic => !old.iter().any(|name| self.model.contains(name)),
             // They know JSON at most, but no schemas.
             AdapterKind::MiniMax | AdapterKind::DeepSeek | AdapterKind::Zai | AdapterKind::BigModel => false,
+            AdapterKind::Kimi | AdapterKind::Moonshot => false,
             _ => true,
         }
     }

@@ -75,6 +75,9 @@ pub(super) fn refuse(config: &GenerateContentConfig, dialect: &Dialect) -> Resul
     if config.cached_content.is_some() {
         return refused("`cachedContent`");
     }
+    if dialect.wire == Wire::Responses && config.stop_sequences.iter().flatten().next().is_some() {
+        return refused("`stopSequences`");
+    }
     if dialect.wire == Wire::Ollama && mode(config).as_deref() == Some("ANY") {
         return refused("function calling of mode ANY");
     }

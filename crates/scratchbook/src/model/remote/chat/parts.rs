@@ -53,16 +53,28 @@ pub(super) fn block(data: Value) -> ContentPart {
     ContentPart::Custom(CustomPart { model_iden: None, data })
 }
 
-/// Media that a tool gave, as blocks of Anthropic's.
-pub(super) fn media_blocks(media: &[Part]) -> Result<Vec<Value>> {
-    let mut blocks = Vec::new();
-    for blob in media.iter().filter_map(|part| part.inline_data.as_ref()) {
-        let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(blob)));
-        anthropic_takes(&kind)?;
-        let block = if kind == "application/pdf" { "document" } else { "image" };
-        blocks.push(json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": data}}));
+/// Media that a tool gave. What the provider does not take is only named: whoever wrote the tool may know nothing of the
+/// provider, and the conversation is not to end over it.
+pub(super) fn media(part: &Part, dialect: &Dialect) -> Vec<ContentPart> {
+    user(std::slice::from_ref(part), dialect).unwrap_or_else(|_| vec![ContentPart::Text(not_shown(part))])
+}
+
+/// Media that a tool gave, as a block of Anthropic's.
+pub(super) fn media_block(part: &Part) -> Value {
+    let blob = part.inline_data.clone().unwrap_or_default();
+    let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
+    if data.is_empty() || anthropic_takes(&kind).is_err() {
+        let text = as_text(&blob).unwrap_or_else(|| not_shown(part));
+        return json!({"type": "text", "text": text});
     }
-    Ok(blocks)
+    let block = if kind == "application/pdf" { "document" } else { "image" };
+    json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": data}})
+}
+
+fn not_shown(part: &Part) -> String {
+    let blob = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref());
+    let kind = blob.or_else(|| part.file_data.as_ref()?.mime_type.as_deref());
+    format!("(data of type '{}', which cannot be shown)", mime_type(kind).escape_debug())
 }
 
 fn say(content: &mut Vec<ContentPart>, text: String, dialect: &Dialect) {

@@ -1,6 +1,6 @@
 //! A request as genai's, which puts it into each provider's words.
 
-use genai::chat::{ChatMessage, ChatRequest, ContentPart, MessageContent, Tool, ToolResponse};
+use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolResponse};
 use serde_json::json;
 
 use super::history::{Reply, Turn, turns};
@@ -9,8 +9,12 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::model::{FunctionDeclaration, LlmRequest};
 
-/// What is asked before a conversation that the model has begun: Anthropic wants the user to begin. In ADK's words.
+/// What is asked where nobody has said anything yet, in ADK's words.
 const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
+
+/// What is asked where the model has had the last word, in ADK's words.
+const GO_ON: &str = "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are \
+                     needed.";
 
 /// The conversation and the tools of a request. How the model is to answer is in [`options`].
 pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatRequest> {
@@ -19,8 +23,13 @@ pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatReques
         match turn {
             Turn::User(said) => push(&mut messages, ChatMessage::user, parts::user(&said, dialect)?),
             Turn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, dialect)),
-            Turn::Answers(replies) => answers(&mut messages, replies, dialect)?,
+            Turn::Answers(replies) => answers(&mut messages, replies, dialect),
         }
+    }
+    match messages.last() {
+        None => messages.push(ChatMessage::user(BEGIN)),
+        Some(last) if last.role == ChatRole::Assistant => messages.push(ChatMessage::user(GO_ON)),
+        Some(_) => {}
     }
     if dialect.wire == Wire::Anthropic {
         messages = alternating(messages);
@@ -39,12 +48,12 @@ fn push(messages: &mut Vec<ChatMessage>, message: fn(MessageContent) -> ChatMess
 }
 
 /// The answers to calls. Media goes into the answer with Anthropic, and after all answers with others, as the user's.
-fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, dialect: &Dialect) -> Result<()> {
+fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, dialect: &Dialect) {
     let (mut content, mut media): (Vec<ContentPart>, Vec<Part>) = (Vec::new(), Vec::new());
     for Reply { id, name, text, media: beside } in replies {
         if dialect.wire == Wire::Anthropic && !beside.is_empty() {
             let mut blocks = vec![json!({"type": "text", "text": text})];
-            blocks.extend(parts::media_blocks(&beside)?);
+            blocks.extend(beside.iter().map(parts::media_block));
             content.push(parts::block(json!({"type": "tool_result", "content": blocks, "tool_use_id": id})));
         } else {
             media.extend(beside);
@@ -57,21 +66,19 @@ fn answers(messages: &mut Vec<ChatMessage>, replies: Vec<Reply>, dialect: &Diale
     } else {
         push(messages, ChatMessage::tool, content);
     }
-    push(messages, ChatMessage::user, parts::user(&media, dialect)?);
-    Ok(())
+    push(messages, ChatMessage::user, media.iter().flat_map(|part| parts::media(part, dialect)).collect());
 }
 
 /// The same messages, the user's first and none twice in a row from one side; answers to calls are the user's.
 fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
-    use genai::chat::ChatRole::{Assistant, Tool, User};
     let mut all: Vec<ChatMessage> = Vec::new();
     for mut message in messages {
-        if message.role == Tool {
-            message.role = User;
+        if message.role == ChatRole::Tool {
+            message.role = ChatRole::User;
         }
         match all.last_mut() {
             Some(last) if last.role == message.role => last.content.extend(message.content),
-            None if message.role == Assistant => all.extend([ChatMessage::user(BEGIN), message]),
+            None if message.role == ChatRole::Assistant => all.extend([ChatMessage::user(BEGIN), message]),
             _ => all.push(message),
         }
     }
