@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::{Map, Value};
-
 use super::AgentTree;
 use super::board::Board;
 use super::draft::EventDraft;
@@ -47,7 +45,7 @@ pub struct InvocationContext {
     /// Where the agent's turn stands, below a root that has such places.
     node: Option<Arc<Node>>,
     /// What the run had come to below here, where it is taken up again.
-    past: Option<Arc<Past>>,
+    pub(super) past: Option<Arc<Past>>,
 }
 
 impl InvocationContext {
@@ -84,38 +82,9 @@ impl InvocationContext {
         Self { node, past: None, ..self.for_agent(agent_name) }
     }
 
-    /// The run for an agent whose turn begins: what was left of an earlier turn is gone on with once.
-    pub(super) fn for_turn(&self, agent_name: &str) -> Self {
-        let past = self.past.clone().filter(|past| past.take(agent_name));
-        Self { past, ..self.for_agent(agent_name) }
-    }
-
-    /// The same run with what it had come to, or from the beginning.
-    pub(crate) fn with_past(&self, past: Option<Arc<Past>>) -> Self {
-        Self { past, ..self.clone() }
-    }
-
     /// The same run on a branch.
     pub(crate) fn on_branch(&self, branch: Option<&str>) -> Self {
         Self { branch: branch.map(Into::into), ..self.clone() }
-    }
-
-    pub(super) fn past(&self) -> Option<&Arc<Past>> {
-        self.past.as_ref()
-    }
-
-    /// Whether the run can be taken up again, see [`RunnerBuilder::resumable`](crate::RunnerBuilder::resumable).
-    #[must_use]
-    pub fn is_resumable(&self) -> bool {
-        self.invocation.resumable
-    }
-
-    /// What this agent told last of where it stands, in an event's [`agent_state`](crate::EventActions::agent_state), in a
-    /// run that is taken up again.
-    #[must_use]
-    pub fn agent_state(&self) -> Option<Map<String, Value>> {
-        let (state, _) = self.past.as_ref()?.state(&self.agent_name, self.branch())?;
-        Some(state.clone())
     }
 
     /// The run's id, shared by all its agents and on all its events.
@@ -172,20 +141,6 @@ impl InvocationContext {
         let mut event = Event::default();
         self.address(&mut event);
         event
-    }
-
-    /// An event that tells where this agent stands, where that is wanted.
-    pub(super) fn stands(&self, state: Map<String, Value>) -> Option<Event> {
-        let mut event = self.is_resumable().then(|| self.event())?;
-        event.actions.agent_state = Some(state);
-        Some(event)
-    }
-
-    /// An event that tells that this agent is done, where that is wanted.
-    pub(super) fn ends(&self) -> Option<Event> {
-        let mut event = self.is_resumable().then(|| self.event())?;
-        event.actions.end_of_agent = Some(true);
-        Some(event)
     }
 
     /// A context that only reads, as instruction providers get it.

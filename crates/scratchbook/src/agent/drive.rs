@@ -45,7 +45,7 @@ pub(super) fn drive(first: Turn) -> EventStream {
                     Ok(mut event) => {
                         context.place(&mut event);
                         if event.author == context.agent_name() && !event.is_partial() {
-                            handed_to.clone_from(&event.actions.transfer_to_agent);
+                            handed_to = event.actions.transfer_to_agent.clone().or(handed_to);
                             ended |= event.actions.end_of_agent == Some(true);
                         }
                         pending.see(&event);

@@ -14,6 +14,7 @@ mod look_ahead;
 mod node;
 mod request;
 mod resume;
+mod standing;
 mod state;
 mod step;
 mod tool_step;

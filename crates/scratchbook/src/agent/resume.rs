@@ -22,6 +22,15 @@ pub(crate) struct Past {
     taken: Mutex<HashSet<String>>,
 }
 
+/// A turn of an agent that had the conversation.
+#[derive(Debug)]
+struct Turn<'a> {
+    agent: &'a str,
+    past: Arc<Past>,
+    /// Whether it has ended or handed over, and nobody has answered it since.
+    is_over: bool,
+}
+
 /// Where an agent was left.
 #[derive(Debug)]
 pub(super) enum Left {
@@ -71,28 +80,34 @@ impl Past {
         Some((self.events[place].actions.agent_state.as_ref()?, self.since(place + 1)))
     }
 
-    /// The agents that had the conversation after one another, from this one on, each with its part.
+    /// The agents that led to the one that goes on, from this one on, each with its part: that is who got the conversation
+    /// last, or whose call was answered last, and when that one is done, the last that is not.
     pub(super) fn handovers(self: &Arc<Self>, agent: &str, branch: Option<&str>) -> Vec<(String, Arc<Self>)> {
-        let mut chain = vec![(agent.to_owned(), 0)];
+        let mut turns = vec![Turn { agent, past: Arc::clone(self), is_over: false }];
+        let mut current = 0;
         for (place, event) in self.events.iter().enumerate() {
-            let Some((current, _)) = chain.last() else {
-                break;
-            };
             if event.author == "user" {
-                // An answer goes to who has called.
                 let caller = self.caller(event, branch);
-                let answered = chain.iter().position(|(name, _)| Some(name.as_str()) == caller);
-                chain.truncate(answered.map_or(chain.len(), |answered| answered + 1));
-            } else if is_own(event, current, branch)
-                && let Some(next) = &event.actions.transfer_to_agent
+                if let Some(answered) = turns.iter().rposition(|turn| Some(turn.agent) == caller) {
+                    turns[answered].is_over = false;
+                    current = answered;
+                }
+            } else if event.actions.end_of_agent == Some(true) {
+                let own = turns.iter_mut().filter(|turn| is_own(event, turn.agent, branch));
+                own.for_each(|turn| turn.is_over = true);
+            } else if is_own(event, turns[current].agent, branch)
+                && let Some(agent) = &event.actions.transfer_to_agent
             {
-                chain.push((next.clone(), place + 1));
+                turns[current].is_over = true;
+                turns.push(Turn { agent, past: self.since(place + 1), is_over: false });
+                current = turns.len() - 1;
             }
         }
-        chain
-            .into_iter()
-            .map(|(name, place)| (name, if place == 0 { Arc::clone(self) } else { self.since(place) }))
-            .collect()
+        if turns[current].is_over {
+            current = turns.iter().rposition(|turn| !turn.is_over).unwrap_or(current);
+        }
+        turns.truncate(current + 1);
+        turns.into_iter().map(|turn| (turn.agent.to_owned(), turn.past)).collect()
     }
 
     /// Who made the first call that an event answers.

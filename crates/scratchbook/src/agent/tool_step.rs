@@ -80,7 +80,8 @@ pub(super) async fn tool_step(
     let mut waits = false;
     for (call, own, page, answer) in join_all(running).await {
         match (own, answer) {
-            (Some(own), Ok(Value::Null)) => {
+            // Who asks the user for consent has answered the model.
+            (Some(own), Ok(Value::Null)) if page.actions().requested_tool_confirmations.is_empty() => {
                 waits = true;
                 later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
             }

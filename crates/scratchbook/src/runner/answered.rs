@@ -36,8 +36,8 @@ impl Answered {
     /// # Errors
     ///
     /// `InvalidArgument` where a call is not among the events or has another name, where the calls are of several runs,
-    /// where a confirmation is none, and where the message calls tools itself; `Conflict` where a confirmation was given
-    /// before and what was confirmed has not been answered yet.
+    /// where a confirmation is none or stands beside text, and where the message calls tools itself; `Conflict` where a
+    /// confirmation was given before and what was confirmed has not been answered yet.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         if let Some(call) = message.function_calls().next() {
             let name = call.name.as_deref().unwrap_or_default();
@@ -51,7 +51,6 @@ impl Answered {
         let mut others = Vec::new();
         for part in message.parts() {
             let Some((id, response)) = answer_of(part) else {
-                says_more = true;
                 others.push(part.clone());
                 continue;
             };
@@ -82,11 +81,29 @@ impl Answered {
                 Progress::Answered => return Err(taken(id)),
             }
         }
+        if (answered.confirms || consumed) && !others.is_empty() {
+            // The call's answer comes after it, and a model is shown that beside the call: it would not hear the rest.
+            return Err(Error::invalid(
+                "a message that confirms a call can say nothing else; say it in another message",
+            ));
+        }
         if let Some(caller) = answered.callers.first_mut() {
             caller.parts.extend(others);
         }
         answered.is_settled = consumed && !answered.confirms && !says_more;
         Ok(answered)
+    }
+
+    /// Refuses what answers two agents on one branch: of these, one at a time goes on with a run.
+    pub(super) fn check_branches(&self) -> Result<()> {
+        for (place, caller) in self.callers.iter().enumerate() {
+            if let Some(other) = self.callers[..place].iter().find(|other| other.branch == caller.branch) {
+                let (one, two) = (&other.agent, &caller.agent);
+                let message = format!("the message answers calls of the agents {one} and {two}; answer one at a time");
+                return Err(Error::invalid(message));
+            }
+        }
+        Ok(())
     }
 
     /// Whom the last of some events answers.

@@ -53,8 +53,11 @@ impl Inner {
         request: &RunRequest,
         turn: &Arc<Turn>,
     ) -> Result<Begun> {
-        let events = live(session.events());
         let message = request.message.as_ref();
+        // Most messages answer nothing, and need not be looked up.
+        let looks_up = message.is_none_or(|message| message.function_responses().next().is_some());
+        let live = |events: &Events| if looks_up { live(events) } else { Vec::new() };
+        let events = live(session.events());
         let answered = message.map(|message| Answered::of(message, &events)).transpose()?.unwrap_or_default();
         let given = request.invocation_id.as_ref().filter(|id| !id.is_empty());
         let goes_on = answered.run.as_ref().or(given.filter(|_| message.is_none() && !request.is_new));
@@ -62,6 +65,9 @@ impl Inner {
             Some(id) => Some(Earlier::find(id, &events, key)?),
             None => None,
         };
+        if self.resumable {
+            answered.check_branches()?;
+        }
         let id = answered.run.as_ref().or(given).cloned();
         let invocation = Invocation {
             id: id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
@@ -87,8 +93,9 @@ impl Inner {
         self.tell(&context, request, &answered, turn).await?;
         let events = live(context.session().events());
         Ok(match earlier {
+            Some(_) if ended && answered.callers.is_empty() => Vec::new(),
             // An answer that comes when the run is over goes to who has asked.
-            Some(earlier) if !ended || answered.callers.is_empty() => {
+            Some(earlier) if !ended => {
                 let agent = Arc::clone(self.tree.next_agent(&earlier.begin));
                 let past = earlier.past(&events, context.invocation_id());
                 let context = context.for_first_agent(agent.name()).with_past(Some(past));

@@ -181,11 +181,16 @@ impl Runner {
     /// stream yields the agent's events, committed, as they arise; nothing happens until it is polled. Needs a Tokio
     /// runtime.
     ///
-    /// The stream ends with an error where the session is missing (`NotFound`), where another run of the
-    /// session is going on and waiting is not wanted (`Conflict`), where the run was started inside a run of
-    /// its own session (`FailedPrecondition`), where the message answers a call that the session does not have, calls of
-    /// several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event before
-    /// such a failure tells of it.
+    /// The stream ends with an error where the session is missing, or the run that is to be taken up again (`NotFound`),
+    /// where another run of the session is going on and waiting is not wanted (`Conflict`), where the run was started inside
+    /// a run of its own session (`FailedPrecondition`), where the message answers a call that the session does not have,
+    /// calls of several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event
+    /// before such a failure tells of it.
+    ///
+    /// A [confirmation](crate::ToolConfirmation) is taken once, in whatever process, and what it allows is run for it once.
+    /// When that has been answered, the same again leads to nothing: nothing is stored, and the stream is empty. Before, it
+    /// is refused (`Conflict`), since it is not known here whether the tool is still running elsewhere; where it is not, a
+    /// run without a message runs it again.
     ///
     /// A run waits for the run of its session before it. Code inside a run that starts another of the same
     /// session in a task of its own and waits for it, or that keeps a stream unread while waiting for the next,

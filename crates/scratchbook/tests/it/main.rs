@@ -7,6 +7,7 @@ mod stores;
 mod adapters;
 mod agent_config;
 mod agents;
+mod asking;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod conformance;
@@ -30,6 +31,7 @@ mod postgres;
 mod processes;
 mod recorded;
 mod requests;
+mod resume;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;
