@@ -7,6 +7,7 @@
 
 mod answer;
 mod anthropic;
+mod call;
 mod frames;
 mod history;
 mod ollama;
