@@ -56,9 +56,14 @@ impl Model {
 
 /// A stream of Gemini's: pieces of text, then the end. As `streamGenerateContent?alt=sse` documents it.
 pub(crate) fn gemini_text(pieces: &[&str]) -> Answer {
-    let last = pieces.len() - 1;
-    let frames = pieces.iter().enumerate().map(|(n, text)| {
-        let mut candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
+    gemini_parts(&pieces.iter().map(|text| json!({"text": text})).collect::<Vec<_>>())
+}
+
+/// A stream of Gemini's: a part a frame, then the end.
+pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
+    let last = parts.len() - 1;
+    let frames = parts.iter().enumerate().map(|(n, part)| {
+        let mut candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
         if n == last {
             candidate["finishReason"] = "STOP".into();
         }

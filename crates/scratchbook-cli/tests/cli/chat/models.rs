@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::{assert_in_order, talk};
 use crate::Fixture;
-use crate::models::{Answer, KEY, Model, gemini_call, gemini_error, gemini_stuck_after, gemini_text, openai_deltas};
+use crate::models::{
+    Answer, KEY, Model, gemini_call, gemini_error, gemini_parts, gemini_stuck_after, gemini_text, openai_deltas,
+};
 
 /// A conversation under way.
 struct Talking {
@@ -136,16 +138,35 @@ fn a_model_that_fails_says_why_and_the_conversation_goes_on() {
     let model = Model::start([
         gemini_error(400, "INVALID_ARGUMENT", "the frobnicator is not supported"),
         gemini_text(&["Here I am."]),
+        gemini_text(&["As I said."]),
         gemini_error(403, "PERMISSION_DENIED", &format!("the key {KEY} is not valid")),
     ]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash", "--session", "s1"]);
-    let said = talk(command, &["Hello", "Are you there?", "Still?"]);
+    let said = talk(command, &["Hello", "/retry", "Again?", "Still?"]);
     assert_in_order(&said.err, &["error: ", "the frobnicator is not supported", "error: ", "is not valid"]);
-    assert!(said.out.contains("\nHere I am.\n"), "{}", said.out);
+    assert_in_order(&said.out, &["\nHere I am.\n", "\nAs I said.\n"]);
+    let asked = |n: usize| model.requests()[n].body["contents"].clone();
+    assert_eq!(asked(1), asked(0), "what is asked again is what was asked");
     assert!(!said.err.contains(KEY) && !said.out.contains(KEY), "{} {}", said.out, said.err);
     assert_eq!(said.code, Some(9), "as the last answer went");
     let events = fixture.json(&["sessions", "show", "-a", "demo", "-u", "user", "-s", "s1"])["events"].to_string();
     assert!(events.contains("the frobnicator is not supported") && !events.contains(KEY), "{events}");
+}
+
+#[test]
+fn thoughts_stand_apart_from_the_answer() {
+    let fixture = Fixture::empty();
+    let answer = gemini_parts(&[
+        json!({"text": "Let me ", "thought": true}),
+        json!({"text": "see.", "thought": true}),
+        json!({"text": "It is "}),
+        json!({"text": "Monday."}),
+    ]);
+    let model = Model::start([answer]);
+    let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash", "--session", "s1"]);
+    let out = talk(command, &["What day is it?"]).well();
+    assert_in_order(&out, &["\nLet me see.\nIt is Monday.\n", "last_reply = \"It is Monday.\""]);
+    assert_eq!(out.matches("Let me see.").count(), 1, "{out}");
 }
 
 #[test]
