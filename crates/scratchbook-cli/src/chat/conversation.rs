@@ -40,6 +40,17 @@ pub(super) struct Conversation<'a> {
     failed: Option<ErrorKind>,
     /// How often Ctrl-C was pressed since something was said.
     interrupts: u32,
+    /// Who reads along.
+    reader: Reader,
+}
+
+/// Who reads along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// Somebody at a terminal.
+    Person,
+    /// A program, or a file.
+    Pipe,
 }
 
 /// Whether there is more to come.
@@ -50,9 +61,9 @@ enum Next {
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell) -> Self {
+    pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell, reader: Reader) -> Self {
         let calls = OpenCalls::default();
-        Self { runner, key, screen, farewell, calls, asked: false, exists: false, failed: None, interrupts: 0 }
+        Self { runner, key, screen, farewell, calls, asked: false, exists: false, failed: None, interrupts: 0, reader }
     }
 
     /// Says who is there, and what was said last.
@@ -78,7 +89,7 @@ impl<'a> Conversation<'a> {
         if let Some(note) = &partner.note {
             self.screen.note(&visible(note))?;
         }
-        if input.is_terminal() {
+        if self.reader == Reader::Person {
             self.screen.aside("  /help says what else there is; Ctrl-D ends.")?;
         }
         input.recall(past.iter().filter(|event| is_message(event)).filter_map(first_text));
@@ -97,7 +108,7 @@ impl<'a> Conversation<'a> {
                     Line::End => Next::End,
                 },
             };
-            if self.interrupts > 0 && !input.is_terminal() {
+            if self.interrupts > 0 && self.reader == Reader::Pipe {
                 break Err(Failure::Interrupted);
             }
             if next == Next::End {
@@ -107,7 +118,7 @@ impl<'a> Conversation<'a> {
         self.part()?;
         match self.failed {
             // Where nobody saw it, the exit code says so.
-            Some(kind) if !input.is_terminal() => ended.and(Err(Failure::Told(kind))),
+            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
             _ => ended,
         }
     }
@@ -228,7 +239,7 @@ impl<'a> Conversation<'a> {
 
     fn interrupted(&mut self) -> Result<Next, Failure> {
         self.interrupts += 1;
-        if self.interrupts > 1 {
+        if self.interrupts > 1 || self.reader == Reader::Pipe {
             return Ok(Next::End);
         }
         self.screen.aside("Once more, or Ctrl-D, ends the conversation.")?;

@@ -28,6 +28,7 @@ impl Farewell {
         option("--model", args.model.clone());
         option("--user", Some(args.user.clone()).filter(|user| user != ChatArgs::USER));
         args.secret.iter().for_each(|secret| option("--secret", Some(secret.clone())));
+        option("--schema", global.schema.as_deref().map(path));
         // What the environment names, it names the next time, too.
         let of_environment = database::of_environment().ok().flatten();
         let uri = global.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));

@@ -24,7 +24,7 @@ use crate::args::{ChatArgs, Global};
 use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::output::Output;
-use conversation::Conversation;
+use conversation::{Conversation, Reader};
 use farewell::Farewell;
 use input::Input;
 use partner::Partner;
@@ -49,7 +49,8 @@ pub(crate) async fn chat(global: &Global, args: ChatArgs, out: &mut Output) -> R
     let names = if partner.agent.sub_agents().is_empty() { Names::One } else { Names::Several };
     let screen = Screen::new(out, secret, names);
     let farewell = Farewell::new(global, &args);
-    let mut conversation = Conversation::new(runner, key, screen, farewell);
+    let reader = if input.is_terminal() { Reader::Person } else { Reader::Pipe };
+    let mut conversation = Conversation::new(runner, key, screen, farewell, reader);
     let held = async {
         conversation.greet(&partner, &place, &mut input).await?;
         conversation.hold(&mut input).await

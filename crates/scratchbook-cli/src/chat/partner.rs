@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{Agent, Error, ErrorKind, Llm, LlmAgent, Result};
+use scratchbook::{Agent, Error, ErrorKind, LlmAgent, Result};
 
 use crate::agents;
 use crate::args::ChatArgs;
@@ -39,7 +39,14 @@ impl Partner {
             let (app, agent) = of_folder(folder, args)?;
             return Ok(Self { app, agent, note: None });
         }
-        let (model, note) = model_of_demo(model)?;
+        let (model, note) = match agents::hosted(model.unwrap_or(DEFAULT_MODEL)) {
+            Ok(model) => (Some(model), None),
+            // No key.
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition => {
+                (None, Some(format!("{error}. Until then the demo's own script answers.")))
+            }
+            Err(error) => return Err(error),
+        };
         let apps = agents::demo(model)?.into_iter().map(|(name, agent)| (name.to_owned(), agent));
         let (app, agent) = only(apps.collect(), args.app_name().as_deref())?;
         Ok(Self { app, agent, note })
@@ -71,17 +78,5 @@ fn only(mut apps: Vec<(String, Arc<dyn Agent>)>, name: Option<&str>) -> Result<(
             (Some(app), true) => Ok(app),
             _ => Err(Error::invalid(format!("there are several apps; name one of them with --app: {names}"))),
         },
-    }
-}
-
-/// A model for the demo's agents, or none and why.
-fn model_of_demo(name: Option<&str>) -> Result<(Option<Arc<dyn Llm>>, Option<String>)> {
-    match agents::hosted(name.unwrap_or(DEFAULT_MODEL)) {
-        Ok(model) => Ok((Some(model), None)),
-        // No key.
-        Err(error) if error.kind() == ErrorKind::FailedPrecondition => {
-            Ok((None, Some(format!("{error}. Until then the demo's own script answers."))))
-        }
-        Err(error) => Err(error),
     }
 }
