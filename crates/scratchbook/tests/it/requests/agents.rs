@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use scratchbook::{
-    Agent, Content, Error, FunctionTool, IncludeContents, LlmAgent, LoopAgent, ParallelAgent, RemoteLlm, Result,
+    Agent, Content, Error, FunctionTool, IncludeContents, LlmAgent, LoopAgent, ParallelAgent, RemoteLlm,
     SequentialAgent, ToolContext,
 };
 use serde::Deserialize;
