@@ -12,4 +12,4 @@ mod openai;
 mod openai_asked;
 mod others;
 mod promises;
-mod server;
+pub(crate) mod server;
