@@ -48,10 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("agent_config", &["agent", "content", "error", "model", "tool"]),
-    (
-        "runner",
-        &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state", "tool"],
-    ),
+    ("runner", &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state", "tool"]),
 ];
 
 /// Single names that go up the table, each for a reason; anything else beside them stays a breach.

@@ -87,9 +87,10 @@ pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_limits};
 pub use adapter::{ReadOnly, WithDeadline, WithMetrics, WithSecretKeys};
 #[cfg(feature = "agent")]
 pub use agent::{
-    Agent, CallbackContext, ContextState, EventStream, FunctionAgent, IncludeContents, Instruction,
-    InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder, LoopAgent, ParallelAgent, ReadonlyContext,
-    SequentialAgent, ToolCall, ToolContext, inject_session_state,
+    Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
+    FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
+    LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
+    inject_session_state,
 };
 #[cfg(feature = "agent-config")]
 pub use agent_config::{AgentCatalog, load_agent, load_agents};

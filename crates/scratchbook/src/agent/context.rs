@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::AgentTree;
 use super::board::Board;
+use super::compaction::Compacting;
 use super::draft::EventDraft;
 use super::node::{Node, Turns};
 use super::resume::Past;
@@ -31,6 +32,8 @@ pub(crate) struct Invocation {
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
+    /// Where events are summed up.
+    pub(crate) compacting: Option<Compacting>,
     pub(crate) turns: Turns,
     /// Whether the run tells where it stands, so that it can be taken up again.
     pub(crate) resumable: bool,
@@ -168,6 +171,10 @@ impl InvocationContext {
 
     pub(crate) fn tree(&self) -> &AgentTree {
         &self.invocation.tree
+    }
+
+    pub(crate) fn compacting(&self) -> Option<&Compacting> {
+        self.invocation.compacting.as_ref()
     }
 
     pub(crate) fn draft(&self) -> EventDraft {

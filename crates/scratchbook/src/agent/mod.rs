@@ -2,6 +2,7 @@
 
 mod board;
 mod callback;
+mod compaction;
 mod confirmation;
 mod context;
 mod draft;
@@ -32,6 +33,7 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 
 pub use callback::ToolCall;
+pub use compaction::{EventsCompactionConfig, EventsSummarizer, EventsSummary, LlmEventsSummarizer};
 pub use context::{InvocationContext, ReadonlyContext};
 pub use function_agent::FunctionAgent;
 pub use llm_agent::{
@@ -42,10 +44,11 @@ pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
 pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
+pub(crate) use compaction::{Compacting, Compactor};
 pub(crate) use confirmation::{Progress, is_request, progress};
 pub(crate) use context::Invocation;
 pub(crate) use drive::catch_panics;
-pub(crate) use history::live_backward;
+pub(crate) use history::{covered_from_the_beginning, ends_at_time_of, live_backward};
 pub(crate) use node::Turns as NodeTurns;
 pub(crate) use resume::Past;
 pub(crate) use tree::AgentTree;

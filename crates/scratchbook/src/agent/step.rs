@@ -45,6 +45,13 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
                 if waits {
                     break;
                 }
+                if let Some(compacting) = context.compacting() {
+                    let estimate = || request::estimated_tokens(&agent, model.as_ref(), &context);
+                    if let Some((summary, busy)) = compacting.before_model(&context, estimate).await {
+                        yield summary;
+                        drop(busy);
+                    }
+                }
                 // What the model says. A stream may hold several whole answers; each one's calls are answered.
                 is_final = true;
                 let mut said = look_ahead(model_step(&agent, &model, &tools, &context));

@@ -88,22 +88,30 @@ impl AgentTree {
     /// The agent that takes the next message: the one whose call it answers, else the one that was handed
     /// the conversation last, else the root. The rule is ADK's.
     pub(crate) fn next_agent(&self, events: &Events) -> &Arc<dyn Agent> {
-        if let Some(agent) = answered_author(events).and_then(|author| self.find(author)) {
-            return agent;
-        }
+        let answered = answered_author(events).and_then(|author| self.find(author));
+        answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
+    }
+
+    /// Whether events say who takes the next message, whatever came before them.
+    pub(crate) fn decides(&self, events: &Events) -> bool {
+        self.root.as_llm_agent().is_none() || self.nodes.len() == 1 || self.last_speaker(events).is_some()
+    }
+
+    /// Who has the conversation, as far as events say.
+    fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
         for event in live_backward(events).filter(|event| is_speech(event)) {
             let handed_to = event.actions.transfer_to_agent.as_deref();
             if let Some(agent) = handed_to.and_then(|target| self.target(&event.author, target)) {
-                return agent;
+                return Some(agent);
             }
             if event.author == self.root.name() {
-                break;
+                return Some(&self.root);
             }
             if let Some(agent) = self.find(&event.author).filter(|_| self.can_keep(&event.author)) {
-                return agent;
+                return Some(agent);
             }
         }
-        &self.root
+        None
     }
 
     /// The agent that another has handed the conversation to, where it may and that agent can keep it.

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use super::answered::{Answered, Caller};
+use super::reading::{Needed, from_last_summary, is_unlimited};
 use super::turns::Turn;
 use super::{Inner, RunRequest};
-use crate::agent::{Agent, Board, Invocation, InvocationContext, NodeTurns, Past, live_backward};
+use crate::agent::{Agent, Board, Compacting, Invocation, InvocationContext, NodeTurns, Past, live_backward};
 use crate::content::Content;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{
-    AppendOptions, CreateSessionConfig, Events, GetSessionConfig, Session, SessionKey, no_session, retry_pauses,
-};
+use crate::session::{AppendOptions, CreateSessionConfig, Events, Session, SessionKey, no_session, retry_pauses};
 
 /// The turns that a run is made of; none where there is nothing to do.
 pub(super) type Begun = Vec<(Arc<dyn Agent>, InvocationContext)>;
@@ -30,7 +29,7 @@ impl Inner {
         let mut pauses = retry_pauses();
         let mut seen = None;
         loop {
-            let session = self.session(&key, &request.config.get_session_config).await?;
+            let session = self.session(&key, &request).await?;
             let seq = session.seq();
             match self.try_start(session, &key, &request, turn).await {
                 // Somebody may have answered the same meanwhile: it is looked at again.
@@ -78,6 +77,7 @@ impl Inner {
             user_content: earlier.as_ref().and_then(|earlier| earlier.message.clone()).or_else(|| message.cloned()),
             config: request.config.clone(),
             llm_calls: AtomicUsize::new(0),
+            compacting: self.compactor.clone().map(Compacting::new),
             turns: NodeTurns::default(),
             resumable: self.resumable,
             board: Board::new(session),
@@ -164,8 +164,20 @@ impl Inner {
         found.into_iter().map(turn).collect()
     }
 
-    async fn session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-        if let Some(session) = self.sessions.get_session(key, config).await? {
+    /// As much of the session as the run has to know.
+    async fn session(&self, key: &SessionKey, request: &RunRequest) -> Result<Session> {
+        let config = &request.config.get_session_config;
+        // An answer may be to a call from anywhere, and without a message anything may be left to do.
+        let is_said = request.message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
+        let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap());
+        let found = match overlap.filter(|_| is_said && is_unlimited(config)) {
+            Some(overlap) => {
+                let needed = Needed { overlap, tree: &self.tree };
+                from_last_summary(self.sessions.as_ref(), key, config, needed).await?
+            }
+            None => self.sessions.get_session(key, config).await?,
+        };
+        if let Some(session) = found {
             return Ok(session);
         }
         if !self.auto_create_session {

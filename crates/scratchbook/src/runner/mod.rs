@@ -3,7 +3,9 @@
 
 mod answered;
 mod begin;
+mod compaction;
 mod options;
+mod reading;
 mod turns;
 
 use std::pin::pin;
@@ -12,7 +14,9 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, AgentTree, EventStream, InvocationContext, catch_panics, failure_event};
+use crate::agent::{
+    Agent, AgentTree, Compactor, EventStream, EventsCompactionConfig, InvocationContext, catch_panics, failure_event,
+};
 use crate::artifact::ArtifactService;
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, Result};
@@ -24,6 +28,7 @@ pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use turns::inherit_run;
 
+use compaction::is_summary;
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -64,6 +69,7 @@ struct Inner {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    compactor: Option<Arc<Compactor>>,
     resumable: bool,
     turns: Turns,
 }
@@ -77,6 +83,7 @@ pub struct RunnerBuilder {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    events_compaction: Option<EventsCompactionConfig>,
     resumable: bool,
 }
 
@@ -92,6 +99,21 @@ impl RunnerBuilder {
     #[must_use]
     pub fn auto_create_session(mut self) -> Self {
         self.auto_create_session = true;
+        self
+    }
+
+    /// Sums up the events of sessions that have become long, so that requests do not.
+    ///
+    /// A summary is made before a model call, or after the last event of a run: the stream of a run ends when it is stored,
+    /// while the next run of the session may begin already. It is an event of the session like any other, with the summary
+    /// in its [`compaction`](crate::EventActions::compaction), which is not among those that a run yields. Where none can be
+    /// had, a warning is logged and the run goes on.
+    ///
+    /// With a rule [by tokens](EventsCompactionConfig::by_tokens) a run reads of its session what the last summary leaves
+    /// over, and agents see no more of it, unless [`RunConfig::get_session_config`] says how much.
+    #[must_use]
+    pub fn events_compaction(mut self, config: EventsCompactionConfig) -> Self {
+        self.events_compaction = Some(config);
         self
     }
 
@@ -121,9 +143,10 @@ impl RunnerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` where the app's name is none, where two agents of the tree have one name, or one is
-    /// called `user`.
+    /// called `user`, and where it is not said when events are summed up, or by whom.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
+        let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;
         let inner = Inner {
             app_name: self.app_name,
             tree: Arc::new(AgentTree::new(self.agent)?),
@@ -131,6 +154,7 @@ impl RunnerBuilder {
             artifacts: self.artifacts,
             environment: self.environment,
             auto_create_session: self.auto_create_session,
+            compactor: compactor.map(Arc::new),
             resumable: self.resumable,
             turns: Turns::default(),
         };
@@ -149,6 +173,7 @@ impl Runner {
             artifacts: None,
             environment: Arc::new(SystemEnvironment),
             auto_create_session: false,
+            events_compaction: None,
             resumable: false,
         }
     }
@@ -203,7 +228,9 @@ impl Runner {
         Box::pin(async_stream::try_stream! {
             let key = key?;
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
-            for (agent, context) in inner.start(key, request, &turn).await? {
+            let begun = inner.start(key, request, &turn).await?;
+            let last = begun.last().map(|(_, context)| context.clone());
+            for (agent, context) in begun {
                 let events = in_run(Arc::clone(&turn), agent.run(context.clone()));
                 let mut events = pin!(catch_panics(events));
                 while let Some(item) = events.next().await {
@@ -212,13 +239,22 @@ impl Runner {
                         // An agent of the caller's own that failed, or one that panicked, has not told of it.
                         Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
                     };
-                    if let Some(event) = event {
-                        yield inner.commit(&context, event, &turn).await?;
+                    match event {
+                        Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,
+                        Some(event) => yield inner.commit(&context, event, &turn).await?,
+                        None => {}
                     }
                     if let Some(error) = failure {
                         Err(error)?;
                     }
                 }
+            }
+            // The run is over; what is summed up of it keeps nobody waiting but whoever reads to the end.
+            drop(turn);
+            if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
+                && let Some(summary) = compacting.after_run(context).await
+            {
+                inner.commit_summary(context, summary, None).await;
             }
         })
     }
@@ -256,7 +292,7 @@ impl Inner {
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let committed = self.append(context.session_key().clone(), event, options, turn).await?;
+        let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(turn))).await?;
         context.board().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
     }
@@ -268,9 +304,9 @@ impl Inner {
         key: SessionKey,
         event: Event,
         options: AppendOptions,
-        turn: &Arc<Turn>,
+        turn: Option<Arc<Turn>>,
     ) -> Result<Committed> {
-        let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
+        let sessions = Arc::clone(&self.sessions);
         let append = tokio::spawn(async move {
             let committed = sessions.append(&key, event, options).await;
             drop(turn);

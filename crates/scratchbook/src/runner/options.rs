@@ -82,7 +82,8 @@ pub struct RunConfig {
     pub max_llm_calls: usize,
     /// What to do while another run of the session is going on.
     pub when_busy: WhenBusy,
-    /// How much of the session is read for the run; everything by default.
+    /// How much of the session is read for the run; everything by default, or what the last summary leaves over where
+    /// [events are summed up](crate::RunnerBuilder::events_compaction) by tokens.
     pub get_session_config: GetSessionConfig,
     /// Whether instruction templates may insert values of keys that are marked as secret; not by default.
     pub secrets_in_templates: bool,

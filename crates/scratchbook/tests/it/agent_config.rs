@@ -157,6 +157,20 @@ fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
 }
 
 #[test]
+fn one_model_may_answer_for_all_whatever_files_name() {
+    let files = Files::new(&[
+        ("root_agent.yaml", "name: above\nmodel: gemini-2.5-flash\nsub_agents:\n  - config_path: below.yaml\n"),
+        ("below.yaml", "name: below\nmodel: gpt-5\n"),
+    ]);
+    let agent = load_agent(&files.root(), &catalog().model_for_all("echo")).unwrap();
+    let model = |agent: &dyn Agent| agent.as_llm_agent().unwrap().model().unwrap().name().to_owned();
+    let below = &agent.sub_agents()[0];
+    assert_eq!(model(&agent), model(below));
+    let refused = load_agent(&files.root(), &catalog().model_for_all("none")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn models_come_from_a_function_where_none_was_added_by_that_name() {
     let source = |name: &str| {
         let known = name.starts_with("my-");

@@ -10,6 +10,7 @@ mod agents;
 mod asking;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
+mod compaction;
 mod conformance;
 mod counting;
 mod crash;

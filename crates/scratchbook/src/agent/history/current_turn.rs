@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::visible::Viewer;
 use crate::event::Event;
 
-/// The events since the last one that began a turn: what the user or another agent said. An answer to a call goes on with
-/// the turn of the call.
-pub(super) fn of<'e, 'a>(events: &'e [&'a Arc<Event>], viewer: &Viewer<'_>) -> &'e [&'a Arc<Event>] {
+/// Where the last turn began: with what the user or another agent said. An answer to a call goes on with the turn of the
+/// call.
+pub(super) fn begins_at(events: &[&Arc<Event>], viewer: &Viewer<'_>) -> usize {
     // Answers that the user gave to calls that are still to be met.
     let mut awaited = HashSet::new();
     for (place, event) in events.iter().enumerate().rev() {
@@ -21,11 +21,12 @@ pub(super) fn of<'e, 'a>(events: &'e [&'a Arc<Event>], viewer: &Viewer<'_>) -> &
             awaited.extend(ids.filter(|id| viewer.calls.contains(id)));
         }
         let speaks = (event.author == "user" && !answers) || viewer.is_anothers(event);
-        if speaks && awaited.is_empty() && !hands_over(event) && viewer.sees(event) {
-            return &events[place..];
+        let begins = speaks && event.actions.compaction.is_none();
+        if begins && awaited.is_empty() && !hands_over(event) && viewer.sees(event) {
+            return place;
         }
     }
-    &[]
+    events.len()
 }
 
 /// An agent that is handed the conversation answers to what was said before.

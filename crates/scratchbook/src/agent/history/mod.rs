@@ -4,12 +4,14 @@
 //! fixed number of times.
 
 mod calls;
+mod compaction;
 mod current_turn;
 mod entry;
 mod late_answer;
 mod pairs;
 mod quote;
 mod rewinds;
+mod summaries;
 mod transcripts;
 mod visible;
 
@@ -20,7 +22,11 @@ use super::llm_agent::IncludeContents;
 use crate::content::Content;
 use crate::event::Event;
 
+pub(super) use compaction::{compacted, covered};
+pub(super) use pairs::CallKey;
 pub(crate) use rewinds::live_backward;
+pub(super) use summaries::{Summary, is_original, summaries, time_key};
+pub(crate) use summaries::{covered_from_the_beginning, ends_at_time_of};
 
 use calls::{author_of_calls, call_ids};
 use visible::Viewer;
@@ -44,13 +50,13 @@ pub(super) fn contents(context: &InvocationContext, options: HistoryOptions) -> 
     let calls = call_ids(&live);
     let viewer =
         Viewer { agent: context.agent_name(), branch: context.branch(), node: context.node_path(), calls: &calls };
-    let shown = match options.include {
-        IncludeContents::Default => &live[..],
-        IncludeContents::None => current_turn::of(&live, &viewer),
+    let from = match options.include {
+        IncludeContents::Default => 0,
+        IncludeContents::None => current_turn::begins_at(&live, &viewer),
     };
-    let calls = call_ids(shown);
+    let calls = call_ids(&live[from..]);
     let viewer = Viewer { calls: &calls, ..viewer };
-    let events: Vec<_> = shown.iter().filter(|event| viewer.sees(event)).map(|event| Arc::clone(event)).collect();
+    let events = compacted(&live, from, viewer.agent, |event| viewer.sees(event));
     let events = transcripts::as_contents(events);
     let authors = author_of_calls(&events);
     let entries = events.iter().filter_map(|event| quote::entry(event, &viewer, &authors)).collect();

@@ -31,17 +31,17 @@ pub(super) fn without_orphaned_responses(entries: Vec<Entry<'_>>) -> Vec<Entry<'
 
 /// Which call an answer belongs to: by its id, or without one by its tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum CallKey<'a> {
+pub(in crate::agent) enum CallKey<'a> {
     Id(&'a str),
     Name(&'a str),
 }
 
 impl<'a> CallKey<'a> {
-    pub(super) fn of_call(call: &'a FunctionCall) -> Option<Self> {
+    pub(in crate::agent) fn of_call(call: &'a FunctionCall) -> Option<Self> {
         Self::new(call.id.as_deref(), call.name.as_deref())
     }
 
-    pub(super) fn of_response(response: &'a FunctionResponse) -> Option<Self> {
+    pub(in crate::agent) fn of_response(response: &'a FunctionResponse) -> Option<Self> {
         Self::new(response.id.as_deref(), response.name.as_deref())
     }
 

@@ -7,6 +7,7 @@ mod transfer;
 
 use std::sync::Arc;
 
+use super::compaction::estimated;
 use super::history::{self, HistoryOptions};
 use super::llm_agent::{Inner, Instruction};
 use super::{Agent, InvocationContext};
@@ -67,8 +68,7 @@ pub(super) async fn request(
         let parent = context.tree().parent(&agent.name).filter(|_| !agent.disallow_transfer_to_parent);
         system.append(&transfer_instruction(&targets, parent));
     }
-    let options = HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids };
-    let mut contents = history::contents(context, options);
+    let mut contents = history::contents(context, history_options(agent, capabilities));
     let at = match agent.static_instruction.as_ref().is_some_and(|fixed| !fixed.contents.is_empty()) {
         // What is the same in each request comes first in each.
         true => 0,
@@ -85,6 +85,15 @@ pub(super) async fn request(
         config: agent.generate_content_config.clone(),
         stream: context.run_config().streaming,
     })
+}
+
+/// How many tokens the conversation in an agent's next request may be.
+pub(super) fn estimated_tokens(agent: &Inner, model: &dyn Llm, context: &InvocationContext) -> u64 {
+    estimated(history::contents(context, history_options(agent, model.capabilities())).iter())
+}
+
+fn history_options(agent: &Inner, capabilities: LlmCapabilities) -> HistoryOptions {
+    HistoryOptions { include: agent.include_contents, client_ids: capabilities.call_ids }
 }
 
 /// The tools that a model may call: those that agents have by themselves, then the agent's own.

@@ -17,6 +17,8 @@ pub(super) enum Wish {
     Remember(String),
     Recall,
     SaveNote(String),
+    Discount,
+    Forget,
     /// Less than one of something, to be put in or taken out.
     TooFew,
     /// Nothing that is understood.
@@ -52,8 +54,21 @@ const NOTE: [&str; 7] = [
     "note: ",
 ];
 /// How other wishes begin, after one that came before them.
-const OTHERS: [&str; 11] =
-    ["check out", "checkout", "pay", "place ", "what ", "what's ", "who am i", "show ", "empty ", "clear ", "how "];
+const OTHERS: [&str; 13] = [
+    "check out",
+    "checkout",
+    "pay",
+    "place ",
+    "what ",
+    "what's ",
+    "who am i",
+    "show ",
+    "empty ",
+    "clear ",
+    "how ",
+    "forget ",
+    "ask ",
+];
 /// What may come before a wish, and what after it.
 const BEFORE: [&str; 15] = [
     "please ",
@@ -118,6 +133,19 @@ impl Wish {
         }
         if let Some(text) = rest(said, &REMEMBER) {
             return Self::Remember(text.to_owned());
+        }
+        if has(&[
+            "forget me",
+            "forget about me",
+            "forget everything",
+            "forget all",
+            "forget what you know",
+            "forget my name",
+        ]) {
+            return Self::Forget;
+        }
+        if has(&["discount"]) {
+            return Self::Discount;
         }
         if let Some(what) = rest(said, &REMOVE) {
             return Self::remove(&what.to_lowercase());

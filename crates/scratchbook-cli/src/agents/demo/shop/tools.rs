@@ -126,6 +126,26 @@ pub(super) fn save_note() -> impl Tool {
     })
 }
 
+/// Somebody answers later: the owner of the shop, or whoever is at the terminal.
+pub(super) fn ask_for_discount() -> impl Tool {
+    let ask = |_: Nothing, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
+    let what = "Asks the owner of the shop for a discount; the answer, a percent or none, comes later.";
+    FunctionTool::new("ask_for_discount", what, ask).long_running()
+}
+
+/// What cannot be taken back is not done unasked.
+pub(super) fn forget_customer() -> impl Tool {
+    let forget = |_: Nothing, context: ToolContext| async move {
+        let state = context.state();
+        for key in ["user:name", "user:facts"] {
+            state.remove(key)?;
+        }
+        Ok(json!({"forgotten": true}))
+    };
+    let what = "Forgets the customer's name and all that is remembered of them.";
+    FunctionTool::new("forget_customer", what, forget).require_confirmation()
+}
+
 pub(super) fn check_out() -> impl Tool {
     let check_out = |_: Nothing, context: ToolContext| async move {
         let cart = cart(&context)?;

@@ -1,13 +1,16 @@
 //! What is said is understood, and what is done is in the state.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
+
 use futures_util::TryStreamExt;
 use scratchbook::{GetSessionConfig, RunConfig, RunRequest, Runner, SessionKey, Store, connect};
 use serde_json::{Value, json};
 
-use super::agent;
 use super::items::{Item, Removal, is_same};
 use super::wish::Wish;
+use super::{agent, answer};
+use crate::agents::demo::model::DemoModel;
 
 fn item(name: &str, quantity: u32) -> Item {
     Item { name: name.to_owned(), quantity }
@@ -71,6 +74,10 @@ fn sentences_are_understood_as_people_say_them() {
         ("I would like to pay", Wish::CheckOut),
         ("Hello", Wish::Greet),
         ("Hi, how are you?", Wish::Greet),
+        ("Can I have a discount, please?", Wish::Discount),
+        ("ask for a discount", Wish::Discount),
+        ("please forget me", Wish::Forget),
+        ("Forget everything you know about me!", Wish::Forget),
         ("HELP", Wish::Help),
         ("I need help", Wish::Help),
         ("thanks a lot", Wish::Thank),
@@ -178,8 +185,8 @@ struct Talk {
 impl Talk {
     async fn new() -> Self {
         let store = connect("memory:").await.unwrap();
-        let runner =
-            Runner::builder("demo", agent().unwrap(), store.sessions.clone()).artifacts(store.artifacts.clone());
+        let agent = agent(Arc::new(DemoModel(answer))).unwrap();
+        let runner = Runner::builder("demo", agent, store.sessions.clone()).artifacts(store.artifacts.clone());
         Self { store, runner: runner.auto_create_session().build().unwrap() }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use scratchbook::{CallbackContext, Content, Llm, LlmAgent, Result, Tool};
 
-use super::model::DemoModel;
+pub(super) use script::answer;
 
 /// What the model is told. The script reads the lines at the end, as a real model would.
 const INSTRUCTION: &str = "\
@@ -23,23 +23,18 @@ Name: {user:name?}
 Visits: {user:visits?}
 Begins: {temp:begins?}";
 
-pub(super) fn agent() -> Result<LlmAgent> {
+pub(super) fn agent(model: Arc<dyn Llm>) -> Result<LlmAgent> {
     let agent = LlmAgent::builder("shopping_assistant")
         .description("Keeps a cart, remembers you, and writes receipts. Say help to see how.")
-        .model(model())
+        .model(model)
         .instruction(INSTRUCTION)
         .before_agent(count_visit)
         .output_key("last_reply");
     tools().into_iter().fold(agent, |agent, tool| agent.tool(tool)).build()
 }
 
-/// The model that follows the script.
-pub(in crate::serve) fn model() -> impl Llm {
-    DemoModel(script::answer)
-}
-
 /// The tools that it calls.
-pub(in crate::serve) fn tools() -> Vec<Arc<dyn Tool>> {
+pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(tools::add_to_cart()),
         Arc::new(tools::remove_from_cart()),
@@ -47,7 +42,9 @@ pub(in crate::serve) fn tools() -> Vec<Arc<dyn Tool>> {
         Arc::new(tools::remember()),
         Arc::new(tools::recall()),
         Arc::new(tools::save_note()),
+        Arc::new(tools::ask_for_discount()),
         Arc::new(tools::check_out()),
+        Arc::new(tools::forget_customer()),
     ]
 }
 

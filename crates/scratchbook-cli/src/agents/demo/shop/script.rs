@@ -9,7 +9,7 @@ use super::wish::Wish;
 const HELP: &str = "\
 I keep a cart for you, and I remember you. Say, for example: \"add two apples and a book\", \"remove the book\", \
 \"what is in my cart?\", \"my name is Ann\", \"remember that I like tea\", \"what do you know about me?\", \
-\"save a note: buy milk\", or \"check out\".";
+\"save a note: buy milk\", \"ask for a discount\", \"check out\", or \"forget me\".";
 
 /// What is said to quantities below 1.
 const TOO_FEW: &str = "\
@@ -17,7 +17,7 @@ Less than one of something is nothing that I can put in or take out, so your car
 Say, for example: \"add two apples\".";
 
 /// What the model answers to a conversation: one tool call for each wish in turn, and in the end what came of them.
-pub(super) fn answer(request: &LlmRequest) -> LlmResponse {
+pub(in crate::agents::demo) fn answer(request: &LlmRequest) -> LlmResponse {
     let contents = &request.contents;
     let said = contents
         .iter()
@@ -45,6 +45,8 @@ fn next(wish: Wish, customer: &Customer<'_>) -> LlmResponse {
         Wish::Remember(fact) => LlmResponse::call("remember", json!({"fact": fact})),
         Wish::Recall => LlmResponse::call("recall", json!({})),
         Wish::SaveNote(text) => LlmResponse::call("save_note", json!({"text": text})),
+        Wish::Discount => LlmResponse::call("ask_for_discount", json!({})),
+        Wish::Forget => LlmResponse::call("forget_customer", json!({})),
         Wish::TooFew => TOO_FEW.into(),
         Wish::Other => format!("I am only a script, and did not understand that. {HELP}").into(),
     }
@@ -87,10 +89,15 @@ fn told(response: &FunctionResponse) -> String {
     let empty = Map::new();
     let answer = response.response.as_ref().unwrap_or(&empty);
     let text = |key: &str| answer.get(key).and_then(Value::as_str);
+    let name = response.name.as_deref().unwrap_or_default();
     if let Some(error) = text("error") {
-        return format!("That did not work: {error}.");
+        return match name {
+            // The customer has not agreed.
+            "forget_customer" => "Then I keep what I know of you.".to_owned(),
+            _ => format!("That did not work: {error}."),
+        };
     }
-    match response.name.as_deref().unwrap_or_default() {
+    match name {
         "add_to_cart" => format!("Done. {}", contents(answer.get("cart"))),
         "remove_from_cart" => {
             let missing: Vec<_> = answer.get("missing").and_then(Value::as_array).into_iter().flatten().collect();
@@ -112,6 +119,12 @@ fn told(response: &FunctionResponse) -> String {
         },
         "recall" => recalled(answer),
         "save_note" => format!("Saved as note.txt, version {}.", answer.get("version").unwrap_or(&Value::Null)),
+        "ask_for_discount" => match (answer.get("percent"), text("status")) {
+            (Some(percent), _) => format!("You get {percent} % off."),
+            (None, Some("pending")) => "I have asked for a discount. The answer will come.".to_owned(),
+            (None, _) => "There is no discount today.".to_owned(),
+        },
+        "forget_customer" => "I have forgotten who you are, and what you told me.".to_owned(),
         "check_out" => format!(
             "Ordered: {}. Your receipt is receipt.txt, version {}.",
             list(answer.get("ordered")),

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use scratchbook::{LlmAgent, LlmRequest, LlmResponse, Result, SequentialAgent};
+use scratchbook::{Llm, LlmAgent, LlmRequest, LlmResponse, Result, SequentialAgent};
 
-use super::model::DemoModel;
+use super::model::Script;
 
-pub(super) fn agent() -> Result<SequentialAgent> {
+pub(super) fn agent(model_or: impl Fn(Script) -> Arc<dyn Llm>) -> Result<SequentialAgent> {
     let outliner = LlmAgent::builder("outliner")
         .description("Makes an outline of what the user wants to hear of.")
-        .model(DemoModel(outline))
+        .model(model_or(outline))
         .instruction("Write an outline in three lines.")
         .output_key("outline")
         .build()?;
     let teller = LlmAgent::builder("teller")
         .description("Tells the story of the outline.")
-        .model(DemoModel(tell))
+        .model(model_or(tell))
         .instruction("Tell the story of this outline.\n{outline}")
         .output_key("story")
         .build()?;
