@@ -174,6 +174,19 @@ impl Loader<'_> {
         if let Some(instruction) = &file.instruction {
             agent = agent.instruction(instruction.as_str());
         }
+        if let Some(instruction) = &file.static_instruction {
+            agent = agent.static_instruction(instruction.clone());
+        }
+        if let Some(config) = &file.generate_content_config {
+            agent = agent.generate_content_config(config.clone());
+        }
+        if file.disallow_transfer_to_parent {
+            agent = agent.disallow_transfer_to_parent();
+        }
+        if file.disallow_transfer_to_peers {
+            agent = agent.disallow_transfer_to_peers();
+        }
+        agent = agent.include_contents(file.include_contents);
         if let Some(key) = &file.output_key {
             agent = agent.output_key(key);
         }

@@ -1,6 +1,8 @@
 //! Models: what an agent asks one, what it answers, and the trait between.
 
 mod config;
+#[cfg(feature = "models")]
+mod remote;
 mod scripted;
 
 use std::fmt;
@@ -16,6 +18,8 @@ use crate::error::Result;
 use crate::event::Event;
 
 pub use config::GenerateContentConfig;
+#[cfg(feature = "models")]
+pub use remote::{RemoteLlm, RemoteLlmBuilder};
 pub use scripted::ScriptedLlm;
 
 /// The answers of a model to one request: pieces marked partial while it streams, then the whole.

@@ -37,7 +37,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 
     page.watch().await;
     page.say("What can you do?").await;
-    page.see("app-event-row", "or \"check out\".").await;
+    page.see("app-event-row", "or \"forget me\".").await;
     page.picture("1-streamed").await;
     // How often a page is drawn anew is the browser's; unfinished it was seen, and what was seen stayed.
     let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();

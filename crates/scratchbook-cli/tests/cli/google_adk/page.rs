@@ -48,6 +48,9 @@ impl Page {
             wishes.add_arg(wish).unwrap();
         }
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
+        // The client of WebDriver is built as the client of models is, which has a provider of its own; only one can be
+        // the default.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let browser = WebDriver::new(driver.url(), wishes).await.unwrap();
         let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
         std::fs::create_dir_all(&pictures).unwrap();

@@ -1,0 +1,50 @@
+//! Reads answers of Ollama's chat, whole and line by line.
+
+use serde_json::{Map, Value, json};
+
+use super::super::answer::Answer;
+use super::super::call::{Call, Finish};
+
+/// Reads a line of a stream or a whole answer, which look alike.
+pub(in super::super) fn read(line: &Value, answer: &mut Answer) {
+    if let Some(error) = line.get("error") {
+        return answer.fail(None, error.as_str());
+    }
+    answer.answered_by(line["model"].as_str());
+    let message = &line["message"];
+    answer.thought(message["thinking"].as_str().unwrap_or_default());
+    answer.text(message["content"].as_str().unwrap_or_default());
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        let function = &call["function"];
+        answer.start_call(Call {
+            id: call["id"].as_str().unwrap_or_default().to_owned(),
+            name: function["name"].as_str().unwrap_or_default().to_owned(),
+            // Calls come whole, so none at all are an empty object.
+            whole: Some(function.get("arguments").cloned().unwrap_or_else(|| json!({}))),
+            ..Call::default()
+        });
+    }
+    if line["done"] == true {
+        answer.count(line);
+        match line["done_reason"].as_str() {
+            None | Some("stop") => answer.finish(Finish::Stop),
+            Some("length") => answer.finish(Finish::MaxTokens),
+            Some(_) => answer.finish(Finish::Other),
+        }
+        answer.end();
+    }
+}
+
+/// The counts as ADK's `LiteLlm` gives them.
+pub(in super::super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+    let count = |name: &str| usage.get(name).and_then(Value::as_i64);
+    let answer = count("eval_count")?;
+    // Absent where the whole prompt was in the cache.
+    let prompt = count("prompt_eval_count").unwrap_or(0);
+    Some(json!({
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": answer,
+        "totalTokenCount": prompt.saturating_add(answer),
+        "cachedContentTokenCount": count("prompt_eval_cached_count").unwrap_or(0),
+    }))
+}

@@ -1,0 +1,148 @@
+//! Reads answers of OpenAI's Chat Completions, whole and in chunks, and of the many servers that speak it.
+
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+
+use super::answer::Answer;
+use super::call::{Call, Finish};
+
+/// The last line of a stream.
+pub(super) const DONE: &str = "[DONE]";
+
+/// Reads a chunk of a stream. A whole answer has a `message` where a chunk has a `delta`.
+pub(super) fn read(frame: &Value, answer: &mut Answer) {
+    if let Some(error) = frame.get("error").filter(|error| !error.is_null()) {
+        return fail(error, answer);
+    }
+    answer.answered_by(frame["model"].as_str());
+    answer.count(&frame["usage"]);
+    // Groq's place for it.
+    answer.count(&frame["x_groq"]["usage"]);
+    // Further choices are further answers, of which the first is used.
+    let choices = frame["choices"].as_array().into_iter().flatten();
+    let Some(choice) = choices.into_iter().find(|choice| choice["index"].as_u64().unwrap_or(0) == 0) else {
+        return;
+    };
+    let message = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+    answer.thought(reasoning(message));
+    content(&message["content"], answer);
+    answer.refuse(message["refusal"].as_str().unwrap_or_default());
+    message["tool_calls"].as_array().into_iter().flatten().for_each(|call| tool_call(call, answer));
+    if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+        answer.finish(finish(reason));
+    }
+}
+
+/// Reads a whole answer.
+pub(super) fn whole(body: &Value, answer: &mut Answer) {
+    read(body, answer);
+    // Some servers leave out why it ended.
+    if body["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
+        answer.end();
+    }
+}
+
+/// The status of a complaint that comes in place of an answer: some gateways name it, and else it is the server's.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let error = frame.get("error").filter(|error| !error.is_null())?;
+    let code = error["code"].as_u64().or_else(|| error["status"].as_u64()).and_then(|code| u16::try_from(code).ok());
+    let named = [&error["code"], &error["type"]].into_iter().filter_map(Value::as_str).find_map(|name| match name {
+        "rate_limit_exceeded" | "rate_limit_error" | "insufficient_quota" => Some(429),
+        "invalid_request_error" => Some(400),
+        "invalid_api_key" | "authentication_error" => Some(401),
+        _ => None,
+    });
+    Some(code.filter(|code| (400..600).contains(code)).or(named).unwrap_or(500))
+}
+
+fn fail(error: &Value, answer: &mut Answer) {
+    let word = |name: &str| error.get(name).and_then(Value::as_str);
+    answer.fail(word("code").or_else(|| word("type")), word("message").or_else(|| error.as_str()));
+}
+
+/// The model's thinking, under the names that servers have for it.
+fn reasoning(message: &Value) -> &str {
+    ["reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).unwrap_or_default()
+}
+
+/// Text, or Mistral's list of typed pieces of text and thinking.
+fn content(content: &Value, answer: &mut Answer) {
+    if let Some(text) = content.as_str() {
+        return answer.text(text);
+    }
+    for piece in content.as_array().into_iter().flatten() {
+        answer.text(piece["text"].as_str().unwrap_or_default());
+        let thoughts = piece["thinking"].as_array().into_iter().flatten();
+        thoughts.for_each(|thought| answer.thought(thought["text"].as_str().unwrap_or_default()));
+    }
+}
+
+/// A call, or a piece of one.
+fn tool_call(piece: &Value, answer: &mut Answer) {
+    let id = piece["id"].as_str().unwrap_or_default();
+    let function = &piece["function"];
+    let name = function["name"].as_str().unwrap_or_default();
+    let index = piece["index"].as_u64();
+    // Found by looking through the calls, never by making room for as many as an index says.
+    let found = answer.calls().position(|call| goes_on(call, index, id, name));
+    if found.is_none() {
+        answer.start_call(Call { index, ..Call::default() });
+    }
+    let Some(call) = answer.calls().nth(found.unwrap_or(0)) else {
+        return;
+    };
+    if call.id.is_empty() {
+        call.id = id.to_owned();
+    }
+    if call.name != name {
+        call.name.push_str(name);
+    }
+    match &function["arguments"] {
+        Value::String(text) => call.text.push_str(text),
+        Value::Null => {}
+        whole => call.whole = Some(whole.clone()),
+    }
+}
+
+/// Whether a piece with this index, id and name is more of a call.
+///
+/// The index tells. Some servers give all calls the same one, and some give each piece a new id: so a new id is a new call
+/// where its name is another, or where the call so far is whole. Without an index the id tells, and a piece without a name
+/// is more of the last call.
+fn goes_on(call: &Call, index: Option<u64>, id: &str, name: &str) -> bool {
+    let other = !id.is_empty() && !call.id.is_empty() && id != call.id;
+    let whole = || serde_json::from_str::<IgnoredAny>(&call.text).is_ok();
+    match index {
+        Some(_) => call.index == index && !(other && !name.is_empty() && (name != call.name || whole())),
+        None => !other && (!id.is_empty() || name.is_empty()),
+    }
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "stop" | "tool_calls" | "function_call" => Finish::Stop,
+        "length" | "model_length" => Finish::MaxTokens,
+        "content_filter" => Finish::Safety,
+        _ => Finish::Other,
+    }
+}
+
+/// The counts as ADK's `LiteLlm` gives them: those of thinking stay among the candidates'.
+pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+    let prompt = usage.get("prompt_tokens")?.as_i64()?;
+    let completion = usage.get("completion_tokens").and_then(Value::as_i64).unwrap_or(0);
+    let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());
+    let cached = detail("prompt_tokens_details", "cached_tokens");
+    // DeepSeek's name for it.
+    let cached = cached.or_else(|| usage.get("prompt_cache_hit_tokens").and_then(Value::as_i64));
+    let mut counts = json!({
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": completion,
+        "totalTokenCount": usage.get("total_tokens").and_then(Value::as_i64).unwrap_or(prompt.saturating_add(completion)),
+        "cachedContentTokenCount": cached.unwrap_or(0),
+    });
+    if let Some(thoughts) = detail("completion_tokens_details", "reasoning_tokens").filter(|count| *count > 0) {
+        counts["thoughtsTokenCount"] = thoughts.into();
+    }
+    Some(counts)
+}

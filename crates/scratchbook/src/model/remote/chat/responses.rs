@@ -1,0 +1,95 @@
+//! Reads answers of OpenAI's Responses, whole and as events.
+
+use serde_json::{Map, Value, json};
+
+use super::answer::Answer;
+use super::call::{Call, Finish};
+
+/// Reads an event of a stream. Deltas are shown; what is kept are the items, which come whole after their deltas.
+pub(super) fn event(event: &Value, answer: &mut Answer) {
+    let delta = event["delta"].as_str().unwrap_or_default();
+    match event["type"].as_str().unwrap_or_default() {
+        "response.output_text.delta" => answer.show_text(delta),
+        "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => answer.show_thought(delta),
+        "response.output_item.done" => item(&event["item"], answer),
+        "response.completed" | "response.incomplete" | "response.failed" => response(&event["response"], answer),
+        "error" => {
+            // Some servers nest it as other answers of theirs do.
+            let error = event.get("error").filter(|error| error.is_object()).unwrap_or(event);
+            answer.fail(error["code"].as_str(), error["message"].as_str());
+        }
+        _ => {}
+    }
+}
+
+/// The status of a complaint that comes in place of an answer.
+pub(super) fn complaint(frame: &Value) -> Option<u16> {
+    let nested = frame.get("error").is_some_and(Value::is_object) && frame.get("output").is_none();
+    let own = frame["type"] == "error" && !nested;
+    if own {
+        super::openai::complaint(&json!({"error": frame}))
+    } else {
+        super::openai::complaint(frame).filter(|_| nested)
+    }
+}
+
+/// Reads a whole answer, or the end of a stream, which repeats it.
+pub(super) fn response(response: &Value, answer: &mut Answer) {
+    answer.answered_by(response["model"].as_str());
+    answer.count(&response["usage"]);
+    if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
+        return answer.fail(error["code"].as_str(), error["message"].as_str());
+    }
+    if answer.is_empty() {
+        response["output"].as_array().into_iter().flatten().for_each(|of| item(of, answer));
+    }
+    match (response["status"].as_str(), response["incomplete_details"]["reason"].as_str()) {
+        (Some("completed"), _) => answer.finish(Finish::Stop),
+        (Some("incomplete"), Some("max_output_tokens")) => answer.finish(Finish::MaxTokens),
+        (Some("incomplete"), Some("content_filter")) => answer.finish(Finish::Safety),
+        (Some(_), _) => answer.finish(Finish::Other),
+        (None, _) => {}
+    }
+}
+
+fn item(item: &Value, answer: &mut Answer) {
+    let word = |name: &str| item[name].as_str().unwrap_or_default();
+    let pieces = |name: &str| item[name].as_array().into_iter().flatten();
+    match word("type") {
+        "message" => {
+            for piece in pieces("content") {
+                answer.keep_text(piece["text"].as_str().unwrap_or_default());
+                answer.refuse(piece["refusal"].as_str().unwrap_or_default());
+            }
+        }
+        "reasoning" => {
+            let thoughts = pieces("summary").chain(pieces("content")).filter_map(|piece| piece["text"].as_str());
+            thoughts.for_each(|thought| answer.keep_thought(thought, ""));
+        }
+        "function_call" => answer.start_call(Call {
+            id: word("call_id").to_owned(),
+            name: word("name").to_owned(),
+            text: word("arguments").to_owned(),
+            ..Call::default()
+        }),
+        // Tools on OpenAI's side, which no request of ours declares.
+        _ => {}
+    }
+}
+
+/// The counts, as ADK's `LiteLlm` gives those of Chat Completions.
+pub(super) fn usage(usage: &Map<String, Value>) -> Option<Value> {
+    let count = |name: &str| usage.get(name).and_then(Value::as_i64);
+    let detail = |of: &str, name: &str| usage.get(of).and_then(|of| of[name].as_i64());
+    let (prompt, output) = (count("input_tokens")?, count("output_tokens").unwrap_or(0));
+    let mut counts = json!({
+        "promptTokenCount": prompt,
+        "candidatesTokenCount": output,
+        "totalTokenCount": count("total_tokens").unwrap_or(prompt.saturating_add(output)),
+        "cachedContentTokenCount": detail("input_tokens_details", "cached_tokens").unwrap_or(0),
+    });
+    if let Some(thoughts) = detail("output_tokens_details", "reasoning_tokens").filter(|count| *count > 0) {
+        counts["thoughtsTokenCount"] = thoughts.into();
+    }
+    Some(counts)
+}

@@ -1,0 +1,70 @@
+//! Server-sent events as the Gemini API sends them: one JSON text each. A complaint in the middle of a stream may come as
+//! plain JSON, so what is no field of an event is taken for its data.
+
+/// Cuts a stream of bytes into the data of its events. Lines end with LF or CR LF.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    buffer: Vec<u8>,
+    /// How much of the buffer is taken.
+    taken: usize,
+    /// How much of the buffer is known to hold no end of a line.
+    searched: usize,
+    /// The lines of the event that is being read.
+    data: Vec<u8>,
+}
+
+impl Frames {
+    /// More bytes of the stream.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next event that is whole.
+    pub(super) fn next(&mut self) -> Option<Vec<u8>> {
+        while let Some(found) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') {
+            let end = self.searched + found;
+            let frame = self.line(self.taken, end);
+            self.taken = end + 1;
+            self.searched = self.taken;
+            if frame.is_some() {
+                return frame;
+            }
+        }
+        self.searched = self.buffer.len();
+        None
+    }
+
+    /// What is left when the stream is over.
+    pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
+        let end = self.buffer.len();
+        let frame = self.line(self.taken, end);
+        self.taken = end;
+        self.searched = end;
+        frame.or_else(|| self.take_data())
+    }
+
+    /// Reads a line; an empty one ends an event.
+    fn line(&mut self, from: usize, to: usize) -> Option<Vec<u8>> {
+        let line = &self.buffer[from..to];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return self.take_data();
+        }
+        if [&b":"[..], b"event:", b"id:", b"retry:"].iter().any(|field| line.starts_with(field)) {
+            return None;
+        }
+        let data = line.strip_prefix(b"data:").map_or(line, |data| data.strip_prefix(b" ").unwrap_or(data));
+        if !self.data.is_empty() {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(data);
+        None
+    }
+
+    fn take_data(&mut self) -> Option<Vec<u8>> {
+        (!self.data.is_empty()).then(|| std::mem::take(&mut self.data))
+    }
+}

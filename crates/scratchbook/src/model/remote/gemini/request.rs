@@ -1,0 +1,168 @@
+//! What is sent to the Gemini API: the body that google-adk sends there for the same request, field by field.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::schema::response_schema;
+use crate::content::{Blob, Content, Part};
+use crate::error::{Error, Result};
+use crate::model::{FunctionDeclaration, LlmRequest};
+
+/// What a model is told where the conversation is empty. Of google-adk, to the letter, as the next one.
+const BEGIN: &str = "Handle the requests as specified in the System Instruction.";
+
+/// What a model is told where it was the last to speak.
+const GO_ON: &str =
+    "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are needed.";
+
+/// Of images, the kinds that are text, which is how the API takes them.
+const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
+
+/// Other kinds of data that are text.
+const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/svg+xml", "application/xml"];
+
+/// The body of a request, streamed or not.
+pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
+    let mut body = Map::new();
+    let mut contents = request.contents.iter().map(content).collect::<Result<Vec<_>>>()?;
+    match request.contents.last() {
+        None => contents.push(told(BEGIN)),
+        Some(last) if last.role.as_deref() != Some("user") => contents.push(told(GO_ON)),
+        Some(_) => {}
+    }
+    body.insert("contents".to_owned(), contents.into());
+    if let Some(instruction) = &request.system_instruction {
+        body.insert("systemInstruction".to_owned(), told(instruction));
+    }
+    if !request.tools.is_empty() {
+        let declarations = request.tools.iter().map(declaration).collect::<Result<Vec<_>>>()?;
+        body.insert("tools".to_owned(), json!([{"functionDeclarations": declarations}]));
+    }
+    let Value::Object(mut config) = documented(value(&request.config)?) else {
+        return Err(Error::internal("a config is no object"));
+    };
+    // The API for keys has no bills to label.
+    config.remove("labels");
+    for name in ["safetySettings", "toolConfig"] {
+        body.extend(config.remove_entry(name));
+    }
+    if let Some(Value::String(name)) = config.remove("cachedContent") {
+        let path = if name.contains('/') { name } else { format!("cachedContents/{name}") };
+        body.insert("cachedContent".to_owned(), path.into());
+    }
+    if let Some(schema) = &request.output_schema {
+        config.insert("responseMimeType".to_owned(), "application/json".into());
+        let (name, schema) = match response_schema(schema) {
+            Some(reduced) => ("responseSchema", reduced),
+            None => ("responseJsonSchema", schema.clone()),
+        };
+        config.insert(name.to_owned(), schema);
+    }
+    body.insert("generationConfig".to_owned(), config.into());
+    Ok(body.into())
+}
+
+fn value(part: &impl serde::Serialize) -> Result<Value> {
+    serde_json::to_value(part).map_err(|error| Error::internal("a request cannot be written").with_source(error))
+}
+
+/// Settings with their fields as the API spells them: who writes an agent's file writes `thinking_budget`.
+fn documented(settings: Value) -> Value {
+    match settings {
+        Value::Array(items) => items.into_iter().map(documented).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (camel_case(&name), documented(value))).collect::<Map<_, _>>().into()
+        }
+        other => other,
+    }
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut chars = word.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel
+}
+
+fn told(text: &str) -> Value {
+    json!({"parts": [{"text": text}], "role": "user"})
+}
+
+fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
+    let mut declaration = value(tool)?;
+    if let Some(fields) = declaration.as_object_mut().filter(|_| tool.parameters_json_schema.is_null()) {
+        fields.remove("parametersJsonSchema");
+    }
+    Ok(declaration)
+}
+
+fn content(content: &Content) -> Result<Value> {
+    let mut fields = Map::new();
+    if let Some(parts) = &content.parts {
+        fields.insert("parts".to_owned(), parts.iter().map(part).collect::<Result<_>>()?);
+    }
+    fields.extend(content.role.iter().map(|role| ("role".to_owned(), role.as_str().into())));
+    Ok(fields.into())
+}
+
+fn part(part: &Part) -> Result<Value> {
+    let mime_type = part.inline_data.as_ref().map(|blob| blob.mime_type.as_deref().unwrap_or_default());
+    if let (Some(blob), Some(mime_type)) = (&part.inline_data, mime_type)
+        && !is_media(&essence(mime_type))
+    {
+        return Ok(json!({"text": in_words(blob)}));
+    }
+    let mut sent = value(part)?;
+    for name in ["inlineData", "fileData"] {
+        if let Some(data) = sent.get_mut(name).and_then(Value::as_object_mut) {
+            data.remove("displayName");
+        }
+    }
+    // `IMAGE/PNG` is not taken.
+    if let (Some(mime_type), Some(data)) = (mime_type, sent.get_mut("inlineData")) {
+        let (kind, parameters) = mime_type.split_at(mime_type.find(';').unwrap_or(mime_type.len()));
+        data["mimeType"] = format!("{}{parameters}", kind.trim().to_ascii_lowercase()).into();
+    }
+    // What only other APIs of Google stream, and none takes back.
+    if let Some(call) = sent.get_mut("functionCall").and_then(Value::as_object_mut) {
+        call.remove("partialArgs");
+        call.remove("willContinue");
+    }
+    Ok(sent)
+}
+
+/// A MIME type without its parameters.
+fn essence(mime_type: &str) -> Cow<'_, str> {
+    let kind = mime_type.split(';').next().unwrap_or_default().trim();
+    if kind.bytes().any(|b| b.is_ascii_uppercase()) { kind.to_ascii_lowercase().into() } else { kind.into() }
+}
+
+/// Whether the API takes data of this kind as it is.
+fn is_media(mime_type: &str) -> bool {
+    let is_known = ["image/", "audio/", "video/"].iter().any(|kind| mime_type.starts_with(kind));
+    (is_known && !IMAGES_OF_TEXT.contains(&mime_type)) || mime_type == "application/pdf"
+}
+
+/// Data that the API does not take, as text; in google-adk's words, which have no name for the data.
+fn in_words(blob: &Blob) -> String {
+    let mime_type = essence(blob.mime_type.as_deref().unwrap_or_default());
+    let is_text = mime_type.starts_with("text/")
+        || TEXTS.contains(&mime_type.as_ref())
+        || IMAGES_OF_TEXT.contains(&mime_type.as_ref());
+    let shown = if mime_type.is_empty() { "application/octet-stream" } else { mime_type.as_ref() };
+    match &blob.data {
+        None => format!("[Artifact: inline-file, type: {shown}. No inline data was provided.]"),
+        Some(data) if is_text => String::from_utf8_lossy(data).into_owned(),
+        Some(data) => {
+            let size = data.len() as f64 / 1024.0;
+            format!(
+                "[Binary artifact: inline-file, type: {shown}, size: {size:.1} KB. Content cannot be displayed inline.]"
+            )
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Promises of who provides a model, and of what the environment says of providers.
+
+use std::process::Command;
+
+use futures_util::StreamExt;
+use scratchbook::{ErrorKind, Llm, LlmRequest, RemoteLlm, Result};
+use serde_json::json;
+
+use super::server::{Answer, ModelServer};
+
+/// Every variable that a key or an endpoint may come from here.
+const VARIABLES: [&str; 8] = [
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OLLAMA_HOST",
+];
+
+fn named(name: &str) -> Result<RemoteLlm> {
+    RemoteLlm::builder(name).api_key("key").build()
+}
+
+#[test]
+fn a_provider_is_named_or_known_by_the_models_name() {
+    for name in [
+        "gemini-2.5-flash",
+        "gemini-4-argon",
+        "gpt-4o-mini",
+        "o3",
+        "claude-sonnet-4-5",
+        "grok-4",
+        "deepseek-chat",
+        "groq::llama-3.3-70b-versatile",
+        "openai/gpt-4o",
+        "openrouter/anthropic/claude-sonnet-4.5",
+        "together_ai/meta-llama/Llama-3-8b-chat-hf",
+        "ollama_chat/llama3:8b",
+        "ollama::llama3",
+    ] {
+        assert_eq!(named(name).unwrap().name(), name);
+    }
+}
+
+#[test]
+fn who_provides_a_model_is_not_guessed() {
+    for (name, kind, says) in [
+        (
+            "llama3",
+            ErrorKind::InvalidArgument,
+            "nothing says who provides the model 'llama3'; name it as 'ollama::llama3'",
+        ),
+        (
+            "meta-llama/Llama-3",
+            ErrorKind::InvalidArgument,
+            "nothing says who provides the model 'meta-llama/Llama-3'; name it as 'ollama::llama3'",
+        ),
+        ("", ErrorKind::InvalidArgument, "nothing says who provides the model ''; name it as 'ollama::llama3'"),
+        ("nobody::x", ErrorKind::InvalidArgument, "no provider is called 'nobody'; there are openai,"),
+        ("genai_1::x", ErrorKind::Unsupported, "models of 'custom' are not supported"),
+        ("vertex::gemini-2.5-flash", ErrorKind::Unsupported, "models of 'vertex' are not supported"),
+        ("command-r", ErrorKind::Unsupported, "models of 'cohere' are not supported"),
+        ("projects/p/locations/l/endpoints/1", ErrorKind::Unsupported, "is a model of Vertex AI"),
+        ("gemini::", ErrorKind::InvalidArgument, "'' is no model's name"),
+        ("gemini-2.5 flash", ErrorKind::InvalidArgument, "'gemini-2.5 flash' is no model's name"),
+    ] {
+        let error = named(name).unwrap_err();
+        assert_eq!(error.kind(), kind, "{name}");
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn an_endpoint_is_an_address_of_http() {
+    for endpoint in ["", "localhost", "ftp://example.com", "https://", "http://user:s3cret@", "http://x/?a=b"] {
+        let error = RemoteLlm::builder("gemini-2.5-flash").api_key("key").endpoint(endpoint).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{endpoint}");
+        assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
+    }
+}
+
+/// Set in a child of these tests, which has the environment that it is about.
+const CHILD: &str = "SCRATCHBOOK_TEST_NAMES_CHILD";
+
+fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// This test binary again, running only one test in it, with these variables alone.
+fn run_with(test: &str, variables: &[(&str, &str)]) {
+    let module = module_path!().split_once("::").unwrap().1;
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([&format!("{module}::{test}"), "--exact", "--nocapture"]).env(CHILD, "1");
+    for name in VARIABLES {
+        child.env_remove(name);
+    }
+    let output = child.envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn a_missing_key_is_an_error_before_anything_is_sent() {
+    if !is_child() {
+        return run_with("a_missing_key_is_an_error_before_anything_is_sent", &[("GOOGLE_API_KEY", "")]);
+    }
+    for (name, variables) in [
+        (
+            "gemini-2.5-flash",
+            "models of gemini need a key; set the environment variable GOOGLE_API_KEY or GEMINI_API_KEY",
+        ),
+        ("gpt-4o", "models of openai need a key; set the environment variable OPENAI_API_KEY"),
+        ("claude-sonnet-4-5", "models of anthropic need a key; set the environment variable ANTHROPIC_API_KEY"),
+    ] {
+        let error = RemoteLlm::new(name).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::FailedPrecondition, variables));
+    }
+    RemoteLlm::new("ollama::llama3").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_endpoints_come_from_the_environment() {
+    if is_child() {
+        let model = RemoteLlm::new("gemini-2.5-flash").unwrap();
+        model.generate(LlmRequest::default()).next().await.unwrap().unwrap();
+        return;
+    }
+    let server = ModelServer::always(Answer::json(200, &json!({}))).await;
+    let address = server.url();
+    let url = ("GOOGLE_GEMINI_BASE_URL", address.as_str());
+    for (variables, key) in [
+        (vec![("GEMINI_API_KEY", "second"), url], "second"),
+        (vec![("GEMINI_API_KEY", "second"), ("GOOGLE_API_KEY", "first"), url], "first"),
+    ] {
+        let this = "keys_and_endpoints_come_from_the_environment";
+        tokio::task::block_in_place(|| run_with(this, &variables));
+        assert_eq!(server.requests().last().unwrap().header("x-goog-api-key"), Some(key));
+    }
+}
