@@ -94,7 +94,8 @@ pub(crate) async fn check(store: &Store) {
     let unique = |id: &str| CreateSessionConfig::default().with_session_id(id).with_id_unique_in_app();
     let refused = sessions.create_session("shop", "bob", unique("s1")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
-    sessions.create_session("shop", "bob", unique("s2")).await.unwrap();
+    let made = sessions.create_session("shop", "bob", unique("s2")).await.unwrap();
+    sessions.delete_session(made.key()).await.unwrap();
 
     let again = Event::new(ODD).with_id(ODD).with_timestamp(1_700_000_001.5);
     let again = sessions.append(&alices, again, AppendOptions::default()).await.unwrap();
