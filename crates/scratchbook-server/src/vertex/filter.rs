@@ -79,7 +79,7 @@ impl Reader<'_> {
         self.skip_space();
         let value = match self.peek() {
             Some(quote @ ('"' | '\'')) => self.quoted(quote)?,
-            _ => self.bare(|c| c.is_whitespace() || matches!(c, '(' | ')' | '"' | '\''))?,
+            _ => self.bare(|c| c.is_whitespace() || "()\"'=<>".contains(c))?,
         };
         if self.peek().is_some_and(|c| !c.is_whitespace()) {
             return Err(self.wrong("a value ends with a space; quote it"));
