@@ -147,10 +147,16 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
             if progress(request, events[at + 1..].iter().map(|event| event.as_ref())) != Progress::Answered {
                 continue;
             }
-            let call = confirmed_call(request, &events, tools, context).await?;
+            // A request that names no call allows none.
+            let Some(original) = original_call(request) else {
+                continue;
+            };
+            let call = confirmed_call(request, original, &events, tools, context).await?;
             let confirmation = ToolConfirmation::from_response(answer)?;
-            found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation);
-            found.calls.push(call);
+            // Where one call was asked about twice, it is run once, and the later answer counts.
+            if found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation).is_none() {
+                found.calls.push(call);
+            }
         }
     }
     Ok(found)
@@ -175,6 +181,7 @@ fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap
 /// The call that a request is about, from the agent's own events, if it is what the request says and was to be confirmed.
 async fn confirmed_call(
     request: &FunctionCall,
+    original: FunctionCall,
     events: &[&Arc<Event>],
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
@@ -183,7 +190,6 @@ async fn confirmed_call(
         let id = request.id.as_deref().unwrap_or_default();
         Error::new(ErrorKind::FailedPrecondition, format!("the confirmation '{id}' cannot be carried out: {why}"))
     };
-    let original = original_call(request).ok_or_else(|| refused("it names no call"))?;
     let id = original.id.as_deref().filter(|id| !id.is_empty()).ok_or_else(|| refused("its call has no id"))?;
     let name = original.name.as_deref().unwrap_or_default();
     let own = events.iter().rev().filter(|event| event.author == context.agent_name());

@@ -46,6 +46,9 @@ impl Answered {
             )));
         }
         let mut answered = Self::default();
+        if message.function_responses().next().is_none() {
+            return Ok(answered);
+        }
         let mut first = "";
         let (mut consumed, mut says_more) = (false, false);
         let mut others = Vec::new();

@@ -41,7 +41,7 @@ async fn a_run_that_was_cut_off_goes_on_where_its_events_end() {
     first.stop().await;
 
     let second = Host::over(store, payer(&lets, &count), |server| server.resumable()).await;
-    lets.add_permits(1);
+    lets.add_permits(9);
     for path in [RUNS, "/run_sse"] {
         let mut body = json!({"invocationId": "e-1"});
         if path != RUNS {

@@ -1,6 +1,6 @@
 //! Tools that answer later, by a message of the user's.
 
-use scratchbook::{Content, ErrorKind, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm, SequentialAgent, Tool};
+use scratchbook::{Content, ErrorKind, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm, SequentialAgent};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -177,13 +177,6 @@ async fn a_message_without_an_id_answers_nothing() {
     let request = RunRequest::message(Content::new("user", vec![part, Part::text("x")]));
     let events = run(&runner, request).await.unwrap();
     assert_ne!(events[0].invocation_id, asked[0].invocation_id);
-}
-
-#[tokio::test]
-async fn the_model_is_told_not_to_call_it_again_meanwhile() {
-    let note = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned some \
-                intermediate or pending status.";
-    assert_eq!(ask().long_running().declaration().description, format!("Asks.\n\n{note}"), "said once");
 }
 
 #[tokio::test]
