@@ -154,7 +154,8 @@ impl<'a> Screen<'a> {
         if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
     }
 
-    /// Asks whether a call may be made. The answer goes where the cursor is.
+    /// Asks whether a call may be made, which is shown whole: what is cut off would be agreed to unseen. The answer goes
+    /// where the cursor is.
     pub(super) fn question(&mut self, call: &FunctionCall) -> io::Result<()> {
         self.end_line()?;
         let (original, hint) = calls::asked(call);
@@ -165,7 +166,7 @@ impl<'a> Screen<'a> {
             self.margin(&visible(hint))?;
         }
         let what = original.as_ref().map_or_else(|| "this call".to_owned(), show::call_of);
-        self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), show::shortened(what)))
+        self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), what))
     }
 
     /// Ends a line that was begun.
