@@ -13,7 +13,7 @@ use super::llm_agent::{Inner, Instruction};
 use super::{Agent, InvocationContext};
 use crate::content::Content;
 use crate::error::Result;
-use crate::model::{Llm, LlmCapabilities, LlmRequest};
+use crate::model::{FunctionDeclaration, Llm, LlmCapabilities, LlmRequest};
 use crate::tool::{Tool, TransferTool};
 
 use instruction::{SystemInstruction, identity, with_the_conversation};
@@ -23,6 +23,10 @@ use transfer::transfer_instruction;
 const ANSWER_BY_TOOL: &str = "IMPORTANT: You have access to other tools, but you must provide your final response using \
     the set_model_response tool with the required structured format. After using any other tools needed to complete the \
     task, always call set_model_response with your final answer in the specified schema format.";
+
+/// What a model is told of a tool that answers later.
+const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
+    some intermediate or pending status.";
 
 /// The request of an agent's next step.
 ///
@@ -76,7 +80,7 @@ pub(super) async fn request(
         model: model.name().to_owned(),
         system_instruction: system.into_text(),
         contents,
-        tools: tools.iter().map(|tool| tool.declaration().clone()).collect(),
+        tools: tools.iter().map(|tool| declaration(tool.as_ref())).collect(),
         output_schema: shown.map(|output| output.schema.clone()),
         config: agent.generate_content_config.clone(),
         stream: context.run_config().streaming,
@@ -105,6 +109,17 @@ pub(super) fn tools(agent: &Inner, model: &dyn Llm, context: &InvocationContext)
     }
     tools.extend(agent.tools.iter().cloned());
     tools
+}
+
+/// A tool as the model is told of it; one that answers later with a note, in ADK's words.
+fn declaration(tool: &dyn Tool) -> FunctionDeclaration {
+    let mut declaration = tool.declaration().clone();
+    if tool.is_long_running() {
+        let separator = if declaration.description.is_empty() { "" } else { "\n\n" };
+        declaration.description.push_str(separator);
+        declaration.description.push_str(LONG_RUNNING);
+    }
+    declaration
 }
 
 /// Whether an answer that has a schema comes by a tool, since the model takes no schema beside tools.
