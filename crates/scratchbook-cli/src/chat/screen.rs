@@ -150,7 +150,9 @@ impl<'a> Screen<'a> {
     pub(super) fn failure(&mut self, event: &Event) -> io::Result<()> {
         self.end_line()?;
         let (code, message) = (event.error_code.as_deref(), event.error_message.as_deref());
-        let text = format!("{}: {}", visible(code.unwrap_or_default()), visible(message.unwrap_or_default()));
+        let message =
+            message.filter(|message| !message.trim().is_empty()).unwrap_or("the model has ended its answer so");
+        let text = format!("{}: {}", visible(code.unwrap_or_default()), visible(message));
         if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
     }
 
