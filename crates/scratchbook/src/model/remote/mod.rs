@@ -1,11 +1,13 @@
 //! Models of other people, over HTTP.
 
+mod body;
 mod chat;
 mod client;
 mod failure;
 mod gemini;
 mod provider;
 mod retry;
+mod secrets;
 
 use std::fmt;
 use std::time::Duration;

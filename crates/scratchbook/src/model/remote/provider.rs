@@ -131,11 +131,6 @@ impl Key {
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
-
-    /// A text without the key: a provider may repeat it.
-    pub(super) fn hidden_in(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
-    }
 }
 
 impl fmt::Debug for Key {
