@@ -100,7 +100,7 @@ pub(crate) enum Progress {
     Open,
     /// The user has, and its call is not answered yet.
     Answered,
-    /// Its call is answered, too.
+    /// Its call is answered, too: by the tool, or later by the user.
     Consumed,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
             Progress::Open if event.author == "user" && answers.any(|id| Some(id) == request.id.as_deref()) => {
                 progress = Progress::Answered;
             }
-            Progress::Answered if event.author != "user" && answers.any(|id| Some(id) == original.as_deref()) => {
+            Progress::Answered if answers.any(|id| Some(id) == original.as_deref()) => {
                 return Progress::Consumed;
             }
             _ => {}
@@ -139,7 +139,8 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
     let mut events: Vec<_> = live_backward(session.events()).collect();
     events.reverse();
     let mut found = Calls::default();
-    for (at, event) in events.iter().enumerate().filter(|(_, event)| event.author == context.agent_name()) {
+    let is_own = |event: &Event| event.author == context.agent_name() && !event.is_restored();
+    for (at, event) in events.iter().enumerate().filter(|(_, event)| is_own(event)) {
         for request in event.function_calls().filter(|call| is_request(call)) {
             let Some(answer) = request.id.as_deref().and_then(|id| answers.get(id)) else {
                 continue;

@@ -78,9 +78,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 
     page.click("button.selector-button", "What can you do?").await;
     page.click("button[aria-label='Edit']", "").await;
-    let name = page.see("input.session-selector-current-id-value", "").await;
-    name.clear().await.unwrap();
-    name.send_keys("Groceries").await.unwrap();
+    page.write("input.session-selector-current-id-value", "Groceries").await;
     page.click("button[aria-label='Save']", "").await;
     page.see("button.selector-button", "Groceries").await;
     page.picture("5-renamed").await;
