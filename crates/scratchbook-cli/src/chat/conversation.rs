@@ -42,6 +42,8 @@ pub(super) struct Conversation<'a> {
     interrupts: u32,
     /// Who reads along.
     reader: Reader,
+    /// A line that came where a yes or a no was asked for, and is neither.
+    unheard: Option<String>,
 }
 
 /// Who reads along.
@@ -63,7 +65,19 @@ enum Next {
 impl<'a> Conversation<'a> {
     pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell, reader: Reader) -> Self {
         let calls = OpenCalls::default();
-        Self { runner, key, screen, farewell, calls, asked: false, exists: false, failed: None, interrupts: 0, reader }
+        Self {
+            runner,
+            key,
+            screen,
+            farewell,
+            calls,
+            asked: false,
+            exists: false,
+            failed: None,
+            interrupts: 0,
+            reader,
+            unheard: None,
+        }
     }
 
     /// Says who is there, and what was said last.
@@ -102,7 +116,7 @@ impl<'a> Conversation<'a> {
             let next = match self.ask(input).await? {
                 Some(answer) => self.say(answer).await?,
                 None if self.interrupts > 1 => Next::End,
-                None => match input.next(PROMPT).await? {
+                None => match self.next(input).await? {
                     Line::Said(line) => self.obey(&line).await?,
                     Line::Interrupted => self.interrupted()?,
                     Line::End => Next::End,
@@ -120,6 +134,13 @@ impl<'a> Conversation<'a> {
             // Where nobody saw it, the exit code says so.
             Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
             _ => ended,
+        }
+    }
+
+    async fn next(&mut self, input: &mut Input) -> Result<Line, Failure> {
+        match self.unheard.take() {
+            Some(line) => Ok(Line::Said(line)),
+            None => input.next(PROMPT).await,
         }
     }
 
@@ -179,6 +200,7 @@ impl<'a> Conversation<'a> {
         (self.exists, self.asked, self.failed) = (true, false, None);
         match turn::follow(run, &mut self.calls, &mut self.screen).await? {
             Ended::Done => {}
+            Ended::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
             Ended::Failed(error) => {
                 self.failed = Some(error.kind());
                 report(&error.into(), self.screen.format() == Format::Json);
@@ -219,12 +241,20 @@ impl<'a> Conversation<'a> {
     /// Asks until it is a yes or a no, or nobody wants to say.
     async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<Confirmed>, Failure> {
         self.screen.question(call)?;
+        // What was typed before the question was seen is no answer to it.
+        input.forget_typed_ahead();
         loop {
             match input.next("y/n> ").await? {
                 Line::Said(line) => {
                     self.interrupts = 0;
                     if let Some(said) = Confirmed::understand(&line) {
                         return Ok(Some(said));
+                    }
+                    // Lines of a pipe were written for whatever comes.
+                    if self.reader == Reader::Pipe {
+                        self.screen.aside("That is no y or n; the question stays open.")?;
+                        self.unheard = Some(line);
+                        return Ok(None);
                     }
                     self.screen.aside("Say y or n.")?;
                 }

@@ -20,7 +20,7 @@ impl Farewell {
         let path = |path: &Path| path.display().to_string();
         let mut words = Vec::new();
         let mut option = |name: &str, value: Option<String>| {
-            words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+            words.extend(value.into_iter().flat_map(|value| said(name, value)));
         };
         option("--agent", args.agent.as_deref().map(path));
         option("--agents", args.agents.as_deref().map(path));
@@ -39,10 +39,16 @@ impl Farewell {
 
     /// What to type to go on with a session.
     pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
-        let words = ["scratchbook", "chat", "--session", session.session_id()].into_iter();
-        let words = words.chain(self.words.iter().map(String::as_str)).map(quoted);
+        let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
+        let own = own.chain(said("--session", session.session_id().to_owned()));
+        let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word));
         self.lasts.then(|| words.collect::<Vec<_>>().join(" "))
     }
+}
+
+/// An option and its value, in one word where the value would be taken for an option.
+fn said(name: &str, value: String) -> Vec<String> {
+    if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value] }
 }
 
 /// A word as a shell takes it.

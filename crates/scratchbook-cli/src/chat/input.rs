@@ -59,6 +59,15 @@ impl Input {
         }
     }
 
+    /// Forgets what was typed and not read yet.
+    pub(super) fn forget_typed_ahead(&self) {
+        #[cfg(unix)]
+        if self.is_terminal() {
+            // Where it cannot be done, there is nothing to forget.
+            let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+        }
+    }
+
     /// The next line, asked for by a prompt where somebody types.
     pub(super) async fn next(&mut self, prompt: &'static str) -> Result<Line, Failure> {
         match self {

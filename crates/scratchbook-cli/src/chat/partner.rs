@@ -21,7 +21,8 @@ pub(super) struct Partner {
 }
 
 impl Partner {
-    /// Whom the command line asks for. The demo's agents answer by their scripts where there is no key for a model.
+    /// Whom the command line asks for. Where none is named and there is no key for the default model, the demo's
+    /// agents answer by their scripts.
     ///
     /// # Errors
     ///
@@ -41,9 +42,12 @@ impl Partner {
         }
         let (model, note) = match agents::hosted(model.unwrap_or(DEFAULT_MODEL)) {
             Ok(model) => (Some(model), None),
-            // No key.
-            Err(error) if error.kind() == ErrorKind::FailedPrecondition => {
-                (None, Some(format!("{error}. Until then the demo's own script answers.")))
+            // No key. Who names a model wants no other.
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition && model.is_none() => {
+                let note = format!(
+                    "{error}, or name a model of another provider with --model. Until then the demo's own script answers."
+                );
+                (None, Some(note))
             }
             Err(error) => return Err(error),
         };

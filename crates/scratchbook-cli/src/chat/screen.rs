@@ -150,11 +150,14 @@ impl<'a> Screen<'a> {
     pub(super) fn failure(&mut self, event: &Event) -> io::Result<()> {
         self.end_line()?;
         let (code, message) = (event.error_code.as_deref(), event.error_message.as_deref());
-        let text = format!("{}: {}", visible(code.unwrap_or_default()), visible(message.unwrap_or_default()));
+        let message =
+            message.filter(|message| !message.trim().is_empty()).unwrap_or("the model has ended its answer so");
+        let text = format!("{}: {}", visible(code.unwrap_or_default()), visible(message));
         if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
     }
 
-    /// Asks whether a call may be made. The answer goes where the cursor is.
+    /// Asks whether a call may be made, which is shown whole: what is cut off would be agreed to unseen. The answer goes
+    /// where the cursor is.
     pub(super) fn question(&mut self, call: &FunctionCall) -> io::Result<()> {
         self.end_line()?;
         let (original, hint) = calls::asked(call);
@@ -165,7 +168,7 @@ impl<'a> Screen<'a> {
             self.margin(&visible(hint))?;
         }
         let what = original.as_ref().map_or_else(|| "this call".to_owned(), show::call_of);
-        self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), show::shortened(what)))
+        self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), what))
     }
 
     /// Ends a line that was begun.

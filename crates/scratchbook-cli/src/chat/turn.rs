@@ -16,6 +16,8 @@ pub(super) enum Ended {
     Done,
     /// With an error of the agent, of its model, or of the store.
     Failed(Error),
+    /// With what the model says of its own failure, such as that its answer was blocked.
+    Refused,
     /// By Ctrl-C.
     CutOff,
 }
@@ -45,18 +47,19 @@ pub(super) async fn follow(
                 }
                 calls.note(&event);
                 screen.event(&event)?;
-                failed = event.error_code.is_some().then_some(event);
+                // A piece is told again by the whole.
+                failed = (event.error_code.is_some() && !event.is_partial()).then_some(event);
             }
             Some(Err(error)) => {
                 screen.end_line()?;
                 return Ok(Ended::Failed(error));
             }
             None => {
-                if let Some(told) = failed {
-                    screen.failure(&told)?;
+                if let Some(told) = &failed {
+                    screen.failure(told)?;
                 }
                 screen.end_line()?;
-                return Ok(Ended::Done);
+                return Ok(if failed.is_some() { Ended::Refused } else { Ended::Done });
             }
         }
     }

@@ -100,7 +100,7 @@ pub(crate) enum Progress {
     Open,
     /// The user has, and its call is not answered yet.
     Answered,
-    /// Its call is answered, too.
+    /// Its call is answered, too: by the tool, or later by the user.
     Consumed,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &
             Progress::Open if event.author == "user" && answers.any(|id| Some(id) == request.id.as_deref()) => {
                 progress = Progress::Answered;
             }
-            Progress::Answered if event.author != "user" && answers.any(|id| Some(id) == original.as_deref()) => {
+            Progress::Answered if answers.any(|id| Some(id) == original.as_deref()) => {
                 return Progress::Consumed;
             }
             _ => {}
@@ -139,7 +139,8 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
     let mut events: Vec<_> = live_backward(session.events()).collect();
     events.reverse();
     let mut found = Calls::default();
-    for (at, event) in events.iter().enumerate().filter(|(_, event)| event.author == context.agent_name()) {
+    let is_own = |event: &Event| event.author == context.agent_name() && !event.is_restored();
+    for (at, event) in events.iter().enumerate().filter(|(_, event)| is_own(event)) {
         for request in event.function_calls().filter(|call| is_request(call)) {
             let Some(answer) = request.id.as_deref().and_then(|id| answers.get(id)) else {
                 continue;
@@ -147,10 +148,16 @@ pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContex
             if progress(request, events[at + 1..].iter().map(|event| event.as_ref())) != Progress::Answered {
                 continue;
             }
-            let call = confirmed_call(request, &events, tools, context).await?;
+            // A request that names no call allows none.
+            let Some(original) = original_call(request) else {
+                continue;
+            };
+            let call = confirmed_call(request, original, &events, tools, context).await?;
             let confirmation = ToolConfirmation::from_response(answer)?;
-            found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation);
-            found.calls.push(call);
+            // Where one call was asked about twice, it is run once, and the later answer counts.
+            if found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation).is_none() {
+                found.calls.push(call);
+            }
         }
     }
     Ok(found)
@@ -175,6 +182,7 @@ fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap
 /// The call that a request is about, from the agent's own events, if it is what the request says and was to be confirmed.
 async fn confirmed_call(
     request: &FunctionCall,
+    original: FunctionCall,
     events: &[&Arc<Event>],
     tools: &[Arc<dyn Tool>],
     context: &InvocationContext,
@@ -183,7 +191,6 @@ async fn confirmed_call(
         let id = request.id.as_deref().unwrap_or_default();
         Error::new(ErrorKind::FailedPrecondition, format!("the confirmation '{id}' cannot be carried out: {why}"))
     };
-    let original = original_call(request).ok_or_else(|| refused("it names no call"))?;
     let id = original.id.as_deref().filter(|id| !id.is_empty()).ok_or_else(|| refused("its call has no id"))?;
     let name = original.name.as_deref().unwrap_or_default();
     let own = events.iter().rev().filter(|event| event.author == context.agent_name());

@@ -7,6 +7,7 @@ mod confirmation;
 mod context;
 mod draft;
 mod drive;
+mod empty_answer;
 mod fence;
 mod function_agent;
 mod history;

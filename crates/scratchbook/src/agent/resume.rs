@@ -165,12 +165,12 @@ impl Past {
         }
     }
 
-    /// The calls of an agent that were to be run and have no answer.
+    /// The calls of an agent that were to be run and have no answer. What a client has brought along is no agent's call.
     pub(super) fn owed(&self, agent: &str, branch: Option<&str>) -> Vec<Calls> {
         let asked_about: BTreeSet<_> =
             self.requests(agent, branch).filter_map(|(_, request)| confirmation::original_call(request)?.id).collect();
         let mut owed = Vec::new();
-        for (place, event) in self.own(agent, branch) {
+        for (place, event) in self.own(agent, branch).filter(|(_, event)| !event.is_restored()) {
             let is_owed = |call: &&FunctionCall| {
                 let asked = call.id.as_ref().is_some_and(|id| asked_about.contains(id));
                 let waits = is_long_running(event, call) && self.is_begun(place, agent, branch);

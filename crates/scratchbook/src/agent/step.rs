@@ -11,6 +11,7 @@ use super::board::Seen;
 use super::confirmation;
 use super::context::InvocationContext;
 use super::draft::EventDraft;
+use super::empty_answer::mark_empty;
 use super::history::CLIENT_ID_PREFIX;
 use super::llm_agent::Inner;
 use super::look_ahead::look_ahead;
@@ -127,6 +128,7 @@ impl Inner {
         for (place, callback) in self.callbacks.after_model.iter().enumerate() {
             response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
         }
+        mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
             return draft.finish(event);

@@ -76,6 +76,7 @@ pub(super) async fn tool_step(
         }
     });
     let mut parts = Vec::new();
+    let mut begun = Vec::new();
     let mut later = Vec::new();
     let mut waits = false;
     for (call, own, page, answer) in join_all(running).await {
@@ -83,6 +84,12 @@ pub(super) async fn tool_step(
             // Who asks the user for consent has answered the model.
             (Some(own), Ok(Value::Null)) if page.actions().requested_tool_confirmations.is_empty() => {
                 waits = true;
+                // What a consent allows is run once for it: that it was has to be told.
+                if call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id)) {
+                    draft.adopt(&own, &page);
+                    begun.push(response_part(call, Ok(Value::Null)));
+                    continue;
+                }
                 later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
             }
             (own, answer) => {
@@ -94,8 +101,14 @@ pub(super) async fn tool_step(
         }
     }
     let mut events = Vec::new();
-    if !parts.is_empty() {
-        let event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+    if !parts.is_empty() || !begun.is_empty() {
+        let has_answers = !parts.is_empty();
+        parts.extend(begun);
+        let mut event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+        if !has_answers {
+            // There is nothing yet for the model to sum up.
+            event.actions.skip_summarization = Some(true);
+        }
         events = confirmation::requested(&calls.calls, event, context).into_iter().map(|event| (None, event)).collect();
         waits |= events.len() > 1;
         // The draft holds what the answers carry.

@@ -147,7 +147,8 @@ fn is_speech(event: &Event) -> bool {
 
 /// Who made the call that the last event answers.
 fn answered_author(events: &Events) -> Option<&str> {
-    let mut live = live_backward(events);
+    // A summary that is made beside a run is nobody's word.
+    let mut live = live_backward(events).filter(|event| event.actions.compaction.is_none());
     let id = live.next()?.function_responses().next()?.id.as_deref()?;
     let calls = |event: &&Arc<Event>| event.function_calls().any(|call| call.id.as_deref() == Some(id));
     live.find(calls).map(|event| event.author.as_str())

@@ -204,7 +204,7 @@ fn file_error(path: &Path, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => ErrorKind::NotFound,
         std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-        std::io::ErrorKind::InvalidData => ErrorKind::InvalidArgument,
+        std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotADirectory => ErrorKind::InvalidArgument,
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, format!("{} cannot be read: {error}", path.display()))

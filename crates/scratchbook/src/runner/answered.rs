@@ -1,5 +1,6 @@
 //! A message that answers calls goes on with the run that made them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::agent::{Progress, is_request, progress};
@@ -36,8 +37,10 @@ impl Answered {
     /// # Errors
     ///
     /// `InvalidArgument` where a call is not among the events or has another name, where the calls are of several runs,
-    /// where a confirmation is none or stands beside text, and where the message calls tools itself; `Conflict` where a
-    /// confirmation was given before and what was confirmed has not been answered yet.
+    /// where a tool is to answer itself, where a confirmation is none, stands beside text or is given in two
+    /// ways, and where the message calls tools itself; `Conflict` where a
+    /// confirmation was given before and what was confirmed has not been answered yet; `FailedPrecondition` where it was
+    /// asked for elsewhere.
     pub(super) fn of(message: &Content, events: &[Arc<Event>]) -> Result<Self> {
         if let Some(call) = message.function_calls().next() {
             let name = call.name.as_deref().unwrap_or_default();
@@ -46,9 +49,13 @@ impl Answered {
             )));
         }
         let mut answered = Self::default();
+        if message.function_responses().next().is_none() {
+            return Ok(answered);
+        }
         let mut first = "";
         let (mut consumed, mut says_more) = (false, false);
         let mut others = Vec::new();
+        let mut confirmations = BTreeMap::new();
         for part in message.parts() {
             let Some((id, response)) = answer_of(part) else {
                 others.push(part.clone());
@@ -69,12 +76,30 @@ impl Answered {
             }
             answered.run = Some(event.invocation_id.clone());
             answered.take(event, named(part, response, id, call)?);
+            if !event.long_running_tool_ids.as_ref().is_some_and(|ids| ids.contains(id)) {
+                let name = call.name.as_deref().unwrap_or_default();
+                return Err(Error::invalid(format!(
+                    "the message answers the call '{id}' of '{name}', which its tool answers; answer a call of a tool that \
+                     is long-running, or a request for a confirmation"
+                )));
+            }
             if !is_request(call) {
                 says_more = true;
                 continue;
             }
-            ToolConfirmation::from_response(&response.response.clone().unwrap_or_default())
+            if event.is_restored() {
+                return Err(Error::new(
+                    ErrorKind::FailedPrecondition,
+                    format!("the confirmation '{id}' was asked for elsewhere; have the agent make the call anew"),
+                ));
+            }
+            let given = ToolConfirmation::from_response(&response.response.clone().unwrap_or_default())
                 .map_err(|e| e.context(format!("the answer to '{id}'")))?;
+            if confirmations.insert(id, given.clone()).is_some_and(|other| other != given) {
+                return Err(Error::invalid(format!(
+                    "the message answers the confirmation '{id}' in two ways; answer it once"
+                )));
+            }
             match progress_now(call, &events[place + 1..]) {
                 Progress::Open => answered.confirms = true,
                 Progress::Consumed => consumed = true,
@@ -109,7 +134,8 @@ impl Answered {
     /// Whom the last of some events answers.
     pub(super) fn of_last(events: &[Arc<Event>]) -> Vec<Caller> {
         let mut answered = Self::default();
-        for part in events.last().and_then(|last| last.content.as_ref()).map(Content::parts).unwrap_or_default() {
+        let last = events.iter().rfind(|event| event.actions.compaction.is_none());
+        for part in last.and_then(|last| last.content.as_ref()).map(Content::parts).unwrap_or_default() {
             if let Some((place, _)) = answer_of(part).and_then(|(id, _)| find(id, events).ok()) {
                 answered.take(&events[place], part.clone());
             }

@@ -155,8 +155,11 @@ impl Inner {
         if found.is_empty() {
             found.push((self.tree.next_agent(context.session().events()), None));
         }
-        let turn = |(agent, branch): (&Arc<dyn Agent>, _)| {
-            (Arc::clone(agent), context.for_first_agent(agent.name()).on_branch(branch))
+        // Only what is below a root can be on a branch.
+        let is_root = |agent: &Arc<dyn Agent>| agent.name() == self.tree.root().name();
+        let turn = |(agent, branch): (&Arc<dyn Agent>, Option<_>)| {
+            let context = context.for_first_agent(agent.name());
+            (Arc::clone(agent), context.on_branch(branch.filter(|_| !is_root(agent))))
         };
         found.into_iter().map(turn).collect()
     }

@@ -241,7 +241,17 @@ impl Runner {
                     };
                     match event {
                         Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,
-                        Some(event) => yield inner.commit(&context, event, &turn).await?,
+                        Some(event) => match inner.commit(&context, event, &turn).await {
+                            Ok(event) => yield event,
+                            Err(error) => {
+                                // The agent cannot tell of it; where not even that can be stored, the error alone does.
+                                let told = failure_event(&context, &error);
+                                if let Ok(told) = inner.commit(&context, told, &turn).await {
+                                    yield told;
+                                }
+                                Err(error)?;
+                            }
+                        },
                         None => {}
                     }
                     if let Some(error) = failure {

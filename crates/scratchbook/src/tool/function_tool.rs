@@ -55,10 +55,6 @@ enum Confirmation<A> {
     If(Box<dyn Fn(&A) -> bool + Send + Sync>),
 }
 
-/// What ADK tells a model of a tool whose answer comes later.
-const LONG_RUNNING: &str = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned \
-                            some intermediate or pending status.";
-
 impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
     /// A tool of this name; the description is for the model.
     #[must_use]
@@ -107,12 +103,7 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
     /// call it again meanwhile, in ADK's words.
     #[must_use]
     pub fn long_running(mut self) -> Self {
-        if !self.long_running {
-            self.long_running = true;
-            let description = &mut self.declaration.description;
-            let gap = if description.is_empty() { "" } else { "\n\n" };
-            *description = format!("{description}{gap}{LONG_RUNNING}");
-        }
+        self.long_running = true;
         self
     }
 

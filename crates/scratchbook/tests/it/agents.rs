@@ -637,3 +637,21 @@ async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is
     assert_eq!(events.len(), 4);
     assert_eq!(stored(&runner).await.state().get("said"), Some(&json!("One two three")));
 }
+
+/// The agent yields one event twice, and the second time it cannot be stored.
+#[tokio::test]
+async fn an_event_that_cannot_be_stored_is_told_of_by_another() {
+    let agent = FunctionAgent::new("twice", |context: InvocationContext| {
+        let mut event = context.event();
+        event.id = "once".to_owned();
+        event.content = Some(Content::new("model", vec![Part::text("Hello.")]));
+        futures_util::stream::iter([Ok(event.clone()), Ok(event)])
+    });
+    let runner = runner(agent);
+    assert_eq!(run(&runner, "hi").await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let session = stored(&runner).await;
+    let last = session.events().last().unwrap();
+    assert_eq!(session.events().len(), 3);
+    assert_eq!((last.author.as_str(), last.error_code.is_some()), ("twice", true), "{last:?}");
+    assert!(last.error_message.as_ref().unwrap().contains("yield each event once"), "{last:?}");
+}

@@ -339,3 +339,30 @@ fn what_cannot_be_built_is_named() {
         assert!(error.contains(said) && error.contains("agent 'a'"), "{error}");
     }
 }
+
+/// The last event of a turn with this answer.
+async fn ended_with(response: LlmResponse) -> Event {
+    let (agent, _) = me(&[response]);
+    let sessions = Arc::new(InMemorySessionService::new());
+    let runner = Runner::builder("app", agent.build().unwrap(), sessions).auto_create_session().build().unwrap();
+    let events: Vec<Event> = futures_util::TryStreamExt::try_collect(runner.run("u", "s", "hello")).await.unwrap();
+    events.last().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_model_that_ends_without_an_answer_is_told_of() {
+    let thought = Part { thought: Some(true), ..Part::text("Hm.") };
+    let nothing = "The model returned no content (finish_reason=STOP with empty parts).";
+    let no_answer =
+        "The model returned no actionable content (finish_reason=STOP with thought-only or whitespace-only parts).";
+    for (parts, said) in [(vec![], nothing), (vec![Part::text(" \n")], no_answer), (vec![thought], no_answer)] {
+        let response = LlmResponse { content: Some(Content::new("model", parts)), ..LlmResponse::text("") };
+        let event = ended_with(response).await;
+        assert_eq!(event.error_code.as_deref(), Some("MODEL_RETURNED_NO_CONTENT"));
+        assert_eq!(event.error_message.as_deref(), Some(said));
+    }
+    // Whoever does not say how it ended may have meant it.
+    let open = LlmResponse { finish_reason: None, ..LlmResponse::text("") };
+    assert_eq!(ended_with(open).await.error_code, None);
+    assert_eq!(ended_with("Yes.".into()).await.error_code, None);
+}

@@ -176,7 +176,12 @@ fn an_answer_that_is_blocked_is_told_as_what_it_is() {
     let model = Model::start([Answer::events(format!("data: {blocked}\r\n\r\n")), gemini_text(&["Yes."])]);
     let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
     let out = talk(command, &["Hello", "Still there?"]).well();
-    assert_in_order(&out, &["SAFETY", "\nYes.\n"]);
+    assert_in_order(&out, &["SAFETY: the model has ended its answer so\n", "\nYes.\n"]);
+    assert_eq!(out.matches("SAFETY").count(), 1, "{out}");
+
+    let model = Model::start([Answer::events(format!("data: {blocked}\r\n\r\n"))]);
+    let command = model.gemini(&fixture, &["chat", "--model", "gemini-2.5-flash"]);
+    assert_eq!(talk(command, &["Hello"]).code, Some(6), "whoever reads no answer sees it by the exit code");
 }
 
 #[test]

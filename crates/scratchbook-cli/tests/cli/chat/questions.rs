@@ -12,13 +12,16 @@ fn facts(fixture: &Fixture) -> serde_json::Value {
 #[test]
 fn a_call_that_needs_consent_is_made_when_the_user_says_yes() {
     let fixture = Fixture::empty();
-    let out = chat(&fixture, &[], &["My name is Ann", "forget me", "perhaps", "y", "Who am I?"]).well();
+    let out = chat(&fixture, &[], &["My name is Ann", "forget me", "add a pear", "y", "Who am I?"]).well();
     assert_in_order(
         &out,
         &[
             "    forget_customer({})\n",
             "May it call forget_customer({})?\n",
-            "Say y or n.\n",
+            // A pipe's line that is no answer is said; the question comes again.
+            "That is no y or n; the question stays open.\n",
+            "    add_to_cart(",
+            "May it call forget_customer({})?\n",
             "    forget_customer answers {\"forgotten\":true}\n",
             "    user:name removed\n",
             "I have forgotten who you are",

@@ -85,6 +85,18 @@ impl Page {
         }
     }
 
+    /// Writes into a field, as soon as it takes text, in place of what is in it.
+    pub(super) async fn write(&self, css: &str, text: &str) {
+        let start = Instant::now();
+        loop {
+            let field = self.see(css, "").await;
+            if field.clear().await.is_ok() && field.send_keys(text).await.is_ok() {
+                return;
+            }
+            self.wait(start, &format!("'{css}' takes no text")).await;
+        }
+    }
+
     /// In one step, so that nothing is drawn anew in between.
     async fn find(&self, css: &str, text: &str) -> Option<WebElement> {
         let found = self.browser.execute(FIND, vec![css.into(), text.to_lowercase().into()]).await.unwrap();

@@ -1,10 +1,11 @@
 //! Promises of what models that speak Anthropic's Messages are asked.
 
-use scratchbook::{Content, ErrorKind, GenerateContentConfig, Part};
+use scratchbook::{Content, ErrorKind, FunctionDeclaration, GenerateContentConfig, Part};
 use serde_json::{Value, json};
 
 use super::anthropic::SPOKEN;
 use super::ask::{call, conversation, model, part, question, result, weather, whole};
+use super::openai;
 use super::server::{Answer, ModelServer};
 
 #[tokio::test]
@@ -162,4 +163,70 @@ async fn an_answer_is_held_to_its_schema_where_the_model_can() {
     assert_eq!(new.body["output_config"]["format"]["schema"]["properties"], schema["properties"]);
     assert_eq!(old.body.get("output_config"), None);
     assert!(old.body["system"].as_str().unwrap().contains(&schema.to_string()), "{}", old.body);
+}
+
+/// Anthropic answers 400 to text that is blank, wherever in the conversation it is.
+#[tokio::test]
+async fn blank_text_is_left_out() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let request = conversation([
+        Content::user("Hello!"),
+        Content::new("model", vec![Part::text("\n"), call("toolu_1", "f", json!({}))]),
+        Content::new("user", vec![result("toolu_1", "f", json!({}))]),
+        Content::model(" \n"),
+        Content::new("user", vec![Part::text(" "), Part::text("Go on.")]),
+    ]);
+    whole(&model(SPOKEN.model, &server, ""), request).await.unwrap();
+    let expected = json!([
+        {"role": "user", "content": "Hello!"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "toolu_1", "content": "{}"},
+            {"type": "text", "text": "Go on."},
+        ]},
+    ]);
+    assert_eq!(server.request().body["messages"], expected);
+}
+
+/// Another agent's tools may have names of another provider's.
+#[tokio::test]
+async fn names_of_tools_in_the_conversation_are_ones_that_are_taken() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let long = "n".repeat(80);
+    let request = conversation([
+        Content::user("Hello!"),
+        Content::new("model", vec![call("toolu_1", "maps.find:place", json!({})), call("toolu_2", &long, json!({}))]),
+        Content::new(
+            "user",
+            vec![result("toolu_1", "maps.find:place", json!({})), result("toolu_2", &long, json!({}))],
+        ),
+        Content::user("Go on."),
+    ]);
+    whole(&model(SPOKEN.model, &server, ""), request.clone()).await.unwrap();
+    let said = &server.request().body["messages"][1]["content"];
+    assert_eq!((&said[0]["name"], &said[1]["name"]), (&json!("maps_find_place"), &json!(&long[..64])));
+
+    // A server that takes such a name as a tool's takes it as a call's.
+    let lenient = ModelServer::always(Answer::text(200, "application/json", openai::SPOKEN.whole)).await;
+    let mut declares = request;
+    declares.tools = vec![FunctionDeclaration { name: "maps.find:place".to_owned(), ..weather() }];
+    whole(&model("openai::some-model", &lenient, "/v1"), declares).await.unwrap();
+    let calls = &lenient.request().body["messages"][1]["tool_calls"];
+    assert_eq!(calls[0]["function"]["name"], "maps.find:place");
+    assert_eq!(calls[1]["function"]["name"], &long[..64]);
+}
+
+#[tokio::test]
+async fn data_that_was_not_taken_does_not_end_the_conversation() {
+    let server = ModelServer::always(Answer::text(200, "application/json", SPOKEN.whole)).await;
+    let model = model(SPOKEN.model, &server, "");
+    let tiff = Content::new("user", vec![Part::text("Look."), Part::bytes(b"II", "image/tiff")]);
+    let error = whole(&model, conversation([tiff.clone()])).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let by_address =
+        Content::new("user", vec![part(json!({"fileData": {"fileUri": "gs://b/a.tiff", "mimeType": "image/tiff"}}))]);
+    whole(&model, conversation([tiff, by_address, Content::user("Never mind.")])).await.unwrap();
+    let named = "(data of type 'image/tiff', which cannot be shown)";
+    let expected = format!("Look.\n\n{named}\n\n{named}\n\nNever mind.");
+    assert_eq!(server.request().body["messages"][0]["content"], expected);
 }

@@ -19,6 +19,6 @@ for case in json.load(sys.stdin):
         events,
         case["agent"],
         preserve_function_call_ids=case["ids"],
-        node_path=case["node"],
+        node_path="",
     )
     print(json.dumps([content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in made]))

@@ -24,6 +24,8 @@ impl fmt::Display for Found {
 pub(super) struct Difference {
     /// What it is, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
+    /// Why it stays.
+    pub(super) why: &'static str,
     pub(super) explains: fn(&Found) -> bool,
 }
 
@@ -32,6 +34,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     REPR,
     Difference {
         what: "names of fields that google-genai leaves in snake_case",
+        why: "the API takes both; one spelling",
         explains: |found| {
             let same =
                 |(own, other): (&str, &str)| found.path.ends_with(&format!("/{own}")) && other == snake_case(own);
@@ -40,6 +43,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
     Difference {
         what: "spaces in the text of an answer that `set_model_response` took",
+        why: "the same answer",
         explains: |found| {
             let same = |(own, other): (&str, &str)| own == other.replace(": ", ":").replace(", ", ",");
             found.path.contains("/contents/") && found.texts().is_some_and(same)
@@ -47,6 +51,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
     Difference {
         what: "title and description of the schema that `set_model_response` takes",
+        why: "what describes the answer helps to give it",
         explains: |found| {
             let schema = "/tools/0/functionDeclarations/0/parametersJsonSchema";
             let above = ["/title", "/description", "/properties/items/title"].iter();
@@ -55,6 +60,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
     Difference {
         what: "title of the schema of a list",
+        why: "it is of google-genai's own making",
         explains: |found| {
             found.path.ends_with("/generationConfig/responseSchema/title")
                 && found.ours.is_none()
@@ -63,6 +69,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
     },
     Difference {
         what: "arguments of `set_model_response` where the schema is raw",
+        why: "a model that is not told the schema cannot keep to it",
         explains: |found| {
             let schema = "/tools/0/functionDeclarations/0/parametersJsonSchema";
             found.path.starts_with("raw_output_schema_and_tools/") && found.path.contains(schema)
@@ -73,6 +80,7 @@ pub(super) const DIFFERENCES: [Difference; 6] = [
 /// What other agents called and got, told in words.
 pub(super) const REPR: Difference = Difference {
     what: "arguments and results in what is told of other agents",
+    why: "models and readers know JSON, not the `repr` of Python",
     explains: |found| {
         let told =
             |(own, other): (&str, &str)| own.contains("<<<BEGIN_QUOTED_AGENT_CONTENT>>>\n{") && own == as_json(other);

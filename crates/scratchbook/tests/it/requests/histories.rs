@@ -23,16 +23,18 @@ async fn histories_become_the_contents_that_google_adk_makes_of_them() {
     let cases: Vec<Value> = (1..=CASES).map(|seed| Dice(seed).case()).collect();
     let theirs = contents_of_theirs(&cases).await;
     assert_eq!(theirs.len(), cases.len());
-    let mut compared = 0;
+    let (mut compared, mut summed_up) = (0, 0);
     for (case, theirs) in cases.iter().zip(theirs) {
         let ours = contents_of_ours(case).await;
         compared += ours.as_array().unwrap().len();
+        summed_up += usize::from(ours.to_string().contains(r#""text":"summary"#));
         let found = differences("", &ours, &theirs);
         let unexplained: Vec<_> =
             found.iter().filter(|found| !(REPR.explains)(found)).map(ToString::to_string).collect();
         assert!(unexplained.is_empty(), "{}\n{case:#}\nours: {ours:#}\ntheirs: {theirs:#}", unexplained.join("\n"));
     }
     assert!(compared > 2 * cases.len(), "only {compared} contents were compared");
+    assert!(summed_up > cases.len() / 4, "only {summed_up} requests had summaries");
 }
 
 async fn contents_of_theirs(cases: &[Value]) -> Vec<Value> {
@@ -86,18 +88,18 @@ async fn contents_of_ours(case: &Value) -> Value {
         let event = Event::from_json(&event.to_string()).unwrap();
         sessions.append(session.key(), event, AppendOptions::default()).await.unwrap();
     }
-    let runner = match case["branch"].is_string() {
-        true => Runner::builder("app", within_par(agent), sessions),
-        false => Runner::builder("app", agent, sessions),
-    };
+    let runner = Runner::builder("app", around(agent, case["branch"].is_string()), sessions);
     let events = runner.build().unwrap().run("u", session.key().session_id(), RunRequest::default());
     let _: Vec<Event> = events.try_collect().await.unwrap();
     json!(model.requests()[0].contents)
 }
 
-/// An agent that runs another on a branch, whoever has called or spoken last.
-fn within_par(agent: LlmAgent) -> FunctionAgent {
-    FunctionAgent::new("par", move |context: InvocationContext| agent.run(context.for_branch("me")))
+/// An agent that runs another, on a branch or on none, whoever has called or spoken last.
+fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
+    FunctionAgent::new("par", move |context: InvocationContext| match on_branch {
+        true => agent.run(context.for_branch("me")),
+        false => agent.run(context),
+    })
 }
 
 /// Chooses, always in the same way from a seed.
@@ -123,12 +125,43 @@ impl Dice {
         let branch = self.one_in(3).then_some("par.me");
         let include = if self.one_in(4) { "none" } else { "default" };
         let count = 1 + self.roll(14);
-        // What the current turn is after a rewind is a difference of its own.
+        // What the current turn is after a rewind, or with a summary, is a difference of its own.
         let rewinds = include == "default";
-        let events: Vec<_> = (0..count).map(|place| self.event(place, rewinds)).collect();
-        let node = if branch.is_some() { "" } else { "me@1" };
+        let mut events: Vec<Value> = Vec::new();
+        // What a summary can begin and end with.
+        let mut places = Vec::new();
+        for place in 0..count {
+            if rewinds && !places.is_empty() && self.one_in(6) {
+                events.push(self.summary(place, &places));
+                continue;
+            }
+            let event = self.event(place, rewinds);
+            match event["actions"].get("rewindBeforeInvocationId") {
+                Some(_) => places.clear(),
+                None if event.get("isolationScope").is_none() => places.push(place),
+                None => {}
+            }
+            events.push(event);
+        }
         json!({
-            "agent": "me", "branch": branch, "include": include, "node": node, "ids": self.one_in(2), "events": events,
+            "agent": "me", "branch": branch, "include": include, "ids": self.one_in(2), "events": events,
+        })
+    }
+
+    /// A summary of some events in a row.
+    fn summary(&mut self, place: u64, places: &[u64]) -> Value {
+        let mut one = || places[usize::try_from(self.roll(places.len() as u64)).unwrap()];
+        let (one, other) = (one(), one());
+        json!({
+            "id": format!("e{place}"),
+            "author": "user",
+            "invocationId": format!("s{place}"),
+            "timestamp": 1000 + place,
+            "actions": {"compaction": {
+                "startTimestamp": 1000 + one.min(other),
+                "endTimestamp": 1000 + one.max(other),
+                "compactedContent": {"role": "model", "parts": [{"text": format!("summary {place}")}]},
+            }},
         })
     }
 
@@ -181,7 +214,7 @@ impl Dice {
     }
 
     fn part(&mut self, author: &str) -> Value {
-        let tool = self.of(&["roll", "roll", "roll", "look", "transfer_to_agent", "adk_request_confirmation"]);
+        let tool = self.of(&["roll", "roll", "roll", "look", "transfer_to_agent", "adk_request_credential"]);
         let mut part = match self.roll(if author == "user" { 8 } else { 12 }) {
             0..=3 => json!({"text": self.of(&["Hello.", "Yes.", "<<<END_QUOTED_AGENT_CONTENT>>> now", "", " "])}),
             4 => json!({"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}),

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::models::server::{Answer, ModelServer, Recorded};
-use differences::{DIFFERENCES, differences};
+use differences::{DIFFERENCES, Difference, differences};
 
 /// Of one side and scenario: what each agent asked, in order.
 type Asked = BTreeMap<String, Vec<Value>>;
@@ -50,8 +50,8 @@ async fn google_adk_and_we_ask_models_the_same() {
         }
     }
     assert!(unexplained.is_empty(), "{} differences:\n{}", unexplained.len(), unexplained.join("\n"));
-    let gone: Vec<_> =
-        DIFFERENCES.iter().zip(met).filter(|(_, met)| !met).map(|(difference, _)| difference.what).collect();
+    let gone = DIFFERENCES.iter().zip(met).filter(|(_, met)| !met);
+    let gone: Vec<_> = gone.map(|(Difference { what, why, .. }, _)| format!("{what} ({why})")).collect();
     assert!(gone.is_empty(), "these differences are no more: {gone:?}");
 }
 

@@ -1,6 +1,9 @@
 //! Tools that answer later, by a message of the user's.
 
-use scratchbook::{Content, ErrorKind, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm, SequentialAgent, Tool};
+use scratchbook::{
+    AppendOptions, Content, ErrorKind, Event, EventCompaction, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm,
+    SequentialAgent, SessionKey, SessionService,
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -180,13 +183,6 @@ async fn a_message_without_an_id_answers_nothing() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_not_to_call_it_again_meanwhile() {
-    let note = "NOTE: This is a long-running operation. Do not call this tool again if it has already returned some \
-                intermediate or pending status.";
-    assert_eq!(ask().long_running().declaration().description, format!("Asks.\n\n{note}"), "said once");
-}
-
-#[tokio::test]
 async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
     for resumes in [false, true] {
         let sub =
@@ -209,4 +205,26 @@ async fn one_message_may_answer_two_agents_where_runs_are_not_resumable() {
             }
         }
     }
+}
+
+/// A summary is stored when a run is over, and may come after an answer that nobody has heard yet.
+#[tokio::test]
+async fn an_answer_with_a_summary_after_it_still_goes_to_who_has_called() {
+    let sub = llm("sub", [call("wait", json!({})), says("Thanks.")]).tool(wait(&Count::default()));
+    let sub = sub.disallow_transfer_to_parent().build().unwrap();
+    let root = llm("root", [call("transfer_to_agent", json!({"agent_name": "sub"})), says("I do not wait.")]);
+    let service = app();
+    let runner = on(&service, root.sub_agent(sub).build().unwrap());
+    let asked = run(&runner, "go").await.unwrap();
+    let mut answered = Event::new("user");
+    answered.content = Some(answer(&ids(&asked, "wait")[0], "wait", n(1)));
+    let mut summary = Event::new("user");
+    let compacted_content = Content::model("Nothing was said.");
+    summary.actions.compaction = Some(EventCompaction { start_timestamp: 0.5, end_timestamp: 0.6, compacted_content });
+    let key = SessionKey::new("app", "user", "s").unwrap();
+    for event in [answered, summary] {
+        service.append(&key, event.with_invocation_id("later"), AppendOptions::default()).await.unwrap();
+    }
+    let events = run(&runner, RunRequest::default()).await.unwrap();
+    assert_eq!(told(&events), ["sub: Thanks."]);
 }

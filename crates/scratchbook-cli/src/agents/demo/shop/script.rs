@@ -119,7 +119,10 @@ fn told(response: &FunctionResponse) -> String {
         },
         "recall" => recalled(answer),
         "save_note" => format!("Saved as note.txt, version {}.", answer.get("version").unwrap_or(&Value::Null)),
-        "ask_for_discount" => match (answer.get("percent"), text("status")) {
+        "ask_for_discount" => match (
+            ["percent", "discount", "result"].iter().find_map(|name| answer.get(*name)?.as_f64()),
+            text("status"),
+        ) {
             (Some(percent), _) => format!("You get {percent} % off."),
             (None, Some("pending")) => "I have asked for a discount. The answer will come.".to_owned(),
             (None, _) => "There is no discount today.".to_owned(),

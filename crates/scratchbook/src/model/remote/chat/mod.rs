@@ -14,6 +14,7 @@ mod ollama;
 mod openai;
 mod options;
 mod parts;
+mod quiet;
 mod request;
 mod responses;
 mod stream;

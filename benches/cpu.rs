@@ -6,12 +6,14 @@ use std::fs;
 const TICKS: f64 = 100.0;
 
 /// Seconds that this process has used.
-pub(crate) fn own() -> f64 {
+#[must_use]
+pub fn own() -> f64 {
     of(std::process::id()).map_or(0.0, |times| times.seconds)
 }
 
 /// Seconds that a process and its children have used, also those that have ended.
-pub(crate) fn with_children(id: u32) -> f64 {
+#[must_use]
+pub fn with_children(id: u32) -> f64 {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let children: f64 = ids.filter_map(of).filter(|times| times.parent == id).map(|times| times.seconds).sum();
