@@ -1,6 +1,7 @@
 //! ADK's dev interface, from the package, over `scratchbook serve`, in a real browser.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -82,6 +83,13 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.click("button[aria-label='Save']", "").await;
     page.see("button.selector-button", "Groceries").await;
     page.picture("5-renamed").await;
+    // The page shows the new name before the server has it.
+    for _ in 0..100 {
+        if names(&served) == ["Groceries", "Hello"] {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert_eq!(names(&served), ["Groceries", "Hello"]);
 
     page.click("button", "Delete").await;
