@@ -27,7 +27,8 @@ impl Terminal {
         let database = uri(&fixture.path("agents.db"));
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--command"]);
-        command.arg(format!("'{program}' chat --database '{database}' {args}")).arg("/dev/null");
+        // In the shell's place: some shells take Ctrl-C to be meant for them as well.
+        command.arg(format!("exec '{program}' chat --database '{database}' {args}")).arg("/dev/null");
         for key in crate::OF_MODELS {
             command.env_remove(key);
         }
