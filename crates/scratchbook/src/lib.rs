@@ -136,6 +136,8 @@ pub use store::{MySql, MySqlSessionService};
 pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
+#[cfg(feature = "vertex-ai")]
+pub use store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 #[cfg(feature = "agent")]
 pub use tool::{FunctionTool, Tool, ToolConfirmation};
 

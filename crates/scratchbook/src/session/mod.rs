@@ -266,7 +266,13 @@ impl Session {
     /// append tried again: then what the later event changed stays as it is.
     pub(crate) fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
         let Committed { event, logs, .. } = committed;
-        let seq = event.seq.unwrap_or_default();
+        let Some(seq) = event.seq else {
+            // A store that tells no numbers: what is here is known by its id.
+            if self.events.iter().all(|known| known.id != event.id) {
+                self.take_over(event, temp, &[]);
+            }
+            return;
+        };
         let later: Vec<_> =
             self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).cloned().collect();
         if seq > self.seq() && later.iter().all(|e| e.seq != event.seq) {

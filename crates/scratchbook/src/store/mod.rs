@@ -36,6 +36,8 @@ mod rows;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod text;
+#[cfg(feature = "vertex-ai")]
+mod vertex_ai;
 
 use std::sync::Arc;
 
@@ -55,6 +57,8 @@ pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
+#[cfg(feature = "vertex-ai")]
+pub use vertex_ai::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 
 /// The services of one store: its sessions and its artifacts.
 #[derive(Clone, Debug)]
@@ -115,6 +119,10 @@ pub async fn connect(uri: &str) -> Result<Store> {
     if is_mysql(uri) {
         return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
     }
+    #[cfg(feature = "vertex-ai")]
+    if is_vertex_ai(uri) {
+        return Ok(Store::new(Arc::new(VertexAiSessionService::connect(uri).await?)));
+    }
     Err(unknown_scheme(uri))
 }
 
@@ -160,6 +168,10 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     if is_mysql(uri) {
         return MySqlSessionService::migrate(uri, run).await;
     }
+    #[cfg(feature = "vertex-ai")]
+    if is_vertex_ai(uri) {
+        return Ok(Vec::new());
+    }
     Err(unknown_scheme(uri))
 }
 
@@ -178,6 +190,11 @@ fn is_mysql(uri: &str) -> bool {
     ["mysql", "mariadb"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
 }
 
+#[cfg(feature = "vertex-ai")]
+fn is_vertex_ai(uri: &str) -> bool {
+    uri.starts_with("vertexai://")
+}
+
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
     let known = [
@@ -185,6 +202,7 @@ fn unknown_scheme(uri: &str) -> Error {
         cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
         cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
         cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
+        cfg!(feature = "vertex-ai").then_some("'vertexai://projects/P/locations/L/reasoningEngines/E'"),
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);

@@ -88,10 +88,15 @@ pub fn event_from_json(value: Value) -> Result<Event> {
     };
     event.author = author;
     event.invocation_id = invocation_id;
-    event.timestamp = Some(timestamp);
+    event.timestamp = Some(exact(event.timestamp, timestamp));
     event.seq = None;
     event.check()?;
     Ok(event)
+}
+
+/// The time as the whole event has it, where that is the one beside it: this one is cut to the microsecond.
+fn exact(whole: Option<f64>, beside: f64) -> f64 {
+    whole.filter(|whole| (whole - beside).abs() < 1.5e-6).unwrap_or(beside)
 }
 
 /// The actions in ADK's names.

@@ -1,0 +1,108 @@
+//! Google's client, made ready.
+
+use std::future::{Future, ready};
+
+use google_cloud_aiplatform_v1::client::SessionService;
+use google_cloud_auth::credentials::{
+    Builder, CacheableResource, Credentials, CredentialsProvider, EntityTag, anonymous,
+};
+use google_cloud_auth::errors::CredentialsError;
+use google_cloud_gax::retry_throttler::CircuitBreaker;
+use http::header::AUTHORIZATION;
+use http::{Extensions, HeaderMap, HeaderValue};
+use rustls::crypto::{CryptoProvider, ring};
+
+use super::options::{VertexAiCredentials, VertexAiOptions};
+use super::retry::{Patience, backoff};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A client of the server. Nothing is sent yet, and credentials are looked for but not used.
+pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
+    options.check()?;
+    // Google's crate takes the process's provider of cryptography and panics where there is none; one that was installed
+    // before stays.
+    if CryptoProvider::get_default().is_none() {
+        let _ = ring::default_provider().install_default();
+    }
+    let credentials = credentials(&options.chosen_credentials())?;
+    let client = SessionService::builder()
+        .with_endpoint(options.endpoint())
+        .with_credentials(credentials)
+        .with_attempt_timeout(options.request_timeout)
+        .with_retry_policy(Patience(options.retry_timeout))
+        .with_backoff_policy(backoff())
+        // It lets all through until most of many requests have failed; others leave out retries by chance.
+        .with_retry_throttler(CircuitBreaker::default())
+        .with_polling_error_policy(Patience(options.create_timeout))
+        .with_polling_backoff_policy(backoff());
+    client.build().await.map_err(|error| {
+        let endpoint = options.endpoint();
+        let message = format!("no client for {endpoint} can be made; look at its address and the credentials");
+        Error::new(ErrorKind::FailedPrecondition, message).with_source(error)
+    })
+}
+
+fn credentials(chosen: &VertexAiCredentials) -> Result<Credentials> {
+    match chosen {
+        VertexAiCredentials::ApplicationDefault => Builder::default().build().map_err(|error| {
+            let message = "no application-default credentials are there: log in with 'gcloud auth application-default \
+                           login', or name a file with GOOGLE_APPLICATION_CREDENTIALS";
+            Error::new(ErrorKind::Unauthenticated, message).with_source(error)
+        }),
+        VertexAiCredentials::Anonymous => Ok(anonymous::Builder::new().build()),
+        VertexAiCredentials::Token(token) => Ok(Credentials::from(Bearer::new(token)?)),
+        VertexAiCredentials::Google(credentials) => Ok(credentials.clone()),
+    }
+}
+
+/// A token that stays as it is.
+#[derive(Debug)]
+struct Bearer {
+    /// Marked as sensitive, so that it is shown nowhere.
+    header: HeaderValue,
+    tag: EntityTag,
+}
+
+impl Bearer {
+    fn new(token: &str) -> Result<Self> {
+        let header = HeaderValue::from_str(&format!("Bearer {token}"));
+        let mut header = header
+            .ok()
+            .filter(|_| !token.is_empty())
+            .ok_or_else(|| Error::invalid("the token is empty or has characters that no header can have"))?;
+        header.set_sensitive(true);
+        Ok(Self { header, tag: EntityTag::new() })
+    }
+}
+
+impl CredentialsProvider for Bearer {
+    fn headers(
+        &self,
+        known: Extensions,
+    ) -> impl Future<Output = Result<CacheableResource<HeaderMap>, CredentialsError>> + Send {
+        let is_known = known.get::<EntityTag>() == Some(&self.tag);
+        let new = || {
+            let data = HeaderMap::from_iter([(AUTHORIZATION, self.header.clone())]);
+            CacheableResource::New { entity_tag: self.tag.clone(), data }
+        };
+        ready(Ok(if is_known { CacheableResource::NotModified } else { new() }))
+    }
+
+    fn universe_domain(&self) -> impl Future<Output = Option<String>> + Send {
+        ready(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_shown_nowhere() {
+        let bearer = Bearer::new("s3cret").unwrap();
+        assert!(!format!("{bearer:?}").contains("s3cret"), "{bearer:?}");
+        for bad in ["", "s3cret\n"] {
+            assert!(!Bearer::new(bad).unwrap_err().to_string().contains("s3cret"));
+        }
+    }
+}
