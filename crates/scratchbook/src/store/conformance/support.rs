@@ -78,6 +78,20 @@ impl Ground {
         self.try_create(user, config).await.expect("create_session")
     }
 
+    /// Makes a session and appends events to it, one by one.
+    pub(super) async fn create_with(
+        &self,
+        user: &str,
+        config: CreateSessionConfig,
+        events: impl IntoIterator<Item = Event>,
+    ) -> Session {
+        let session = self.create_as(user, config).await;
+        for event in events {
+            self.append(session.key(), event).await;
+        }
+        session
+    }
+
     /// The session, whole.
     pub(super) async fn get(&self, key: &SessionKey) -> Session {
         self.read(key, GetSessionConfig::default()).await

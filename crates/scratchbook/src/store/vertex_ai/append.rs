@@ -26,6 +26,9 @@ impl VertexAiSessionService {
         if event.actions.state_delta.has_operations() {
             return Err(unsupported("no operations and guards in a delta", OTHER_STORE));
         }
+        if event.author.is_empty() {
+            return Err(Error::invalid("the event has no author, and sessions of Vertex AI take none without; name one"));
+        }
         let event = prepare_event(event, &*self.environment, &Limits::unlimited())?.event;
         let sent = message::event(&event)?;
         sent.raw_event.iter().flatten().try_for_each(|(_, value)| check_numbers(value))?;
