@@ -1,5 +1,7 @@
 //! Sessions in the order in which they were made. No store has them so: they are read as far as they may be, and sorted.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use scratchbook::{Error, ErrorKind, ListOrder, ListSessionsConfig, Result, Session};
@@ -8,14 +10,15 @@ use serde_json::json;
 use crate::served::Served;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
-const MOST: usize = 1000;
-/// How often a store is asked, 1,000 sessions each, where few are wanted.
-const MOST_LOOKS: usize = 10;
+const MOST: usize = 10_000;
+/// How many sessions a store is asked for at once, and how often, where few are wanted.
+const LOOK: usize = 1000;
+const MOST_LOOKS: usize = 100;
 
 /// A place in the list: when a session was made, in microseconds, then user and id.
 type Place = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order.
+/// A page of the sessions that a configuration asks for, in this order. No more than a page of them are held.
 pub(super) async fn page(
     served: &Served,
     app_name: &str,
@@ -23,39 +26,52 @@ pub(super) async fn page(
     order: ListOrder,
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
+    let is_newest = order == ListOrder::NewestFirst;
     let after = config.page_token.take().map(|token| read_token(&token)).transpose()?;
-    let mut found: Vec<_> = all(served, app_name, config).await?.into_iter().map(|s| (place(&s), s)).collect();
-    found.sort_by(|(a, _), (b, _)| a.cmp(b));
-    if order == ListOrder::NewestFirst {
-        found.reverse();
-    }
-    let is_after = |place: &Place| {
-        after.as_ref().is_none_or(|after| if order == ListOrder::NewestFirst { place < after } else { place > after })
-    };
-    found.retain(|(place, _)| is_after(place));
-    let has_more = found.len() > size;
-    found.truncate(size);
-    let next = found.last().filter(|_| has_more).map(|(place, _)| URL_SAFE_NO_PAD.encode(json!(place).to_string()));
-    Ok((found.into_iter().map(|(_, session)| session).collect(), next))
-}
-
-async fn all(served: &Served, app_name: &str, config: ListSessionsConfig) -> Result<Vec<Session>> {
-    let (mut found, mut config) = (Vec::new(), config.with_page_size(MOST));
+    let is_after =
+        |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
+    let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
     for _ in 0..MOST_LOOKS {
         let page = served.store.sessions.list_sessions(app_name, &config).await?;
-        found.extend(page.sessions);
-        config.page_token = page.next_page_token;
-        if config.page_token.is_none() && found.len() <= MOST {
-            return Ok(found);
+        count += page.sessions.len();
+        for session in page.sessions {
+            let place = place(&session);
+            if is_after(&place) {
+                found.insert(place, session);
+            }
+            // With a whole page it is left to see whether there is one more.
+            if found.len() > size + 1 {
+                if is_newest {
+                    found.pop_first()
+                } else {
+                    found.pop_last()
+                };
+            }
         }
-        if found.len() > MOST {
+        config.page_token = page.next_page_token;
+        if count > MOST {
             break;
+        }
+        if config.page_token.is_none() {
+            return Ok(cut(found, is_newest, size));
         }
     }
     let message = format!(
-        "more than {MOST} sessions would have to be sorted by create_time; filter them by user_id, or order by update_time"
+        "too many sessions to be sorted by create_time, at most {MOST} are; filter them by user_id, or order by update_time"
     );
     Err(Error::new(ErrorKind::FailedPrecondition, message))
+}
+
+/// The first sessions of those found, and the token of the next page where one more was found.
+fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Session>, Option<String>) {
+    let has_more = found.len() > size;
+    let mut found: Vec<_> = found.into_iter().collect();
+    if is_newest {
+        found.reverse();
+    }
+    found.truncate(size);
+    let next = found.last().filter(|_| has_more).map(|(place, _)| URL_SAFE_NO_PAD.encode(json!(place).to_string()));
+    (found.into_iter().map(|(_, session)| session).collect(), next)
 }
 
 fn place(session: &Session) -> Place {

@@ -124,13 +124,10 @@ struct List<'a> {
 impl List<'_> {
     /// The events of a page, and the number after which the next one begins, where there is one.
     async fn read(&self) -> Result<(Vec<Arc<Event>>, Option<u64>)> {
-        if let Some(events) = self.read_recent().await? {
-            return Ok(self.cut(events));
-        }
-        let (mut wanted, mut after) = (Vec::new(), self.after);
-        // One more than wanted: Google's clients for Python take an empty page for a fault.
-        let limit = if self.times.are_all() { self.size + 1 } else { LOOK };
-        for _ in 0..MOST_LOOKS {
+        // What is wanted mostly stands together, so that the first look is for a page alone, and for one more: Google's
+        // clients for Python take an empty page for a fault.
+        let (mut wanted, mut after, mut limit) = (Vec::new(), self.after, self.size + 1);
+        for look in 0..MOST_LOOKS {
             let events = self.look(after, limit).await?;
             let is_end = events.len() < limit;
             after = events.last().and_then(|event| event.seq).unwrap_or(after);
@@ -138,6 +135,12 @@ impl List<'_> {
             if is_end || wanted.len() > self.size {
                 return Ok(self.cut(wanted));
             }
+            if look == 0
+                && let Some(events) = self.read_recent().await?
+            {
+                return Ok(self.cut(events));
+            }
+            limit = LOOK;
         }
         Ok((wanted, Some(after)))
     }

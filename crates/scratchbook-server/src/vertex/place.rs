@@ -63,6 +63,9 @@ impl Names {
             return Err(other());
         }
         let after = segments.split_off(own);
+        if segments.last().is_none_or(|engine| engine.is_empty()) {
+            return Err(Error::invalid("the reasoning engine in the path has no id; name one"));
+        }
         Ok((Self { version, engine: segments.join("/") }, after))
     }
 

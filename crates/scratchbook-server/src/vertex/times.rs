@@ -35,11 +35,6 @@ impl Times {
         Ok(times)
     }
 
-    /// Whether every time is wanted.
-    pub(super) fn are_all(self) -> bool {
-        (self.from, self.until) == (i64::MIN, i64::MAX)
-    }
-
     pub(super) fn has(self, event: &Event) -> bool {
         let at = micros(event.timestamp.unwrap_or_default());
         self.from <= at && at < self.until

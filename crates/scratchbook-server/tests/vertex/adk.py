@@ -68,6 +68,11 @@ async def sessions(service):
     bad = await refused(errors.ClientError, service.create_session(app_name=APP, user_id="u1", expire_time=past))
     assert (bad.code, bad.status) == (400, "INVALID_ARGUMENT"), bad
 
+    await service.create_session(app_name=APP, user_id="u1", session_id="brief", ttl="2s")
+    await asyncio.sleep(2.1)
+    assert await service.get_session(app_name=APP, user_id="u1", session_id="brief") is None
+    assert "brief" not in {one.id for one in (await service.list_sessions(app_name=APP)).sessions}
+
     await service.delete_session(**where)
     assert await service.get_session(**where) is None
     await service.delete_session(**where)

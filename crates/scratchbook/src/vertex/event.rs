@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::content;
 use super::message::Message;
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
@@ -125,7 +126,8 @@ fn whole(raw: Map<String, Value>, actions: &Map<String, Value>) -> Result<Event>
 
 fn from_fields(mut fields: Message, mut metadata: Message, actions: Map<String, Value>) -> Result<Event> {
     let mut event = Map::new();
-    for name in ["content", "errorCode", "errorMessage"] {
+    event.extend(fields.take("content").map(|value| ("content".to_owned(), content::named(value))));
+    for name in ["errorCode", "errorMessage"] {
         event.extend(fields.take(name).map(|value| (name.to_owned(), value)));
     }
     event.insert("actions".to_owned(), Value::Object(actions));
@@ -167,7 +169,7 @@ pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
         ("author", Some(event.author.clone().into())),
         ("invocationId", Some(event.invocation_id.clone().into())),
         ("timestamp", Some(timestamp.into())),
-        ("content", raw.get("content").cloned()),
+        ("content", raw.get("content").cloned().map(content::shown)),
         ("errorCode", raw.get("errorCode").cloned()),
         ("errorMessage", raw.get("errorMessage").cloned()),
         ("actions", Some(shown_actions(&raw))),
@@ -188,6 +190,8 @@ fn shown_actions(raw: &Map<String, Value>) -> Value {
 fn shown_metadata(raw: &Map<String, Value>) -> Value {
     let mut metadata: Map<_, _> =
         METADATA.iter().filter_map(|name| Some(((*name).to_owned(), raw.get(*name)?.clone()))).collect();
+    let bytes = metadata.get_mut("groundingMetadata").and_then(|found| found.pointer_mut("/searchEntryPoint/sdkBlob"));
+    content::with_standard_alphabet(bytes);
     let compaction = raw.get("actions").and_then(|actions| actions.get("compaction"));
     let kept = [(COMPACTION, compaction), (USAGE, raw.get("usageMetadata"))];
     let kept: Vec<_> = kept.into_iter().filter_map(|(name, value)| Some((name, value?.clone()))).collect();

@@ -3,6 +3,7 @@
 //! It is proto-JSON: names go out in camelCase and come in as camelCase or snake_case, `null` is as good as absent, and a
 //! name that is not known is refused. Nothing here knows of HTTP or of a store.
 
+mod content;
 mod event;
 mod message;
 mod session;

@@ -78,6 +78,32 @@ async fn an_event_without_a_whole_one_is_read_from_its_fields() {
     assert_eq!(raw["actions"]["stateDelta"], json!({"n": 1}));
 }
 
+/// Google's client for Rust reads bytes in the standard alphabet alone, and sends values of enums as numbers.
+#[tokio::test]
+async fn bytes_and_enums_are_those_of_proto_json_outside_and_of_adk_in_the_whole_event() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({})).await;
+    let parts = |bytes: &str, outcome: Value| {
+        json!({"parts": [
+            {"inlineData": {"data": bytes, "mimeType": "image/png"}, "thoughtSignature": bytes},
+            {"codeExecutionResult": {"outcome": outcome, "output": "1"}},
+        ]})
+    };
+    let blob = |bytes: &str| json!({"searchEntryPoint": {"renderedContent": "<p>", "sdkBlob": bytes}});
+    for (bytes, outcome) in [("-_8=", json!("OUTCOME_OK")), ("+/8=", json!(1)), ("+/8", json!("OUTCOME_OK"))] {
+        let more = json!({"content": parts(bytes, outcome), "eventMetadata": {"groundingMetadata": blob("-_8=")}});
+        say(&api, "s1", 0, more).await;
+    }
+    let events = listed(&api, "").await;
+    assert_eq!(events.as_array().unwrap().len(), 3);
+    for event in events.as_array().unwrap() {
+        assert_eq!(event["content"]["parts"], parts("+/8=", json!("OUTCOME_OK"))["parts"]);
+        assert_eq!(event["eventMetadata"]["groundingMetadata"], blob("+/8="));
+        assert_eq!(event["rawEvent"]["content"]["parts"], parts("-_8=", json!("OUTCOME_OK"))["parts"]);
+        assert_eq!(event["rawEvent"]["groundingMetadata"], blob("-_8="));
+    }
+}
+
 #[tokio::test]
 async fn a_piece_of_a_stream_is_taken_and_not_stored() {
     let api = Api::memory().await;

@@ -1,9 +1,9 @@
 //! Sessions, found and listed.
 
-use scratchbook::CreateSessionConfig;
+use scratchbook::{CreateSessionConfig, Event};
 use serde_json::json;
 
-use super::{all, at, make, refused, say};
+use super::{all, at, ids, make, refused, say};
 use crate::v1::support::Api;
 
 #[tokio::test]
@@ -82,13 +82,43 @@ async fn the_order_may_be_that_in_which_they_were_made() {
                 assert_eq!(all(&api, &path, "sessions").await, found, "{order} {size}");
             }
         }
-        for n in 0..1000 {
-            let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
-            api.store.sessions.create_session("123", "u2", config).await.unwrap();
+        // Those that were made first have their last events last.
+        let mut made = Vec::new();
+        for n in 0..1500 {
+            let event = Event::new("user").with_timestamp(f64::from(5000 - n));
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_events(vec![event]);
+            api.store.sessions.create_session("123", "u2", config.with_create_time(f64::from(n))).await.unwrap();
+            made.push(format!("s{n}"));
         }
-        assert_eq!(all(&api, &at("?orderBy=create_time&filter=user_id=u2&pageSize=700"), "sessions").await.len(), 1000);
-        // No store has them in this order: more are not sorted.
-        refused(&api, 400, "FAILED_PRECONDITION", "GET", &at("?orderBy=create_time"), None).await;
+        let find = async |order: &str| {
+            all(&api, &at(&format!("?orderBy={order}&filter=user_id=u2&pageSize=700")), "sessions").await
+        };
+        assert_eq!(find("create_time").await, made);
+        made.reverse();
+        assert_eq!(find("create_time%20desc").await, made);
+        assert_eq!(find("update_time").await, made);
+    }
+}
+
+/// No store has them in this order, so that each page takes a look at all.
+#[tokio::test]
+async fn only_so_many_sessions_are_put_into_the_order_in_which_they_were_made() {
+    let api = Api::memory().await;
+    make(&api, "u1", "a", json!({})).await;
+    for n in 0..10_000 {
+        let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
+        api.store.sessions.create_session("123", "u2", config).await.unwrap();
+    }
+    for filter in ["", "&filter=user_id=u2", "&filter=user_id=u1"] {
+        let path = at(&format!("?orderBy=create_time%20desc&pageSize=1{filter}"));
+        if filter.is_empty() {
+            let message = refused(&api, 400, "FAILED_PRECONDITION", "GET", &path, None).await;
+            assert!(message.contains("at most 10000 are"), "{message}");
+        } else {
+            let found = api.ok("GET", &path, None).await;
+            assert_eq!(ids(&found, "sessions"), [if filter.ends_with("u1") { "a" } else { "s9999" }]);
+            assert_eq!(found["nextPageToken"].is_string(), filter.ends_with("u2"));
+        }
     }
 }
 

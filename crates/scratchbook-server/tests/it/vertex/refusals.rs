@@ -280,3 +280,34 @@ async fn no_message_shows_a_value_of_the_state() {
     assert_eq!(answer.headers()["content-type"], "application/json");
     assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
 }
+
+#[tokio::test]
+async fn names_that_there_cannot_be_are_refused_in_googles_form() {
+    let api = Api::all().await;
+    let long = "x".repeat(600);
+    let event = || Some(json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z"}));
+    for name in ["%ff", "%00", "a%0ab", "%20", long.as_str()] {
+        let engine = format!("/v1/reasoningEngines/{name}/sessions");
+        let mut calls = vec![
+            ("GET", at(&format!("/{name}")), None),
+            ("PATCH", at(&format!("/{name}")), Some(json!({}))),
+            ("DELETE", at(&format!("/{name}")), None),
+            ("GET", at(&format!("/{name}/events")), None),
+            ("POST", at(&format!("/{name}:appendEvent")), event()),
+        ];
+        if name != "%20" {
+            // An engine may have any other name.
+            calls.extend([("GET", engine.clone(), None), ("POST", engine, Some(json!({"userId": "u1"})))]);
+        }
+        for (method, path, body) in calls {
+            for api in &api {
+                refused(api, 400, "INVALID_ARGUMENT", method, &path, body.clone()).await;
+            }
+        }
+    }
+    for api in &api {
+        for path in [at("//events"), "/v1/reasoningEngines//sessions".to_owned()] {
+            refused(api, 400, "INVALID_ARGUMENT", "GET", &path, None).await;
+        }
+    }
+}

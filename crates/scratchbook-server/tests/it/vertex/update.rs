@@ -31,6 +31,8 @@ async fn only_what_the_mask_names_is_changed() {
             let after = update(&api, &format!("?updateMask={mask}"), sent.clone()).await;
             let mut expected = before.clone();
             expected.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+            // Its time is that of its last event, of which only a change of the state is one.
+            assert_eq!(after["updateTime"] == before["updateTime"], mask != "session_state", "{mask}: {after}");
             assert_eq!(without(after, &["updateTime"]), without(expected, &["updateTime"]), "{mask}");
         }
         let later = update(&api, "?update_mask=expireTime", sent.clone()).await;
@@ -81,4 +83,17 @@ async fn a_session_stays_its_users() {
         refused(&api, 400, "INVALID_ARGUMENT", "PATCH", &at(&format!("/s1{query}")), Some(body)).await;
     }
     assert!(api.ok("GET", &at("/s1"), None).await["displayName"].is_null());
+}
+
+/// What can be refused is changed first.
+#[tokio::test]
+async fn where_the_state_is_refused_nothing_else_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("sqlite://{}?value_bytes=20", folder.path().join("test.db").display());
+    let api = Api::over(&uri, folder).await;
+    make(&api, "u1", "s1", json!({"displayName": "Hi", "sessionState": {"a": 1}})).await;
+    let before = api.ok("GET", &at("/s1"), None).await;
+    let sent = json!({"displayName": "Bye", "labels": {"x": "1"}, "ttl": "60s", "sessionState": {"a": "x".repeat(30)}});
+    refused(&api, 429, "RESOURCE_EXHAUSTED", "PATCH", &at("/s1"), Some(sent)).await;
+    assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
 }
