@@ -7,13 +7,12 @@ use google_cloud_auth::credentials::{
     Builder, CacheableResource, Credentials, CredentialsProvider, EntityTag, anonymous,
 };
 use google_cloud_auth::errors::CredentialsError;
-use google_cloud_gax::retry_throttler::CircuitBreaker;
 use http::header::AUTHORIZATION;
 use http::{Extensions, HeaderMap, HeaderValue};
 use rustls::crypto::{CryptoProvider, ring};
 
 use super::options::{VertexAiCredentials, VertexAiOptions};
-use super::retry::{Patience, backoff};
+use super::retry::{Patience, Unthrottled, pauses, polls};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A client of the server. Nothing is sent yet, and credentials are looked for but not used.
@@ -30,11 +29,10 @@ pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
         .with_credentials(credentials)
         .with_attempt_timeout(options.request_timeout)
         .with_retry_policy(Patience(options.retry_timeout))
-        .with_backoff_policy(backoff())
-        // It lets all through until most of many requests have failed; others leave out retries by chance.
-        .with_retry_throttler(CircuitBreaker::default())
+        .with_backoff_policy(pauses())
+        .with_retry_throttler(Unthrottled)
         .with_polling_error_policy(Patience(options.create_timeout))
-        .with_polling_backoff_policy(backoff());
+        .with_polling_backoff_policy(polls());
     client.build().await.map_err(|error| {
         let endpoint = options.endpoint();
         let message = format!("no client for {endpoint} can be made; look at its address and the credentials");

@@ -23,11 +23,12 @@ pub(super) enum Wanted {
     Newest { most: usize },
 }
 
-/// Events that were read, and the number of the first where it is known.
+/// Events that were read, each with its number where that is known.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) events: Vec<Event>,
-    pub(super) first: Option<u64>,
+    /// The number of the last event that was looked at.
+    pub(super) last: Option<u64>,
 }
 
 impl Wanted {
@@ -65,26 +66,23 @@ pub(super) async fn read(
         Wanted::Newest { most } => (most, "timestamp desc"),
     };
     let list = List { client, session, order, since, most };
-    let Some((mut events, is_end)) = list.all().await? else { return Ok(None) };
-    let is_whole = since.is_none();
-    let first = match wanted {
-        Wanted::Oldest { skip, .. } => {
-            events.drain(..skip.min(events.len()));
-            Some(skip)
-        }
-        Wanted::OldestThenLast { last, .. } => {
-            let skip = events.len().saturating_sub(last);
-            events.drain(..skip);
-            Some(skip)
-        }
-        Wanted::Newest { .. } => {
-            events.reverse();
-            // There are more, or there may be: of these nobody knows the number.
-            is_end.then_some(0)
-        }
+    let Some((mut events, is_all)) = list.all().await? else { return Ok(None) };
+    if matches!(wanted, Wanted::Newest { .. }) {
+        events.reverse();
+    }
+    // Where there may be others before these, nobody knows their numbers.
+    let begins = !matches!(wanted, Wanted::Newest { .. }) || is_all;
+    let last = (since.is_none() && begins).then_some(events.len() as u64);
+    if last.is_some() {
+        events.iter_mut().zip(1..).for_each(|(event, number)| event.seq = Some(number));
+    }
+    let skip = match wanted {
+        Wanted::Oldest { skip, .. } => skip.min(events.len()),
+        Wanted::OldestThenLast { last, .. } => events.len().saturating_sub(last),
+        Wanted::Newest { .. } => 0,
     };
-    let first = first.filter(|_| is_whole).map(|skipped| skipped as u64 + 1);
-    Ok(Some(Found { events, first }))
+    events.drain(..skip);
+    Ok(Some(Found { events, last }))
 }
 
 struct List<'a> {

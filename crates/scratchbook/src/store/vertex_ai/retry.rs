@@ -12,6 +12,7 @@ use google_cloud_gax::polling_state::PollingState;
 use google_cloud_gax::retry_policy::RetryPolicy;
 use google_cloud_gax::retry_result::RetryResult;
 use google_cloud_gax::retry_state::RetryState;
+use google_cloud_gax::retry_throttler::RetryThrottler;
 
 /// Tries again for so long.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,21 @@ impl PollingErrorPolicy for Patience {
     }
 }
 
+/// Leaves out no retry: how long and how often it is tried is said by [`Patience`] and the pauses. The throttlers of
+/// Google's crate stop a client after five failures until something succeeds, which nothing can then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unthrottled;
+
+impl RetryThrottler for Unthrottled {
+    fn throttle_retry_attempt(&self) -> bool {
+        false
+    }
+
+    fn on_retry_failure(&mut self, _: &RetryResult) {}
+
+    fn on_success(&mut self) {}
+}
+
 fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
     match error.http_status_code() {
         Some(429 | 503) => true,
@@ -54,13 +70,19 @@ fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
     }
 }
 
-/// From a fifth of a second up to five, each by chance.
-pub(super) fn backoff() -> ExponentialBackoff {
-    ExponentialBackoffBuilder::new()
-        .with_initial_delay(Duration::from_millis(200))
-        .with_maximum_delay(Duration::from_secs(5))
-        .with_scaling(2.0)
-        .clamp()
+/// Between tries: from a fifth of a second up to five, each by chance.
+pub(super) fn pauses() -> ExponentialBackoff {
+    backoff(Duration::from_millis(200), Duration::from_secs(5))
+}
+
+/// Between looks at an operation: mostly it is done at once.
+pub(super) fn polls() -> ExponentialBackoff {
+    backoff(Duration::from_millis(100), Duration::from_secs(2))
+}
+
+fn backoff(first: Duration, longest: Duration) -> ExponentialBackoff {
+    let builder = ExponentialBackoffBuilder::new().with_initial_delay(first).with_maximum_delay(longest);
+    builder.with_scaling(2.0).clamp()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Sessions: made, read, listed, changed and deleted.
 
+use std::sync::Arc;
+
 use futures_util::future::try_join;
 use google_cloud_aiplatform_v1::model;
 use google_cloud_gax::options::RequestOptionsBuilder;
@@ -19,7 +21,7 @@ use crate::session::{
     CreateSessionConfig, Events, Expiry, GetSessionConfig, ListOrder, ListSessionsConfig, ListSessionsResponse,
     OtherLabels, Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id, check_owner, no_session,
 };
-use crate::state::{Scope, StateDelta};
+use crate::state::{Scope, StateDelta, check_key};
 use crate::store::filter::SessionFilter;
 use crate::store::taken;
 
@@ -62,6 +64,9 @@ impl VertexAiSessionService {
 
     pub(super) async fn read(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         config.check()?;
+        if let StateSelection::Keys(keys) = &config.state {
+            keys.iter().try_for_each(|key| check_key(key))?;
+        }
         let name = self.place.session(key)?;
         let found = async {
             match Wanted::new(config) {
@@ -71,12 +76,8 @@ impl VertexAiSessionService {
         };
         let (Some(sent), Some(found)) = try_join(self.owned(key), found).await? else { return Ok(None) };
         let session = message::session(key.clone(), sent, &config.state);
-        let last = found.first.map(|first| first + found.events.len() as u64 - 1);
-        let numbered = found.events.into_iter().enumerate().map(|(index, mut event)| {
-            event.seq = found.first.map(|first| first + index as u64);
-            event.into()
-        });
-        Ok(Some(session.with_events(numbered.collect::<Events>()).with_seq(last.unwrap_or_default())))
+        let events: Events = found.events.into_iter().map(Arc::new).collect();
+        Ok(Some(session.with_events(events).with_seq(found.last.unwrap_or_default())))
     }
 
     /// The session as the API has it, where it is its user's. One of another user is as good as none.
@@ -203,6 +204,9 @@ fn late(what: &str, seconds: f64) -> Error {
 fn check_list(config: &ListSessionsConfig) -> Result<()> {
     SessionFilter::new(config)?;
     config.user_id.iter().try_for_each(|user_id| check_id("user id", user_id))?;
+    if config.page_token.as_deref() == Some("") {
+        return Err(Error::invalid("an empty page token is none that a list gives; leave it out"));
+    }
     match config.page_size {
         1..=1000 => Ok(()),
         size => Err(Error::invalid(format!("a page size of {size}; it is 1 to 1000"))),
