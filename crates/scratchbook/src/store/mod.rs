@@ -86,7 +86,9 @@ impl Store {
 
 /// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
 /// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
-/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`), or
+/// `vertexai://projects/P/locations/L/reasoningEngines/E` (feature `vertex-ai`, whose `VertexAiOptions::from_uri` has the
+/// parameters).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
