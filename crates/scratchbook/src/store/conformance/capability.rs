@@ -122,15 +122,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
                     "temp_keys_leave_no_trace",
                 ],
             ),
-            (
-                "values",
-                &[
-                    "values_are_nested_at_most_100_levels_deep",
-                    "null_is_a_value",
-                    "the_removal_string_cannot_be_set",
-                    "put_values_come_back",
-                ],
-            ),
+            ("values", &["null_is_a_value", "put_values_come_back"]),
             ("create", &["creation_splits_its_state_by_prefix"]),
             ("append", &["other_sessions_do_not_move_the_update_time", "appending_to_a_missing_session_is_not_found"]),
             ("delete", &["a_deleted_session_is_gone_and_shared_state_stays"]),

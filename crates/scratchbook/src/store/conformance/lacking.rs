@@ -8,8 +8,8 @@ use serde_json::{Map, json};
 use super::Capability;
 use super::support::{Ground, assert_refused, changing, saying};
 use crate::{
-    AppendOptions, CheckedWrite, CreateSessionConfig, ErrorKind, Event, Expiry, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, ListStateConfig, Part, Result, Scope, StateCheck, StateDelta, Store,
+    AppendOptions, CheckedWrite, CreateSessionConfig, ErrorKind, Event, Expiry, FeedStart, ForkConfig,
+    GetSessionConfig, ListSessionsConfig, ListStateConfig, Part, Result, Scope, StateCheck, StateDelta, Store,
 };
 
 /// Checks that a store which lacks a capability says so: each call that is about it is refused as `Unsupported`, or does
@@ -43,7 +43,8 @@ pub async fn lacks(store: &Store, capability: Capability) {
             }
         }
         Capability::Conflicts => {
-            for options in [AppendOptions::by_key(session.seen().clone()), AppendOptions::by_session(session.seen().clone())]
+            for options in
+                [AppendOptions::by_key(session.seen().clone()), AppendOptions::by_session(session.seen().clone())]
             {
                 refused(sessions.append(key, changing(json!({"a": 2})), options).await);
             }
@@ -123,7 +124,11 @@ pub async fn lacks(store: &Store, capability: Capability) {
         Capability::Limits | Capability::Snapshots => {}
     }
     let after = ground.read(key, GetSessionConfig::state_only()).await;
-    assert_eq!(after.state().to_map(), json!({"a": 1}).as_object().cloned().unwrap(), "what was refused changed nothing");
+    assert_eq!(
+        after.state().to_map(),
+        json!({"a": 1}).as_object().cloned().unwrap(),
+        "what was refused changed nothing"
+    );
 }
 
 #[track_caller]

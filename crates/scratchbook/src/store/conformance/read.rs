@@ -9,7 +9,7 @@ use crate::{CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey,
 const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0, 107.0, 104.0];
 
 async fn ten_events(ground: &Ground) -> SessionKey {
-    let events = TIMES.map(|time| changing(json!({"last": time})).with_timestamp(time));
+    let events = TIMES.iter().map(|time| changing(json!({"last": time})).with_timestamp(*time)).collect();
     let config = CreateSessionConfig::default().with_state(json!({"user:a": 1, "app:b": 2, "c": 3}));
     ground.create_with("alice", config, events).await.key().clone()
 }

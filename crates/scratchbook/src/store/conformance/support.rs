@@ -79,12 +79,7 @@ impl Ground {
     }
 
     /// Makes a session and appends events to it, one by one.
-    pub(super) async fn create_with(
-        &self,
-        user: &str,
-        config: CreateSessionConfig,
-        events: impl IntoIterator<Item = Event>,
-    ) -> Session {
+    pub(super) async fn create_with(&self, user: &str, config: CreateSessionConfig, events: Vec<Event>) -> Session {
         let session = self.create_as(user, config).await;
         for event in events {
             self.append(session.key(), event).await;

@@ -35,9 +35,10 @@ async fn comes_back(store: &Store, value: &Value) {
 /// the app.
 pub async fn put_values_come_back(store: &Store) {
     let ground = Ground::new(store);
-    for (n, value) in [json!([null, -0.0, 1.0, 1, u64::MAX, i64::MIN, 5e-324]), json!({"z": {"\0": "\u{1f4da}"}, "a": 0})]
-        .into_iter()
-        .enumerate()
+    for (n, value) in
+        [json!([null, -0.0, 1.0, 1, u64::MAX, i64::MIN, 5e-324]), json!({"z": {"\0": "\u{1f4da}"}, "a": 0})]
+            .into_iter()
+            .enumerate()
     {
         let put = delta(json!({ "v": value }));
         for owner in [ground.user("carol"), ground.app()] {

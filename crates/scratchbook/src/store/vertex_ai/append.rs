@@ -16,7 +16,12 @@ use crate::store::commit::prepare_event;
 use crate::store::limits::Limits;
 
 impl VertexAiSessionService {
-    pub(super) async fn append_to(&self, key: &SessionKey, mut event: Event, options: AppendOptions) -> Result<Committed> {
+    pub(super) async fn append_to(
+        &self,
+        key: &SessionKey,
+        mut event: Event,
+        options: AppendOptions,
+    ) -> Result<Committed> {
         if event.is_partial() {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
@@ -27,7 +32,9 @@ impl VertexAiSessionService {
             return Err(unsupported("no operations and guards in a delta", OTHER_STORE));
         }
         if event.author.is_empty() {
-            return Err(Error::invalid("the event has no author, and sessions of Vertex AI take none without; name one"));
+            return Err(Error::invalid(
+                "the event has no author, and sessions of Vertex AI take none without; name one",
+            ));
         }
         let event = prepare_event(event, &*self.environment, &Limits::unlimited())?.event;
         let sent = message::event(&event)?;
@@ -49,8 +56,7 @@ impl VertexAiSessionService {
             return no_session(key);
         }
         if is_taken(&error) {
-            let message =
-                format!("the event {} is in the session already, with other content; use a new id", event.id);
+            let message = format!("the event {} is in the session already, with other content; use a new id", event.id);
             return Error::new(ErrorKind::AlreadyExists, message);
         }
         failure(&format!("append an event to {key}"), Call::Write, error)

@@ -46,7 +46,9 @@ impl Wanted {
         };
         let is_none = matches!(
             wanted,
-            Self::Oldest { most: 0, .. } | Self::Newest { most: 0 } | Self::OldestThenLast { of: 0, .. }
+            Self::Oldest { most: 0, .. }
+                | Self::Newest { most: 0 }
+                | Self::OldestThenLast { of: 0, .. }
                 | Self::OldestThenLast { last: 0, .. }
         );
         (!is_none).then_some(wanted)
@@ -99,7 +101,8 @@ impl List<'_> {
         // What the list has is to the microsecond, what is wanted to the bit.
         let from = self.since.map(|seconds| seconds_of_micros((micros_of_seconds(seconds) - 1).max(0)));
         let filter = from.map(|from| format!("timestamp>=\"{}\"", timestamp_from_seconds(from))).unwrap_or_default();
-        let is_wanted = |event: &Event| self.since.is_none_or(|since| event.timestamp.is_some_and(|time| time >= since));
+        let is_wanted =
+            |event: &Event| self.since.is_none_or(|since| event.timestamp.is_some_and(|time| time >= since));
         let (mut events, mut token) = (Vec::new(), String::new());
         loop {
             let size = self.most.saturating_sub(events.len()).clamp(1, PAGE);
@@ -145,7 +148,9 @@ mod tests {
         assert_eq!(Wanted::new(&after), Some(Wanted::Oldest { skip: 7, most: 2 }));
         let before = all.clone().with_events_before(7, 2);
         assert_eq!(Wanted::new(&before), Some(Wanted::OldestThenLast { of: 6, last: 2 }));
-        for nothing in [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2), all.with_events_after(0, 0)] {
+        for nothing in
+            [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2), all.with_events_after(0, 0)]
+        {
             assert_eq!(Wanted::new(&nothing), None);
         }
     }

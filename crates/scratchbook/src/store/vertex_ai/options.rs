@@ -183,8 +183,7 @@ impl VertexAiOptions {
     /// Who asks. Google's credentials go to nobody else unless that was said.
     pub(super) fn chosen_credentials(&self) -> VertexAiCredentials {
         let is_googles = Endpoint::new(&self.endpoint()).is_ok_and(|endpoint| endpoint.is_googles());
-        let usual =
-            if is_googles { VertexAiCredentials::ApplicationDefault } else { VertexAiCredentials::Anonymous };
+        let usual = if is_googles { VertexAiCredentials::ApplicationDefault } else { VertexAiCredentials::Anonymous };
         self.credentials.clone().unwrap_or(usual)
     }
 

@@ -19,7 +19,8 @@ use super::unsupported::{check_create, check_numbers, unsupported};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{
     CreateSessionConfig, Events, Expiry, GetSessionConfig, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    OtherLabels, Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id, check_owner, no_session,
+    OtherLabels, Session, SessionKey, SessionMetadata, SessionUpdate, StateSelection, TitleFilter, check_id,
+    check_owner, no_session,
 };
 use crate::state::{Scope, StateDelta, check_key};
 use crate::store::filter::SessionFilter;
@@ -197,7 +198,8 @@ impl VertexAiSessionService {
 
 /// The error for an operation that takes too long.
 fn late(what: &str, seconds: f64) -> Error {
-    let message = format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
+    let message =
+        format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
     Error::new(ErrorKind::Unavailable, message)
 }
 

@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn integers_that_a_float_does_not_hold_are_refused() {
-        for fine in [json!(9_007_199_254_740_992_u64), json!(-9_007_199_254_740_992_i64), json!(1e300), json!({"a": [1]})] {
+        for fine in
+            [json!(9_007_199_254_740_992_u64), json!(-9_007_199_254_740_992_i64), json!(1e300), json!({"a": [1]})]
+        {
             assert!(check_numbers(&fine).is_ok(), "{fine}");
         }
         for bad in [json!(9_007_199_254_740_993_u64), json!(i64::MIN), json!({"a": {"n": [u64::MAX]}})] {

@@ -67,7 +67,8 @@ async fn a_session_is_made_read_changed_and_deleted() {
 async fn two_hundred_and_fifty_sessions_are_listed() {
     let client = client().await;
     for n in 0..250 {
-        let session = Session::new().set_user_id(["alice", "bo\"b"][n % 2]).set_labels([("third", (n % 3).to_string())]);
+        let session =
+            Session::new().set_user_id(["alice", "bo\"b"][n % 2]).set_labels([("third", (n % 3).to_string())]);
         make(&client, &format!("s{n}"), session).await;
     }
     for (filter, order, size, count) in [

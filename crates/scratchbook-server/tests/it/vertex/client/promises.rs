@@ -15,14 +15,16 @@ fn lacking() -> Vec<Capability> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_client_keeps_every_promise_that_the_api_can_keep() {
     let (store, lacking) = (over_memory().await, lacking());
-    let is_kept = |promise: &&Promise| promise.theme != "closing" && promise.needs().iter().all(|n| !lacking.contains(n));
+    let is_kept =
+        |promise: &&Promise| promise.theme != "closing" && promise.needs().iter().all(|n| !lacking.contains(n));
     let kept: Vec<_> = PROMISES.iter().filter(is_kept).collect();
     assert!(kept.len() >= 60, "{} promises", kept.len());
     let run = |promise: &'static Promise| {
         let kept = AssertUnwindSafe((promise.run)(store.clone())).catch_unwind();
         async move { kept.await.is_err().then(|| format!("{}::{}", promise.theme, promise.name)) }
     };
-    let broken: Vec<_> = stream::iter(kept.into_iter().map(run)).buffer_unordered(8).filter_map(|b| async { b }).collect().await;
+    let broken: Vec<_> =
+        stream::iter(kept.into_iter().map(run)).buffer_unordered(8).filter_map(|b| async { b }).collect().await;
     assert_eq!(broken, [""; 0], "the reasons are above");
 }
 

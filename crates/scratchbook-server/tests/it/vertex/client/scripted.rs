@@ -63,7 +63,9 @@ impl Script {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
-        tokio::spawn(async move { tokio::select! { _ = axum::serve(listener, router) => (), () = pending() => () } });
+        tokio::spawn(async move {
+            tokio::select! { _ = axum::serve(listener, router) => (), () = pending() => () }
+        });
         let millis = Duration::from_millis;
         let options = VertexAiOptions::new("p1", "l1").with_endpoint(url).with_request_timeout(millis(500));
         (script, options.with_retry_timeout(millis(2000)).with_create_timeout(millis(3000)))

@@ -152,7 +152,8 @@ async fn titles_labels_and_ends_are_changed() {
     let session = sessions.create_session("shop", "alice", config).await.unwrap();
     let key = session.key().clone();
     assert!(session.expire_time().unwrap() > session.create_time().unwrap());
-    let update = SessionUpdate::default().with_title("two").with_label("b", "3").without_label("a").with_label("c", "4");
+    let update =
+        SessionUpdate::default().with_title("two").with_label("b", "3").without_label("a").with_label("c", "4");
     sessions.update_session(&key, update).await.unwrap();
     sessions.set_expiry(&key, Some(Expiry::At(4_000_000_000.5))).await.unwrap();
     let read = async || sessions.get_session(&key, &GetSessionConfig::state_only()).await.unwrap().unwrap();
