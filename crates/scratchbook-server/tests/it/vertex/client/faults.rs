@@ -66,7 +66,8 @@ async fn an_append_of_unknown_outcome_is_sent_once() {
         (ok(json!({})).after(900), ErrorKind::Unavailable),
         (text(200, "no JSON"), ErrorKind::DataCorrupted),
     ] {
-        let (script, client) = Script::client(&[("get", &[ok(session())]), ("append", &[answer.clone()])]).await;
+        let (script, client) =
+            Script::client(&[("get", &[ok(session())]), ("append", std::slice::from_ref(&answer))]).await;
         let error = append(&client).await.unwrap_err();
         assert_eq!((error.kind(), script.asked("append").len()), (kind, 1), "{answer:?}: {error}");
         assert!(!format!("{error:?}").contains("S3CRET"), "{error:?}");
@@ -115,7 +116,8 @@ async fn an_operation_is_waited_for() {
 #[tokio::test]
 async fn an_operation_that_takes_too_long_has_an_unknown_outcome() {
     let begun = ok(json!({"name": format!("{NAME}/operations/1")}));
-    let (_, options) = Script::serve(&[("create", &[begun.clone()]), ("operation", &[begun])]).await;
+    let (_, options) =
+        Script::serve(&[("create", std::slice::from_ref(&begun)), ("operation", std::slice::from_ref(&begun))]).await;
     let client = VertexAiSessionService::open(options.with_create_timeout(Duration::from_millis(700))).await.unwrap();
     let error = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
