@@ -57,8 +57,10 @@ pub(super) fn expiration(expiry: Expiry, now: impl FnOnce() -> f64) -> Result<Ex
 
 /// An event as it is sent: whole in `raw_event`, and in the API's own fields as far as it has them.
 pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
-    let raw = serde_json::to_value(event).map_err(|e| Error::internal("an event is no JSON").with_source(e))?;
-    let Value::Object(raw) = raw else { return Err(Error::internal("an event is no object")) };
+    let mut whole = vertex::event_to_json(event, "")?;
+    let Some(Value::Object(raw)) = whole.get_mut("rawEvent").map(Value::take) else {
+        return Err(Error::internal("an event is no object"));
+    };
     let actions = &event.actions;
     let delta = raw.get("actions").and_then(|actions| actions.get("stateDelta")?.as_object()).cloned();
     let artifacts = actions.artifact_delta.iter();
