@@ -86,7 +86,8 @@ type Found = (Vec<Arc<Event>>, Option<u64>);
 impl EventList<'_> {
     /// Reads the page. Not one that is empty while there are events: Google's clients for Python take that for a fault.
     pub(super) async fn read(&self) -> Result<Found> {
-        let (mut page, mut after, mut limit, mut seen) = (Page::default(), self.after, FIRST_LOOK, 0);
+        let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
+        let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
             let events = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);

@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value};
 
+use super::content;
 use super::message::{Message, is_either};
-use super::{content, unknown};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::event::{Event, RESTORED};
@@ -156,8 +156,7 @@ fn actions(fields: &mut Message) -> Result<Map<String, Value>> {
 
 /// A whole event with what the fields beside it have and it does not. State changes are those beside it where there are any:
 /// the API applies them.
-fn laid_over(mut beside: Map<String, Value>, mut whole: Map<String, Value>) -> Map<String, Value> {
-    unknown::put_aside(&mut whole);
+fn laid_over(mut beside: Map<String, Value>, whole: Map<String, Value>) -> Map<String, Value> {
     let mut actions = match beside.shift_remove("actions") {
         Some(Value::Object(actions)) => actions,
         _ => Map::new(),
@@ -244,9 +243,7 @@ pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
     ] {
         out.extend(value.map(|value| (name.to_owned(), value)));
     }
-    let mut raw = Value::Object(raw);
-    unknown::put_back(event, &mut raw);
-    out.insert("rawEvent".to_owned(), raw);
+    out.insert("rawEvent".to_owned(), Value::Object(raw));
     Ok(Value::Object(out))
 }
 

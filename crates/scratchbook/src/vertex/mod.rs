@@ -8,7 +8,6 @@ mod event;
 mod message;
 mod session;
 mod time;
-mod unknown;
 
 pub use event::{event_from_json, event_to_json, mark_brought};
 pub use session::SessionResource;

@@ -220,23 +220,6 @@ async fn what_a_whole_event_does_not_have_is_that_of_the_fields_beside_it() {
 }
 
 #[tokio::test]
-async fn fields_that_only_newer_versions_know_are_given_back_wherever_they_are() {
-    for api in Api::all().await {
-        make(&api, "u1", "s1", json!({})).await;
-        let raw = json!({"id": "e1", "new": {"er": 1}, "actions": {"brandNewAction": {"a": [1.0, null]}},
-            "content": {"parts": [{"text": "x", "brandNew": 1}, {"functionCall": {"name": "f", "newer": "y"}}]}});
-        say(&api, "s1", 0, json!({"rawEvent": raw})).await;
-        let event = listed(&api, "").await[0].clone();
-        let back = &event["rawEvent"];
-        assert_eq!((&back["new"], &back["content"]), (&raw["new"], &raw["content"]));
-        assert_eq!(back["actions"]["brandNewAction"], raw["actions"]["brandNewAction"]);
-        assert!(back.get("vertexFields").is_none() && event["actions"].get("brandNewAction").is_none());
-        // Beside it a name is one that the API has.
-        assert!(event["content"]["parts"][0].get("brandNew").is_none());
-    }
-}
-
-#[tokio::test]
 async fn a_page_of_large_events_ends_early() {
     for api in Api::all().await {
         make(&api, "u1", "s1", json!({})).await;
