@@ -1,5 +1,6 @@
 //! A call on its way: awaited by an event loop, or waited for by a thread.
 
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -21,6 +22,30 @@ use crate::shape::Answer;
 const SIGNALS: Duration = Duration::from_millis(50);
 
 type Ending = Pin<Box<dyn Future<Output = Result<Answer>> + Send>>;
+
+thread_local! {
+    /// Whether calls that are awaited in this thread are waited for instead.
+    static WAITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a coroutine that awaits nothing but calls to its end, without an event loop, or within one that stands still
+/// meanwhile.
+#[pyfunction]
+pub(crate) fn wait<'py>(coroutine: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let before = WAITS.replace(true);
+    let ended = coroutine.call_method1("send", (coroutine.py().None(),));
+    WAITS.set(before);
+    match ended {
+        Err(error) if error.is_instance_of::<PyStopIteration>(coroutine.py()) => {
+            error.value(coroutine.py()).getattr("value")
+        }
+        Err(error) => Err(error),
+        Ok(_) => {
+            coroutine.call_method0("close")?;
+            Err(PyRuntimeError::new_err("the coroutine awaits something else than a call; run it in an event loop"))
+        }
+    }
+}
 
 /// How far a call came on the thread that began it.
 enum Begun {
@@ -69,6 +94,10 @@ impl Call {
 #[pymethods]
 impl Call {
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if WAITS.get() {
+            let value = self.wait(py)?;
+            return Ok(Py::new(py, Ready(Mutex::new(Some(value))))?.into_any());
+        }
         match self.begin(py, self.take()?) {
             Begun::Ended(answer) => {
                 let value = answer.map_err(|error| exception(py, &error))?.into_python(py)?;

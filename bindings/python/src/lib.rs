@@ -31,7 +31,7 @@ mod module {
     use crate::runtime::after_fork;
 
     #[pymodule_export]
-    use crate::call::Call;
+    use crate::call::{Call, wait};
     #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt,
+    ListSessionsConfig, Outcome, Result, SessionKey, SessionService, SessionServiceExt,
     StateOwner, Watched, json,
 };
 use serde::Deserialize;
@@ -76,6 +76,14 @@ impl Store {
         format!("Store('{}')", scratchbook::without_password(self.opened.uri()))
     }
 
+    /// Waits, for those who try again after a while.
+    fn pause(&self, py: Python<'_>, seconds: f64) -> PyResult<Call> {
+        self.call(py, |_| async move {
+            tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
+            Ok(Answer::Nothing)
+        })
+    }
+
     /// Opens the store, which the first call does else.
     fn open(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |opened| async move { opened.store().await.map(|_| Answer::Nothing) })
@@ -89,7 +97,7 @@ impl Store {
         self.call(py, |opened| async move {
             let config: Creation = json::from_slice(&config).map_err(|e| e.context("the new session"))?;
             let sessions = &opened.store().await?.sessions;
-            answer(&sessions.create_session(&app_name, &user_id, config.try_into()?).await?)
+            answer(&sessions.create_session(&app_name, &user_id, config.into()).await?)
         })
     }
 
@@ -195,22 +203,6 @@ impl Store {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
             Answer::json(&opened.store().await?.sessions.get_state(&owner).await?)
-        })
-    }
-
-    fn put_state(
-        &self,
-        py: Python<'_>,
-        app_name: String,
-        user_id: Option<String>,
-        operations: PyBackedBytes,
-        author: String,
-    ) -> PyResult<Call> {
-        self.call(py, |opened| async move {
-            let owner = owner(&app_name, user_id.as_deref())?;
-            let delta = operations::delta(&operations)?;
-            let sessions = &opened.store().await?.sessions;
-            sessions.put_state(&owner, delta, PutStateOptions::by(author)).await.map(Answer::Number)
         })
     }
 
@@ -361,10 +353,6 @@ struct Creation {
     #[serde(default)]
     shared_keys: SharedKeys,
     create_time: Option<f64>,
-    time_to_live: Option<f64>,
-    title: Option<String>,
-    #[serde(default)]
-    labels: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -375,23 +363,14 @@ enum SharedKeys {
     Left,
 }
 
-impl TryFrom<Creation> for CreateSessionConfig {
-    type Error = Error;
-
-    fn try_from(creation: Creation) -> Result<Self> {
+impl From<Creation> for CreateSessionConfig {
+    fn from(creation: Creation) -> Self {
         let mut config = Self::default().with_state(creation.state).with_events(creation.events);
         config.session_id = creation.session_id;
         config.create_time = creation.create_time;
-        config.title = creation.title;
-        config.labels = creation.labels;
         if let SharedKeys::Left = creation.shared_keys {
             config = config.with_shared_keys_left();
         }
-        if let Some(seconds) = creation.time_to_live {
-            let span = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| Error::invalid(format!("the time to live {seconds} is no number of seconds")))?;
-            config = config.with_time_to_live(span);
-        }
-        Ok(config)
+        config
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use scratchbook::SessionService;
+use scratchbook::{Error, ErrorKind, SessionService};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::call::Call;
 use crate::opened::{Opened, let_go};
@@ -19,11 +19,13 @@ pub(crate) struct Watch {
     handle: Handle,
     opened: Arc<Opened>,
     feed: Arc<Mutex<Feed>>,
+    /// Ends with it, and with that whoever waits for an entry.
+    end: watch::Sender<()>,
 }
 
 impl Watch {
     pub(crate) fn new(handle: Handle, opened: Arc<Opened>, feed: Feed) -> Self {
-        Self { handle, opened, feed: Arc::new(Mutex::new(feed)) }
+        Self { handle, opened, feed: Arc::new(Mutex::new(feed)), end: watch::Sender::new(()) }
     }
 }
 
@@ -39,10 +41,19 @@ impl Watch {
     fn next(&self) -> PyResult<Call> {
         self.opened.check()?;
         let feed = Arc::clone(&self.feed);
+        let mut end = self.end.subscribe();
         Ok(Call::new(self.handle.clone(), async move {
-            let entry = feed.lock().await.next().await?;
-            Answer::json(&Entry(entry))
+            let entry = async { feed.lock().await.next().await };
+            tokio::select! {
+                entry = entry => Answer::json(&Entry(entry?)),
+                _ = end.changed() => Err(Error::new(ErrorKind::FailedPrecondition, "the watch was closed; begin another")),
+            }
         }))
+    }
+
+    /// Ends the calls that wait for an entry.
+    fn close(&self) {
+        self.end.send_replace(());
     }
 
     /// Where another watch goes on from.

@@ -1,0 +1,197 @@
+"""The session service for google-adk: its types, its exceptions, and what it does to the caller's objects.
+
+```
+from scratchbook.adk import ScratchbookSessionService
+
+runner = Runner(app_name="shop", agent=agent, session_service=ScratchbookSessionService("sqlite:///sessions.db"))
+```
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, cast
+
+from google.adk.errors.already_exists_error import AlreadyExistsError as _AdkAlreadyExists
+from google.adk.errors.session_not_found_error import SessionNotFoundError as _AdkSessionNotFound
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.session import Session
+from pydantic_core import to_jsonable_python
+
+from . import _errors, _url
+from ._json import dumps
+from ._scratchbook import wait
+from ._service import Address, SessionServiceOf, _Appending, change_state, own_id
+
+try:
+    from google.adk.errors import StaleSessionError as _AdkStaleSession
+except ImportError:  # Before it had a class of its own.
+    _AdkStaleSession = ValueError  # type: ignore[assignment,misc]
+
+logger = logging.getLogger("scratchbook")
+
+SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
+"""What follows `scratchbook+` in the URIs that `register` makes known."""
+
+
+class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
+    """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
+
+
+class SessionNotFoundError(_errors.NotFoundError, _AdkSessionNotFound):
+    """There is no such session, event or invocation; google-adk's `SessionNotFoundError` as well."""
+
+
+class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
+    """Somebody else's write came first; google-adk's `StaleSessionError` as well."""
+
+
+_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, SessionNotFoundError, StaleSessionError)})
+
+
+class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionService):
+    """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`."""
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """Makes a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys nowhere.
+
+        Raises:
+            AlreadyExistsError: the id is taken.
+            ValueError: a key or value that no store could hold.
+        """
+        config = dumps({"session_id": session_id, "state": _json_state(state) if state else {}})
+        return self._make_session(*await self._core.create(app_name, user_id, config))
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        """A session with its merged state and its events in the order of their appends; `None` where there is none."""
+        recent, after = (None, None) if config is None else (config.num_recent_events, config.after_timestamp)
+        found = await self._core.get((app_name, user_id, session_id), recent, after)
+        return None if found is None else self._make_session(*found)
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
+        return ListSessionsResponse.model_validate_json(await self._core.list(app_name, user_id))
+
+    def list_sessions_sync(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """`list_sessions`, waited for."""
+        return wait(self.list_sessions(app_name=app_name, user_id=user_id))
+
+    def _make_session(self, text: bytes, seen: str) -> Session:
+        session = Session.model_validate_json(text)
+        session._storage_update_marker = seen
+        if self._keeps_repeated_ids:
+            for event in session.events:
+                event.id = own_id(event.id)
+        return session
+
+    def _make_event(self, text: bytes) -> Event:
+        return Event.model_validate_json(text)
+
+    def _new_event(self, author: str) -> Event:
+        return Event(author=author, invocation_id=f"p-{uuid.uuid4()}", actions=EventActions())
+
+    def _address_of(self, session: Session) -> Address:
+        return session.app_name, session.user_id, session.id
+
+    def _seen_of(self, session: Session) -> str | None:
+        marker = session._storage_update_marker
+        # One that another service has set says nothing here.
+        return marker if marker is not None and marker.startswith("{") else None
+
+    def _last_of(self, session: Session) -> tuple[str, float]:
+        return (session.events[-1].id if session.events else ""), session.last_update_time
+
+    def _renew(self, session: Session, fresh: Session) -> None:
+        session.state, session.events = fresh.state, fresh.events
+        session.last_update_time = fresh.last_update_time
+        session._storage_update_marker = fresh._storage_update_marker
+
+    def _state_of(self, session: Session) -> dict[str, Any]:
+        return session.state
+
+    def _prepare(self, address: Address, event: Event) -> _Appending | None:
+        if event.partial:
+            return None
+        delta = event.actions.state_delta
+        kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
+        if len(kept) == len(delta):
+            return _Appending(address, event.id, _json_event(event), kept, {})
+        temp = {key: value for key, value in delta.items() if key not in kept}
+        # Whatever a temporary value is, it needs no JSON.
+        event.actions.state_delta = kept
+        try:
+            return _Appending(address, event.id, _json_event(event), kept, temp)
+        finally:
+            event.actions.state_delta = delta
+
+    def _take_over(self, session: Session, event: Event, appending: _Appending, seen: str, is_new: bool) -> None:
+        if event.actions.state_delta or appending.delta:
+            event.actions.state_delta = appending.delta
+        session._storage_update_marker = seen
+        if not is_new and any(known.id == event.id for known in session.events):
+            return
+        change_state(session.state, appending.temp, appending.delta)
+        session.events.append(event)
+        session.last_update_time = event.timestamp
+
+
+def _json_state(state: dict[str, Any]) -> dict[str, Any]:
+    """State as google-adk stores it: what has no JSON goes in as its `repr`, with a warning."""
+    try:
+        return cast(dict[str, Any], to_jsonable_python(state))
+    except Exception:  # Whatever a value's own serializer raises.
+        logger.warning("some values of the session's state have no JSON; their repr is stored", exc_info=True)
+        return cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
+
+
+def _json_event(event: Event) -> bytes:
+    """An event as google-adk writes it. Pydantic writes `null` for NaN: where there is any, it is looked at again."""
+    text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
+    if b"null" in text:
+        text = dumps(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+    return text
+
+
+def register(registry: Any = None) -> None:
+    """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
+    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`: called in a file `services.py` in the
+    folder of the agents.
+
+    ```
+    # agents/services.py
+    from scratchbook.adk import register
+
+    register()
+    ```
+
+    Args:
+        registry: google-adk's `ServiceRegistry`; absent, the one that its command line uses.
+    """
+    if registry is None:
+        from google.adk.cli.service_registry import get_service_registry
+
+        registry = get_service_registry()
+    for scheme in SCHEMES:
+        registry.register_session_service(_url.PREFIX + scheme, _of_uri)
+
+
+def _of_uri(uri: str, **options: Any) -> ScratchbookSessionService:
+    # Where the agents are is of no matter to a store.
+    options.pop("agents_dir", None)
+    return ScratchbookSessionService(uri, **options)
+
+
+__all__ = [
+    "AlreadyExistsError",
+    "ScratchbookSessionService",
+    "SessionNotFoundError",
+    "StaleSessionError",
+    "register",
+]
