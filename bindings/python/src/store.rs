@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, Outcome, Result, SessionKey, SessionService, SessionServiceExt,
+    ListSessionsConfig, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt,
     StateOwner, Watched, json,
 };
 use serde::Deserialize;
@@ -203,6 +203,23 @@ impl Store {
         self.call(py, |opened| async move {
             let owner = owner(&app_name, user_id.as_deref())?;
             Answer::json(&opened.store().await?.sessions.get_state(&owner).await?)
+        })
+    }
+
+    /// Changes state of a user or, without one, of the app.
+    fn put_state(
+        &self,
+        py: Python<'_>,
+        app_name: String,
+        user_id: Option<String>,
+        operations: PyBackedBytes,
+        author: String,
+    ) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            let delta = operations::delta(&operations)?;
+            let sessions = &opened.store().await?.sessions;
+            sessions.put_state(&owner, delta, PutStateOptions::by(author)).await.map(Answer::Number)
         })
     }
 

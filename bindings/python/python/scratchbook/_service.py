@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union
 
 from . import _url
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError, StaleSessionError
+from ._import import import_adk
 from ._json import dumps
 from ._scratchbook import REMOVED, Store, wait
 from ._watch import Watch
@@ -360,6 +361,36 @@ class SessionServiceOf(Generic[S, E]):
             raise InvalidArgumentError("verify what? give a session, or an app_name with a user_id or without")
         verified: dict[str, int] = json.loads(text)
         return verified
+
+    async def put_state(
+        self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str
+    ) -> None:
+        """Changes state of a user, or of an app, outside of any session; it is logged with its author.
+
+        Args:
+            changes: Values by key, without prefix; `REMOVED` removes a key.
+        """
+        steps = {
+            key: ["remove" if isinstance(value, str) and value == REMOVED else {"set": value}]
+            for key, value in changes.items()
+        }
+        await self._core.put_state(app_name, user_id, dumps(steps), author)
+
+    async def import_adk(self, source: Any, *, app_name: str | None = None) -> dict[str, Any]:
+        """Brings over the sessions of google-adk's: each whole, in one commit. What is here already is left as it is,
+        so that it can be done again.
+
+        Args:
+            source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
+                filled, or one of its services, such as an `InMemorySessionService`. A database is read by google-adk
+                in a process of its own.
+            app_name: Only this app; has to be said of a service.
+
+        Returns:
+            How many `sessions` with how many `events` were written, how many were `skipped` since they are here, and
+            what was `refused` and why.
+        """
+        return await import_adk(self._core, source, app_name)
 
     def watch(
         self,

@@ -24,7 +24,7 @@ from pydantic_core import to_jsonable_python
 from . import _errors, _url
 from ._json import dumps
 from ._scratchbook import wait
-from ._service import Address, SessionServiceOf, _Appending, change_state, own_id
+from ._service import Address, Conflict, SessionServiceOf, _Appending, change_state, own_id
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -54,6 +54,22 @@ _errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, Sess
 
 class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionService):
     """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`."""
+
+    def __init__(
+        self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False, agents_dir: Any = None
+    ) -> None:
+        """A service on the store that a URL names; it is opened at the first call.
+
+        Args:
+            uri: As of `SessionService`.
+            conflict: As of `SessionService`.
+            keep_repeated_ids: As of `SessionService`.
+            agents_dir: Of no matter; google-adk's command line says it to every service that `services.yaml` names.
+
+        Raises:
+            ValueError: a URL or a mode that means nothing.
+        """
+        super().__init__(uri, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
@@ -183,8 +199,6 @@ def register(registry: Any = None) -> None:
 
 
 def _of_uri(uri: str, **options: Any) -> ScratchbookSessionService:
-    # Where the agents are is of no matter to a store.
-    options.pop("agents_dir", None)
     return ScratchbookSessionService(uri, **options)
 
 
