@@ -9,6 +9,9 @@ from typing import Any
 from ._errors import InvalidArgumentError
 
 
+_ITEMS = (list, tuple, set, frozenset)
+
+
 def dumps(value: Any) -> bytes:
     """JSON of a value. What is no JSON becomes what google-adk makes of it: a date its ISO form, a set a list, bytes
     their text, a pydantic model an object.
@@ -19,11 +22,20 @@ def dumps(value: Any) -> bytes:
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        path = _not_finite(value, ())
-        if path is not None:
-            where = ".".join(map(str, path)) or "the value"
-            raise InvalidArgumentError(f"{where} is NaN or infinite, which JSON has no form for; leave it out") from None
+        check_finite(value)
         raise InvalidArgumentError(f"this has no form in JSON: {error}") from error
+
+
+def check_finite(value: Any) -> None:
+    """Refuses numbers that JSON has no form for.
+
+    Raises:
+        InvalidArgumentError: NaN and infinities; says where.
+    """
+    path = _not_finite(value, ())
+    if path is not None:
+        where = ".".join(map(str, path)) or "the value"
+        raise InvalidArgumentError(f"{where} is NaN or infinite, which JSON has no form for; leave it out")
 
 
 def _plain(value: Any) -> Any:
@@ -38,7 +50,7 @@ def _not_finite(value: Any, path: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Where the first number is that JSON has no form for."""
     if isinstance(value, float) and not math.isfinite(value):
         return path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, _ITEMS) else ()
     for name, item in items:
         found = _not_finite(item, (*path, name)) if len(path) < 100 else None
         if found is not None:

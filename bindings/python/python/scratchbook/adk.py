@@ -22,7 +22,7 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
-from ._json import dumps
+from ._json import check_finite, dumps
 from ._scratchbook import wait
 from ._service import Address, Conflict, SessionServiceOf, _Appending, change_state, own_id
 
@@ -137,11 +137,11 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             return None
         delta = event.actions.state_delta
         kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
-        if len(kept) == len(delta):
-            return _Appending(address, event.id, _json_event(event), kept, {})
-        temp = {key: value for key, value in delta.items() if key not in kept}
-        # Whatever a temporary value is, it needs no JSON.
-        event.actions.state_delta = kept
+        temp = {} if len(kept) == len(delta) else {key: value for key, value in delta.items() if key not in kept}
+        if not temp and _is_plain(kept):
+            return _Appending(address, event.id, _json_event(event), kept, temp)
+        # Whatever a temporary value is, it needs no JSON; what is stored becomes what it becomes in a new session.
+        event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
         try:
             return _Appending(address, event.id, _json_event(event), kept, temp)
         finally:
@@ -167,11 +167,22 @@ def _json_state(state: dict[str, Any]) -> dict[str, Any]:
         return cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is JSON as it is."""
+    kind = type(value)
+    if kind is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return kind in _PLAIN or (kind is list and all(map(_is_plain, value)))
+
+
 def _json_event(event: Event) -> bytes:
-    """An event as google-adk writes it. Pydantic writes `null` for NaN: where there is any, it is looked at again."""
+    """An event as google-adk writes it. Pydantic writes `null` for NaN: where there is one, the event is looked through."""
     text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
     if b"null" in text:
-        text = dumps(event.model_dump(mode="json", by_alias=True, exclude_none=True))
+        check_finite(event.model_dump(by_alias=True, exclude_none=True))
     return text
 
 
