@@ -1,7 +1,7 @@
 //! A store that is opened at its first call: a service is made where no loop runs yet, and often before a fork.
 
 use std::process;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use scratchbook::{Result, Store, connect};
@@ -15,12 +15,14 @@ pub(crate) struct Opened {
     uri: String,
     /// The process of the first call.
     process: OnceLock<u32>,
-    store: OnceCell<(Store, Option<OpenFile>)>,
+    store: OnceCell<Store>,
+    /// Until it is closed, where it is a file.
+    file: Mutex<Option<OpenFile>>,
 }
 
 impl Opened {
     pub(crate) fn new(uri: String) -> Self {
-        Self { uri, process: OnceLock::new(), store: OnceCell::new() }
+        Self { uri, process: OnceLock::new(), store: OnceCell::new(), file: Mutex::default() }
     }
 
     pub(crate) fn uri(&self) -> &str {
@@ -41,18 +43,21 @@ impl Opened {
     /// The store, opened by whoever comes first. A failure is not kept: the next call tries again.
     pub(crate) async fn store(&self) -> Result<&Store> {
         let open = async || {
+            let file = self.is_file().then(OpenFile::new);
             let store = connect(&self.uri).await?;
-            Ok((store, self.is_file().then(OpenFile::new)))
+            *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
+            Ok(store)
         };
-        self.store.get_or_try_init(open).await.map(|(store, _)| store)
+        self.store.get_or_try_init(open).await
     }
 
     /// Closes what is open; what was never opened needs no closing.
     pub(crate) async fn close(&self) -> Result<()> {
-        match self.store.get() {
-            Some((store, _)) => store.sessions.close().await,
-            None => Ok(()),
+        if let Some(store) = self.store.get() {
+            store.sessions.close().await?;
+            drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
+        Ok(())
     }
 
     fn is_file(&self) -> bool {

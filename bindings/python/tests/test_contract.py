@@ -249,3 +249,13 @@ async def test_after_close_every_call_is_refused(uri: str, app: str) -> None:
     await service.close()
     with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
         await service.list_sessions(app_name=app)
+
+
+async def test_what_a_copy_has_seen_makes_no_difference_between_sessions(service: Any, app: str) -> None:
+    session = await service.create_session(app_name=app, user_id="u", state={"user:a": 1})
+    await service.append_event(session, keyed({"a": 1}))
+    stored = await again(service, session)
+    assert stored == session == Session.model_validate_json(session.model_dump_json())
+    assert copy.deepcopy(stored) == stored and stored.model_copy() == stored
+    stored.state["a"] = 2
+    assert stored != session

@@ -52,7 +52,7 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     """The service that reads a database, and by app its users and its state."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
-    from sqlalchemy import make_url, text
+    from sqlalchemy import inspect, make_url, text
     from sqlalchemy.ext.asyncio import create_async_engine
 
     parsed = make_url(url)
@@ -64,8 +64,6 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     tables = []
     try:
         async with engine.connect() as connection:
-            from sqlalchemy import inspect
-
             tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
             if "sessions" not in tables or "events" not in tables:
                 raise ValueError("the database has no tables of google-adk's")
@@ -84,7 +82,7 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
         await engine.dispose()
     # Its own layout for a file: without that table, and with events as JSON.
     if parsed.get_backend_name() == "sqlite" and "adk_internal_metadata" not in tables and "event_data" in event_columns:
-        return SqliteSessionService(parsed.database), shared
+        return SqliteSessionService(str(parsed.database)), shared
     return DatabaseSessionService(parsed.render_as_string(hide_password=False)), shared
 
 

@@ -1,34 +1,38 @@
 from collections.abc import Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, final
 
-T = TypeVar("T", covariant=True)
-R = TypeVar("R")
+_T = TypeVar("_T", covariant=True)
+_R = TypeVar("_R")
+
+__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "wait"]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
 
 __version__: str
 
-def wait(coroutine: Coroutine[Any, Any, R]) -> R:
+def wait(coroutine: Coroutine[Any, Any, _R]) -> _R:
     """Runs a coroutine of a service to its end without an event loop, or within one that stands still meanwhile.
 
     Raises:
         RuntimeError: it awaits something else than the store.
     """
 
-class Call(Generic[T]):
+@final
+class Call(Generic[_T]):
     """A call on its way: awaited, or waited for, once."""
 
-    def __await__(self) -> Generator[Any, None, T]: ...
-    def wait(self) -> T: ...
+    def __await__(self) -> Generator[Any, None, _T]: ...
+    def wait(self) -> _T: ...
 
 _Address = tuple[str, str, str]
 _Session = tuple[bytes, str]
 
+@final
 class Store:
     """A store, opened at its first call; deep values are JSON."""
 
-    def __init__(self, uri: str) -> None: ...
+    def __new__(cls, uri: str) -> Store: ...
     def pause(self, seconds: float) -> Call[None]: ...
     def open(self) -> Call[None]: ...
     def close(self) -> Call[None]: ...
@@ -62,6 +66,7 @@ class Store:
         cursor: str | None = None,
     ) -> Call[Watch]: ...
 
+@final
 class Watch:
     """Follows what is committed."""
 

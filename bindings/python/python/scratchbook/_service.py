@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import uuid
 from collections.abc import Callable
@@ -563,7 +564,7 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
             return
         change_state(session["state"], appending.temp, appending.delta)
         session["events"].append(event)
-        session["lastUpdateTime"] = event["timestamp"]
+        session["lastUpdateTime"] = as_kept(event["timestamp"])
 
 
 def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -571,6 +572,11 @@ def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any
     actions = event.get("actions") or {}
     name = "state_delta" if "state_delta" in actions else "stateDelta"
     return name, actions, actions.get(name) or {}
+
+
+def as_kept(seconds: float) -> float:
+    """A time as the time of a session's last update is kept: to the microsecond."""
+    return math.floor(seconds * 1e6 + 0.5) / 1e6
 
 
 def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:

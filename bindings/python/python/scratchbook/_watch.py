@@ -18,8 +18,8 @@ class Watch(AsyncIterator[dict[str, Any]]):
     is a place to go on from. A wait that is cancelled loses no entry.
     """
 
-    def __init__(self, start: _scratchbook.Call) -> None:
-        self._start: _scratchbook.Call | None = start
+    def __init__(self, start: _scratchbook.Call[_scratchbook.Watch]) -> None:
+        self._start: _scratchbook.Call[_scratchbook.Watch] | None = start
         self._feed: _scratchbook.Watch | None = None
         self._next: asyncio.Future[bytes] | None = None
 

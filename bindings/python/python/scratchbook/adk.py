@@ -24,7 +24,7 @@ from pydantic_core import to_jsonable_python
 from . import _errors, _url
 from ._json import check_finite, dumps
 from ._scratchbook import wait
-from ._service import Address, Conflict, SessionServiceOf, _Appending, change_state, own_id
+from ._service import Address, Conflict, SessionServiceOf, _Appending, as_kept, change_state, own_id
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -50,6 +50,19 @@ class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
 
 
 _errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, SessionNotFoundError, StaleSessionError)})
+
+
+class _Mark(str):
+    """What a copy of a session has seen. It is no part of the session: copies that have seen unlike much, or were made
+    by hand, are equal where all else is."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, str)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
 
 
 class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionService):
@@ -101,7 +114,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
     def _make_session(self, text: bytes, seen: str) -> Session:
         session = Session.model_validate_json(text)
-        session._storage_update_marker = seen
+        session._storage_update_marker = _Mark(seen)
         if self._keeps_repeated_ids:
             for event in session.events:
                 event.id = own_id(event.id)
@@ -119,7 +132,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     def _seen_of(self, session: Session) -> str | None:
         marker = session._storage_update_marker
         # One that another service has set says nothing here.
-        return marker if marker is not None and marker.startswith("{") else None
+        return str(marker) if isinstance(marker, _Mark) else None
 
     def _last_of(self, session: Session) -> tuple[str, float]:
         return (session.events[-1].id if session.events else ""), session.last_update_time
@@ -150,12 +163,12 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     def _take_over(self, session: Session, event: Event, appending: _Appending, seen: str, is_new: bool) -> None:
         if event.actions.state_delta or appending.delta:
             event.actions.state_delta = appending.delta
-        session._storage_update_marker = seen
+        session._storage_update_marker = _Mark(seen)
         if not is_new and any(known.id == event.id for known in session.events):
             return
         change_state(session.state, appending.temp, appending.delta)
         session.events.append(event)
-        session.last_update_time = event.timestamp
+        session.last_update_time = as_kept(event.timestamp)
 
 
 def _json_state(state: dict[str, Any]) -> dict[str, Any]:
