@@ -14,6 +14,9 @@ const SITE: &str = "target/package/site";
 /// The step `package`.
 pub(crate) fn test() -> Result<(), Stop> {
     python::install()?;
+    for words in [["format", "--check"], ["check", "--quiet"]] {
+        run(program(python::interpreter()).args(["-m", "ruff"]).args(words).arg("bindings/python"))?;
+    }
     install("dev")?;
     run(&mut of_package(&["-m", "mypy", "--config-file", "bindings/python/pyproject.toml", "-p", "scratchbook"]))?;
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;

@@ -80,7 +80,7 @@ async def append_sixteen(service: Any, times: int = 25) -> float:
             await insist(service, session, one)
 
     begun = time.perf_counter()
-    await asyncio.gather(*(write(session, mine) for session, mine in zip(sessions, events)))
+    await asyncio.gather(*(write(session, mine) for session, mine in zip(sessions, events, strict=True)))
     return 16 * times / (time.perf_counter() - begun)
 
 
@@ -104,18 +104,22 @@ async def compare(name: str, ours: Any, theirs: Any, work: Work, target: float, 
     """Has both do some work in turns, and shows what came of it."""
     numbers: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
-        for service, taken in zip((ours, theirs), numbers):
+        for service, taken in zip((ours, theirs), numbers, strict=True):
             taken.append(await work(service))
     own, other = map(statistics.median, numbers)
     ratio = own / other
     good = ratio >= target
-    print(f"| {name} | {own:,.0f} | {other:,.0f} | {ratio:.2f} | {target:g}: {'met' if good else 'MISSED'} |", flush=True)
+    print(
+        f"| {name} | {own:,.0f} | {other:,.0f} | {ratio:.2f} | {target:g}: {'met' if good else 'MISSED'} |", flush=True
+    )
     return good
 
 
 async def main(rounds: int) -> int:
     load = os.getloadavg()
-    print(f"load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}")
+    print(
+        f"load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
+    )
     print("| | scratchbook, per s | google-adk, per s | times | target |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         ours = ScratchbookSessionService(f"sqlite:///{folder}/ours.db")
@@ -124,9 +128,15 @@ async def main(rounds: int) -> int:
         database = DatabaseSessionService(f"sqlite+aiosqlite:///{folder}/database.db")
         live = InMemorySessionService()
         met = []
-        for name, theirs, target in (("SqliteSessionService", file, 4.0), ("DatabaseSessionService on SQLite", database, 4.0)):
+        for name, theirs, target in (
+            ("SqliteSessionService", file, 4.0),
+            ("DatabaseSessionService on SQLite", database, 4.0),
+        ):
             met.append(await compare(f"append, one session; {name}", ours, theirs, append_one, target, rounds))
-        for name, theirs, target in (("SqliteSessionService", file, 10.0), ("DatabaseSessionService on SQLite", database, 10.0)):
+        for name, theirs, target in (
+            ("SqliteSessionService", file, 10.0),
+            ("DatabaseSessionService on SQLite", database, 10.0),
+        ):
             met.append(await compare(f"append, 16 sessions; {name}", ours, theirs, append_sixteen, target, rounds))
         long = {id(service): await made(service, "long", 5000) for service in (ours, file)}
         ten = get(long, GetSessionConfig(num_recent_events=10), 50)

@@ -46,7 +46,9 @@ async def test_a_hundred_of_a_hundred_increments_by_key_with_retry_count(service
 
     async def count(session: Session) -> None:
         for _ in range(25):
-            await service.append_retrying(session, lambda s: keyed({"user:n": s.state.get("user:n", 0) + 1}), retries=50)
+            await service.append_retrying(
+                session, lambda s: keyed({"user:n": s.state.get("user:n", 0) + 1}), retries=50
+            )
 
     await asyncio.gather(*(count(session) for session in sessions))
     assert await service.get_user_state(app_name=app, user_id="u") == {"n": 100}
@@ -135,7 +137,9 @@ async def test_services_of_one_database_see_each_others_writes(shared_uri: str, 
     async with ScratchbookSessionService(shared_uri) as one, ScratchbookSessionService(shared_uri) as two:
         session = await one.create_session(app_name=app, user_id="u")
         copy = await again(two, session)
-        await asyncio.gather(*(service.increment(mine, "app:n") for service, mine in ((one, session), (two, copy)) * 25))
+        await asyncio.gather(
+            *(service.increment(mine, "app:n") for service, mine in ((one, session), (two, copy)) * 25)
+        )
         assert await two.get_app_state(app_name=app) == {"n": 50}
 
 

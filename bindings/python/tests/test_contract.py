@@ -154,9 +154,11 @@ async def test_the_last_events_and_those_from_a_time_on_are_read(service: Any, a
 
 
 async def test_lists_begin_with_the_session_updated_longest_ago(service: Any, app: str) -> None:
-    made = [await service.create_session(app_name=app, user_id=user, session_id=f"s{n}")
-            for n, user in enumerate(["u", "v", "u", ""])]
-    for session, moment in zip(made, [4e9, 2e9, 3e9, 5e9]):
+    made = [
+        await service.create_session(app_name=app, user_id=user, session_id=f"s{n}")
+        for n, user in enumerate(["u", "v", "u", ""])
+    ]
+    for session, moment in zip(made, [4e9, 2e9, 3e9, 5e9], strict=True):
         await service.append_event(session, keyed({"n": 1, "user:n": session.id}, timestamp=moment))
     every = (await service.list_sessions(app_name=app)).sessions
     assert [s.id for s in every] == ["s1", "s2", "s0", "s3"]
@@ -175,21 +177,38 @@ async def test_a_list_is_whole_however_long(service: Any, app: str) -> None:
 async def test_every_field_of_an_event_comes_back(service: Any, app: str) -> None:
     session = await service.create_session(app_name=app, user_id="u")
     full = Event(
-        author="agent", invocation_id="inv", branch="a.b", partial=False, turn_complete=True, interrupted=False,
-        error_code="e", error_message="m", custom_metadata={"k": [1, {"x": None}]}, long_running_tool_ids={"t2", "t1"},
-        content=types.Content(role="model", parts=[
-            types.Part(text="hi", thought=True, thought_signature=b"\x00\xff"),
-            types.Part.from_bytes(data=bytes(range(256)), mime_type="image/png"),
-            types.Part(function_call=types.FunctionCall(id="c", name="f", args={"a": 1.5, "none": None})),
-            types.Part(function_response=types.FunctionResponse(id="c", name="f", response={"r": [True]})),
-        ]),
+        author="agent",
+        invocation_id="inv",
+        branch="a.b",
+        partial=False,
+        turn_complete=True,
+        interrupted=False,
+        error_code="e",
+        error_message="m",
+        custom_metadata={"k": [1, {"x": None}]},
+        long_running_tool_ids={"t2", "t1"},
+        content=types.Content(
+            role="model",
+            parts=[
+                types.Part(text="hi", thought=True, thought_signature=b"\x00\xff"),
+                types.Part.from_bytes(data=bytes(range(256)), mime_type="image/png"),
+                types.Part(function_call=types.FunctionCall(id="c", name="f", args={"a": 1.5, "none": None})),
+                types.Part(function_response=types.FunctionResponse(id="c", name="f", response={"r": [True]})),
+            ],
+        ),
         usage_metadata=types.GenerateContentResponseUsageMetadata(prompt_token_count=3),
         grounding_metadata=types.GroundingMetadata(web_search_queries=["q"]),
         citation_metadata=types.CitationMetadata(citations=[types.Citation(uri="http://x")]),
         finish_reason=types.FinishReason.STOP,
         actions=EventActions(
-            skip_summarization=True, state_delta={"a": 1}, artifact_delta={"f": 2}, transfer_to_agent="x", escalate=True,
-            agent_state={"s": 1}, end_of_agent=True, rewind_before_invocation_id="i",
+            skip_summarization=True,
+            state_delta={"a": 1},
+            artifact_delta={"f": 2},
+            transfer_to_agent="x",
+            escalate=True,
+            agent_state={"s": 1},
+            end_of_agent=True,
+            rewind_before_invocation_id="i",
         ),
     )
     before = copy.deepcopy(full)

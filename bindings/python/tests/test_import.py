@@ -50,7 +50,10 @@ async def check(service: Any, app: str) -> None:
     assert [event.id for event in session.events] == ["u2-0", "u2-1", "u2-2"]
     assert session.events[2].timestamp == 1.5e9 + 2
     assert session.state == {"first": 1, "n": 2, "f": 0.0, "user:x": 2, "app:y": "u2"}
-    assert (await service.get_session(app_name=app, user_id="u1", session_id="empty")).state == {"user:x": 2, "app:y": "u2"}
+    assert (await service.get_session(app_name=app, user_id="u1", session_id="empty")).state == {
+        "user:x": 2,
+        "app:y": "u2",
+    }
     await service.verify(session)
 
 
@@ -76,7 +79,9 @@ async def test_a_database_of_google_adks_is_brought_over_whole(kind: str, tmp_pa
 
 async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -> None:
     source = InMemorySessionService()
-    made = await source.create_session(app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "app:c": 3})
+    made = await source.create_session(
+        app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "app:c": 3}
+    )
     await source.append_event(made, Event(author="x", actions=EventActions(state_delta={"a": 2})))
     # What no event tells of: the state is what the source shows all the same.
     source.sessions[app]["u"]["s"].state["a"] = 5

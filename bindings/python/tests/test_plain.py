@@ -24,7 +24,8 @@ service = ScratchbookSessionService(sys.argv[1])
 
 async def work():
     session = await service.create_session(app_name="a", user_id="u", state={"n": 1, "user:x": [1]})
-    event = {"author": "agent", "content": {"parts": [{"text": "hi"}]}, "actions": {"stateDelta": {"n": 2, "temp:t": 3}}}
+    event = {"author": "agent", "content": {"parts": [{"text": "hi"}]}}
+    event["actions"] = {"stateDelta": {"n": 2, "temp:t": 3}}
     assert await service.append_event(session, event) is event and event["id"] and event["timestamp"]
     assert session["state"] == {"n": 2, "user:x": [1], "temp:t": 3}
     assert await service.increment(session, "n") == 3
@@ -48,7 +49,11 @@ print("good")
 
 def test_it_works_where_google_adk_and_pydantic_are_not(tmp_path: Path) -> None:
     venv.create(tmp_path / "env", symlinks=os.name != "nt")
-    folder = "Lib/site-packages" if os.name == "nt" else f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    folder = (
+        "Lib/site-packages"
+        if os.name == "nt"
+        else f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+    )
     package = Path(scratchbook.__file__).parent
     shutil.copytree(package, tmp_path / "env" / folder / "scratchbook")
     python = tmp_path / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

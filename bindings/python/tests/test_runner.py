@@ -40,7 +40,8 @@ class Scripted(BaseLlm):
 def model(*answers: str | tuple[str, dict[str, Any]]) -> Scripted:
     """Answers in words, or calls of tools."""
     parts = [
-        [types.Part(text=answer)] if isinstance(answer, str)
+        [types.Part(text=answer)]
+        if isinstance(answer, str)
         else [types.Part(function_call=types.FunctionCall(name=answer[0], args=answer[1]))]
         for answer in answers
     ]
@@ -100,13 +101,18 @@ async def test_agents_one_after_the_other_side_by_side_and_in_a_loop(service: An
     assert sorted(texts(events)) == ["1", "2", "F", "L", "R", "done"]
     session = await service.get_session(app_name=name, user_id="u", session_id="s")
     assert session.state == {"first": "F", "left": "L", "app:right": "R", "last": "done"}
-    assert {event.branch for event in session.events if event.author in ("left", "right")} == {"side.left", "side.right"}
+    assert {event.branch for event in session.events if event.author in ("left", "right")} == {
+        "side.left",
+        "side.right",
+    }
     assert "L R 2" in str(last.model.requests[0].config.system_instruction)  # type: ignore[union-attr]
 
 
 async def test_a_rewind_by_the_runner(service: Any, name: str) -> None:
     runner = Runner(
-        app_name=name, session_service=service, agent=LlmAgent(name="a", model=model("one", "two", "three"), output_key="k")
+        app_name=name,
+        session_service=service,
+        agent=LlmAgent(name="a", model=model("one", "two", "three"), output_key="k"),
     )
     await service.create_session(app_name=name, user_id="u", session_id="s")
     await say(runner, "s", "first")

@@ -12,18 +12,26 @@ from scratchbook import SessionService, wait
 from scratchbook._url import store_uri
 
 
-@pytest.mark.parametrize(("url", "uri"), [
-    ("memory:", "memory:"), ("memory://", "memory:"), ("scratchbook+memory:", "memory:"),
-    ("sqlite://", "memory:"), ("sqlite:///:memory:", "memory:"), ("sqlite+aiosqlite:///:memory:", "memory:"),
-    ("sqlite:///a.db", "sqlite://a.db"), ("sqlite:////data/a.db", "sqlite:///data/a.db"),
-    ("sqlite+aiosqlite:///dir/a b%20c.db", "sqlite://dir/a b%20c.db"),
-    ("scratchbook+sqlite:////data/a.db?synchronous=normal", "sqlite:///data/a.db?synchronous=normal"),
-    ("sqlite:///a.db?check_same_thread=false&timeout=1.5", "sqlite://a.db?lock_timeout_ms=1500"),
-    ("postgresql+asyncpg://u:p%40@h:1/d?ssl=require", "postgresql+asyncpg://u:p%40@h:1/d?ssl=require"),
-    ("scratchbook+postgresql://h/d", "postgresql://h/d"),
-    ("mysql+aiomysql://u:p@h/d?charset=utf8mb4", "mysql://u:p@h/d"),
-    ("mariadb+asyncmy://u:p@h/d?charset=utf8mb4&table_prefix=x_", "mariadb://u:p@h/d?table_prefix=x_"),
-])
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("memory:", "memory:"),
+        ("memory://", "memory:"),
+        ("scratchbook+memory:", "memory:"),
+        ("sqlite://", "memory:"),
+        ("sqlite:///:memory:", "memory:"),
+        ("sqlite+aiosqlite:///:memory:", "memory:"),
+        ("sqlite:///a.db", "sqlite://a.db"),
+        ("sqlite:////data/a.db", "sqlite:///data/a.db"),
+        ("sqlite+aiosqlite:///dir/a b%20c.db", "sqlite://dir/a b%20c.db"),
+        ("scratchbook+sqlite:////data/a.db?synchronous=normal", "sqlite:///data/a.db?synchronous=normal"),
+        ("sqlite:///a.db?check_same_thread=false&timeout=1.5", "sqlite://a.db?lock_timeout_ms=1500"),
+        ("postgresql+asyncpg://u:p%40@h:1/d?ssl=require", "postgresql+asyncpg://u:p%40@h:1/d?ssl=require"),
+        ("scratchbook+postgresql://h/d", "postgresql://h/d"),
+        ("mysql+aiomysql://u:p@h/d?charset=utf8mb4", "mysql://u:p@h/d"),
+        ("mariadb+asyncmy://u:p@h/d?charset=utf8mb4&table_prefix=x_", "mariadb://u:p@h/d?table_prefix=x_"),
+    ],
+)
 def test_urls_mean_what_they_mean_to_sqlalchemy(url: str, uri: str) -> None:
     assert store_uri(url) == uri
 
@@ -46,7 +54,9 @@ def test_what_names_no_store_is_refused_at_the_first_call(url: str) -> None:
         wait(SessionService(url).open())
 
 
-def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for url, file in (("sqlite:///rel.db", "rel.db"), (f"sqlite:///{tmp_path}/abs.db", "abs.db")):
         service = SessionService(url)

@@ -20,9 +20,30 @@ import scratchbook
 from scratchbook import REMOVED
 
 EXACT: list[Any] = [
-    None, True, 0, -1, 2**63 - 1, -(2**63), 2**64 - 1, 0.1, -0.0, 1.0, 5e-324, 1.7976931348623157e308,
-    1795194011.5900567, "", "\u0000", "a\u0000b", "\U0001f600", "\u00e9", "e\u0301", "x" * 1_000_000,
-    [], {}, [[], {"": [None, {}]}], {"b": 1, "a": 2, "": 3},
+    None,
+    True,
+    0,
+    -1,
+    2**63 - 1,
+    -(2**63),
+    2**64 - 1,
+    0.1,
+    -0.0,
+    1.0,
+    5e-324,
+    1.7976931348623157e308,
+    1795194011.5900567,
+    "",
+    "\u0000",
+    "a\u0000b",
+    "\U0001f600",
+    "\u00e9",
+    "e\u0301",
+    "x" * 1_000_000,
+    [],
+    {},
+    [[], {"": [None, {}]}],
+    {"b": 1, "a": 2, "": 3},
 ]
 
 
@@ -61,9 +82,15 @@ async def test_values_come_back_exactly(service: Any, app: str) -> None:
 
 async def test_what_is_no_json_becomes_what_google_adk_makes_of_it(service: Any, app: str) -> None:
     given = {
-        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.timezone.utc), "date": datetime.date(2026, 1, 2),
-        "span": datetime.timedelta(hours=1), "set": {3}, "tuple": (1, "a"), "bytes": b"text", "model": Point(x=1),
-        "models": [Point(x=2)], "nested": {"when": datetime.date(2026, 1, 2)},
+        "time": datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.timezone.utc),
+        "date": datetime.date(2026, 1, 2),
+        "span": datetime.timedelta(hours=1),
+        "set": {3},
+        "tuple": (1, "a"),
+        "bytes": b"text",
+        "model": Point(x=1),
+        "models": [Point(x=2)],
+        "nested": {"when": datetime.date(2026, 1, 2)},
     }
     converted = to_jsonable_python(given)
     session = await service.create_session(app_name=app, user_id="u", session_id="s", state=given)
@@ -119,7 +146,9 @@ async def test_keys_and_ids_no_store_could_hold_are_a_value_error(service: Any, 
 
 
 async def test_a_removed_key_leaves_the_callers_state_too(service: Any, app: str) -> None:
-    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "c": 3})
+    session = await service.create_session(
+        app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "c": 3}
+    )
     await service.append_event(session, keyed({"a": REMOVED, "user:b": REMOVED, "never": REMOVED}))
     assert session.state == {"c": 3} == await stored(service, app)
     await service.remove(session, "c")

@@ -46,9 +46,14 @@ async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str,
     url = render(hide_password=False) if render else str(source)
     # On standard input: a URL has a password in it, and arguments are seen by all.
     reader = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "scratchbook._read_adk",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        limit=1 << 31, env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        sys.executable,
+        "-m",
+        "scratchbook._read_adk",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 31,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     assert reader.stdin and reader.stdout and reader.stderr
     try:
@@ -76,10 +81,16 @@ async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) ->
     wrong = {key: state.get(key, REMOVED) for key in folded if key not in state or not _same(state[key], folded[key])}
     if wrong:
         why = {IMPORTER: "the state that the source had, where its events lead to another"}
-        events = [*events, {
-            "id": f"{IMPORTER}-state", "author": IMPORTER, "timestamp": record["time"], "customMetadata": why,
-            "actions": {"stateDelta": wrong},
-        }]
+        events = [
+            *events,
+            {
+                "id": f"{IMPORTER}-state",
+                "author": IMPORTER,
+                "timestamp": record["time"],
+                "customMetadata": why,
+                "actions": {"stateDelta": wrong},
+            },
+        ]
     try:
         config = {"session_id": record["id"], "state": initial, "events": events, "shared_keys": "left"}
         if not events:

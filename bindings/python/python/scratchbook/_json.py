@@ -8,7 +8,6 @@ from typing import Any
 
 from ._errors import InvalidArgumentError
 
-
 _ITEMS = (list, tuple, set, frozenset)
 
 

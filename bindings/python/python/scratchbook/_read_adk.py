@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 
-async def records(service: Any, apps: Iterable[str], shared: dict[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
+async def records(
+    service: Any, apps: Iterable[str], shared: dict[str, Any] | None = None
+) -> AsyncIterator[dict[str, Any]]:
     """What a session service of google-adk's has of some apps: each session with its events, then the state of each
     user and of the app."""
     for app in apps:
@@ -81,7 +83,11 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     finally:
         await engine.dispose()
     # Its own layout for a file: without that table, and with events as JSON.
-    if parsed.get_backend_name() == "sqlite" and "adk_internal_metadata" not in tables and "event_data" in event_columns:
+    if (
+        parsed.get_backend_name() == "sqlite"
+        and "adk_internal_metadata" not in tables
+        and "event_data" in event_columns
+    ):
         return SqliteSessionService(str(parsed.database)), shared
     return DatabaseSessionService(parsed.render_as_string(hide_password=False)), shared
 

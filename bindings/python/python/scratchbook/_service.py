@@ -7,7 +7,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from . import _url
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError, StaleSessionError
@@ -204,9 +204,7 @@ class SessionServiceOf(Generic[S, E]):
             raise _no_session(address)
         self._renew(session, self._make_session(*found))
 
-    async def _append(
-        self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None
-    ) -> E:
+    async def _append(self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None) -> E:
         address = self._address_of(session)
         appending = self._prepare(address, event)
         if appending is None:
@@ -334,9 +332,7 @@ class SessionServiceOf(Generic[S, E]):
             await self.refresh(session)
         return self._make_event(text)
 
-    async def fork(
-        self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None
-    ) -> S:
+    async def fork(self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None) -> S:
         """A new session of the same user with the events up to one, and the state as it stood then."""
         address = self._named(session)
         seq = None if at is None else await self._seq(address, at)
@@ -426,10 +422,10 @@ class SessionServiceOf(Generic[S, E]):
     def _named(self, session: S | Address) -> Address:
         return session if isinstance(session, tuple) else self._address_of(session)
 
-    async def _seq(self, address: Address, at: Union[int, str, E]) -> int:
+    async def _seq(self, address: Address, at: int | str | E) -> int:
         if isinstance(at, int):
             return at
-        event_id = at if isinstance(at, str) else at["id"] if isinstance(at, dict) else getattr(at, "id")
+        event_id = at if isinstance(at, str) else at["id"] if isinstance(at, dict) else at.id
         return await self._core.seq_of(address, event_id)
 
     # Without an event loop.
@@ -587,5 +583,3 @@ def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:
                 state.pop(key, None)
             else:
                 state[key] = value
-
-

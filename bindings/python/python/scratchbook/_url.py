@@ -49,8 +49,10 @@ def _sqlite(rest: str) -> str:
         return "memory:"
     parameters = parse_qsl(query, keep_blank_values=True)
     # As Python's sqlite3 has it: seconds to wait for others.
-    known = [("lock_timeout_ms", str(round(float(value) * 1000))) if name == "timeout" else (name, value)
-             for name, value in parameters]
+    known = [
+        ("lock_timeout_ms", str(round(float(value) * 1000))) if name == "timeout" else (name, value)
+        for name, value in parameters
+    ]
     return f"sqlite://{path}" + (f"?{urlencode(known)}" if known else "")
 
 

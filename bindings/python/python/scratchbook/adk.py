@@ -192,7 +192,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _json_event(event: Event) -> bytes:
-    """An event as google-adk writes it. Pydantic writes `null` for NaN: where there is one, the event is looked through."""
+    """An event as google-adk writes it. Pydantic writes `null` for NaN: then the event is looked through."""
     text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
     if b"null" in text:
         check_finite(event.model_dump(by_alias=True, exclude_none=True))
