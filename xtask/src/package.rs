@@ -47,7 +47,8 @@ fn install(profile: &str) -> Result<(), Stop> {
     let mut build = program(python::interpreter());
     build.args(["-m", "maturin", "build", "--quiet", "--profile", profile, "--out", WHEELS]).args(manifest);
     run(build.arg("--interpreter").arg(python::interpreter()))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--no-index"];
+    let pip =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--no-index"];
     run(program(python::interpreter()).args(pip).args(["--find-links", WHEELS, "--target", SITE, "scratchbook"]))
 }
 

@@ -86,7 +86,11 @@ impl Call {
     fn spawn(&self, future: Ending, then: impl FnOnce(Result<Answer>) + Send + 'static) {
         self.handle.spawn(async move {
             let ended = AssertUnwindSafe(future).catch_unwind().await;
-            then(ended.unwrap_or_else(|_| Err(Error::internal("a defect ended the call; its message is on standard error"))));
+            then(
+                ended.unwrap_or_else(|_| {
+                    Err(Error::internal("a defect ended the call; its message is on standard error"))
+                }),
+            );
         });
     }
 }

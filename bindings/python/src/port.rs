@@ -28,9 +28,8 @@ impl Port {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         static PORTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let running = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let ports = PORTS.get_or_try_init(py, || {
-            py.import("weakref")?.getattr("WeakKeyDictionary")?.call0().map(Bound::unbind)
-        })?;
+        let ports = PORTS
+            .get_or_try_init(py, || py.import("weakref")?.getattr("WeakKeyDictionary")?.call0().map(Bound::unbind))?;
         let waiter = running.call_method0("create_future")?.unbind();
         let found = ports.bind(py).call_method1("get", (&running,))?;
         if let Ok(port) = found.cast_into::<Self>() {

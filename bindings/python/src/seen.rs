@@ -74,6 +74,8 @@ pub(crate) fn conflict_mode(name: &str) -> Result<ConflictMode> {
         "merge" => Ok(ConflictMode::Merge),
         "by_key" => Ok(ConflictMode::ByKey),
         "strict" => Ok(ConflictMode::BySession),
-        other => Err(Error::invalid(format!("no conflict mode is called '{other}'; there are merge, by_key and strict"))),
+        other => {
+            Err(Error::invalid(format!("no conflict mode is called '{other}'; there are merge, by_key and strict")))
+        }
     }
 }

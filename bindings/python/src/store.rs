@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt,
-    StateOwner, Watched, json,
+    ListSessionsConfig, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt, StateOwner,
+    Watched, json,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -294,20 +294,19 @@ impl Store {
         })
     }
 
-    /// Follows a session, a user or an app, from `now`, from the `beginning`, or after a cursor.
-    #[pyo3(signature = (app_name, user_id, session_id, key_prefix, start, cursor=None))]
+    /// Follows a session, a user or an app, as far as they are named: from `now`, from the `beginning`, or after a cursor.
+    #[pyo3(signature = (named, key_prefix, start, cursor=None))]
     fn watch(
         &self,
         py: Python<'_>,
-        app_name: String,
-        user_id: Option<String>,
-        session_id: Option<String>,
+        named: (String, Option<String>, Option<String>),
         key_prefix: String,
         start: String,
         cursor: Option<String>,
     ) -> PyResult<Call> {
         let handle = runtime::handle(py)?;
         self.call(py, |opened| async move {
+            let (app_name, user_id, session_id) = named;
             let what = match (user_id, session_id) {
                 (Some(user), Some(session)) => Watched::session(SessionKey::new(&app_name, &user, &session)?),
                 (Some(user), None) => Watched::user(&app_name, &user)?,

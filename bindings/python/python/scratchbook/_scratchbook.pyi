@@ -58,9 +58,7 @@ class Store:
     def verify_state(self, app_name: str, user_id: str | None = None) -> Call[bytes]: ...
     def watch(
         self,
-        app_name: str,
-        user_id: str | None,
-        session_id: str | None,
+        named: tuple[str, str | None, str | None],
         key_prefix: str,
         start: str,
         cursor: str | None = None,

@@ -417,7 +417,7 @@ class SessionServiceOf(Generic[S, E]):
             named = (app_name, user_id, None)
         else:
             raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without")
-        return Watch(self._core.watch(*named, key_prefix, start, cursor))
+        return Watch(self._core.watch(named, key_prefix, start, cursor))
 
     def _named(self, session: S | Address) -> Address:
         return session if isinstance(session, tuple) else self._address_of(session)
