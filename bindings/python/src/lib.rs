@@ -33,6 +33,8 @@ mod module {
     #[pymodule_export]
     use crate::call::{Call, wait};
     #[pymodule_export]
+    use crate::seen::advance;
+    #[pymodule_export]
     use crate::store::Store;
     #[pymodule_export]
     use crate::watch::Watch;

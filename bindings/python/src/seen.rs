@@ -1,11 +1,15 @@
 //! What a copy of a session has seen, as the text that Python keeps with the copy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use pyo3::prelude::*;
 use scratchbook::{AppendOptions, Committed, ConflictMode, Error, LogPositions, Result, Scope, Session, json};
 use serde::{Deserialize, Serialize};
 
-/// The places up to which everything was seen, and keys that were seen further: those that the holder wrote itself.
+use crate::error::exception;
+
+/// The places up to which everything was seen; keys that were seen further, and events beyond a gap: those that the
+/// holder wrote itself.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Seen {
@@ -16,13 +20,49 @@ pub(crate) struct Seen {
     app: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     keys: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    own: BTreeSet<u64>,
+}
+
+/// What an append has written, as far as its writer has seen it by that.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Written {
+    seq: u64,
+    user: u64,
+    app: u64,
+    keys: Vec<String>,
+}
+
+impl Written {
+    pub(crate) fn of(committed: &Committed) -> Self {
+        let keys = committed.event.actions.state_delta.iter().map(|(key, _)| key.to_owned()).collect();
+        let seq = committed.event.seq.unwrap_or_default();
+        Self { seq, user: committed.logs.user, app: committed.logs.app, keys }
+    }
+
+    /// For Python to hand to [`advance`].
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What a copy has seen that goes on over what its holder has written. Of the copy as it is by then: several appends may
+/// have been under way.
+#[pyfunction]
+pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<String> {
+    let advanced = || {
+        let mut seen = Seen::read(seen)?;
+        seen.has_written(json::from_str(written)?);
+        Ok(seen.text())
+    };
+    advanced().map_err(|error: Error| exception(py, &error))
 }
 
 impl Seen {
     /// What a session that was read has seen.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
-        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, keys: BTreeMap::new() }
+        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, ..Self::default() }
     }
 
     /// As Python kept it.
@@ -46,25 +86,28 @@ impl Seen {
         }
     }
 
-    /// Goes on over an own event: everything up to it was seen where it is the next one, and the keys it wrote in any case.
-    pub(crate) fn has_written(&mut self, committed: &Committed) {
-        let seq = committed.event.seq.unwrap_or_default();
-        if seq == self.seq + 1 {
-            self.seq = seq;
+    fn has_written(&mut self, Written { seq, user, app, keys }: Written) {
+        self.own.insert(seq);
+        while self.own.remove(&(self.seq + 1)) {
+            self.seq += 1;
         }
-        for (key, _) in committed.event.actions.state_delta.iter() {
-            let (place, known) = match Scope::split(key).0 {
-                Scope::Session | Scope::Temp => (seq, self.seq),
-                Scope::User => (committed.logs.user, self.user),
-                Scope::App => (committed.logs.app, self.app),
-            };
-            if place > known {
-                let own = self.keys.entry(key.to_owned()).or_default();
-                *own = place.max(*own);
-            }
+        for key in keys {
+            let place = place(&key, seq, user, app);
+            let known = self.keys.entry(key).or_default();
+            *known = place.max(*known);
         }
-        let seq = self.seq;
-        self.keys.retain(|key, place| Scope::split(key).0 != Scope::Session || *place > seq);
+        let all = (self.seq, self.user, self.app);
+        self.own.retain(|number| *number > all.0);
+        self.keys.retain(|key, known| *known > place(key, all.0, all.1, all.2));
+    }
+}
+
+/// What of a number and of positions is about a key.
+fn place(key: &str, seq: u64, user: u64, app: u64) -> u64 {
+    match Scope::split(key).0 {
+        Scope::Session | Scope::Temp => seq,
+        Scope::User => user,
+        Scope::App => app,
     }
 }
 

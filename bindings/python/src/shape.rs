@@ -29,9 +29,8 @@ pub(crate) enum Answer {
 pub(crate) struct Appended {
     /// `stored`, `replayed` or `partial`.
     pub(crate) outcome: &'static str,
-    pub(crate) seq: Option<u64>,
-    /// What the session has seen after it.
-    pub(crate) seen: String,
+    /// What its writer has seen by it.
+    pub(crate) written: String,
     /// What operations have come to, as JSON; none where there were none.
     pub(crate) changes: Option<Vec<u8>>,
 }
@@ -48,8 +47,8 @@ impl Answer {
             Self::Number(number) => number.into_py_any(py),
             Self::Json(text) => Ok(PyBytes::new(py, &text).into_any().unbind()),
             Self::Session(text, seen) => (PyBytes::new(py, &text), seen).into_py_any(py),
-            Self::Appended(Appended { outcome, seq, seen, changes }) => {
-                (outcome, seq, seen, changes.map(|text| PyBytes::new(py, &text).unbind())).into_py_any(py)
+            Self::Appended(Appended { outcome, written, changes }) => {
+                (outcome, written, changes.map(|text| PyBytes::new(py, &text).unbind())).into_py_any(py)
             }
             Self::Watch(watch) => watch.into_py_any(py),
         }

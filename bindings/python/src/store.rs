@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::call::Call;
 use crate::opened::{Opened, let_go};
-use crate::seen::{Seen, conflict_mode};
+use crate::seen::{Seen, Written, conflict_mode};
 use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
 use crate::watch::Watch;
 use crate::{operations, runtime};
@@ -101,17 +101,22 @@ impl Store {
         })
     }
 
-    #[pyo3(signature = (address, num_recent_events=None, after_timestamp=None))]
+    /// With the last so many events, those from a time on, or those with a number above one.
+    #[pyo3(signature = (address, num_recent_events=None, after_timestamp=None, after_seq=None))]
     fn get(
         &self,
         py: Python<'_>,
         address: Address,
         num_recent_events: Option<usize>,
         after_timestamp: Option<f64>,
+        after_seq: Option<u64>,
     ) -> PyResult<Call> {
         let mut config = GetSessionConfig::default();
         config.num_recent_events = num_recent_events;
         config.after_timestamp = after_timestamp;
+        if let Some(seq) = after_seq {
+            config = config.with_events_after(seq, usize::MAX);
+        }
         self.call(py, |opened| async move {
             // An id that no session can have is the id of none.
             if address.2.trim().is_empty() {
@@ -174,15 +179,11 @@ impl Store {
             if let Some(text) = &operations {
                 event.actions.state_delta.merge(operations::delta(text)?)?;
             }
-            let mut seen = seen.as_deref().map(Seen::read).transpose()?;
             let options = match &seen {
-                Some(seen) => seen.options(conflict?),
+                Some(seen) => Seen::read(seen)?.options(conflict?),
                 None => AppendOptions::default(),
             };
             let committed = opened.store().await?.sessions.append(&key, event, options).await?;
-            if let Some(seen) = &mut seen {
-                seen.has_written(&committed);
-            }
             let changes = operations.is_some().then(|| to_json(&committed.event.actions.state_delta)).transpose()?;
             Ok(Answer::Appended(Appended {
                 outcome: match committed.outcome {
@@ -190,8 +191,7 @@ impl Store {
                     Outcome::Partial => "partial",
                     _ => "stored",
                 },
-                seq: committed.event.seq,
-                seen: seen.unwrap_or_default().text(),
+                written: Written::of(&committed).text(),
                 changes,
             }))
         })

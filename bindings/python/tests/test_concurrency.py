@@ -146,3 +146,35 @@ async def test_services_of_one_database_see_each_others_writes(shared_uri: str, 
 async def test_a_mode_that_is_none_is_refused() -> None:
     with pytest.raises(scratchbook.InvalidArgumentError, match="by_key"):
         ScratchbookSessionService("memory:", conflict="optimistic")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("conflict", ["strict", "by_key"])
+async def test_appends_of_one_copy_at_the_same_time_are_not_stale_to_each_other(
+    uri: str, app: str, conflict: Any
+) -> None:
+    async with ScratchbookSessionService(uri, conflict=conflict) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        await asyncio.gather(*(service.append_event(session, keyed({"n": n, "user:n": n})) for n in range(10)))
+        await service.append_event(session, keyed({"n": 10, "user:n": 10}))
+        assert len((await again(service, session)).events) == len(session.events) == 11
+
+
+async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: str) -> None:
+    session = await service.create_session(app_name=app, user_id="u", state={"a": 0})
+    other = await again(service, session)
+    await service.append_event(session, keyed({"a": 1}, id="1"))
+    await service.append_event(other, keyed({"a": 2}, id="2"))
+    # Beyond a gap.
+    await service.append_event(session, keyed({"b": 3, "temp:t": 1}, id="3"))
+    assert [event.id for event in session.events] == ["1", "3"] and session.state == {"a": 1, "b": 3, "temp:t": 1}
+    first = session.events[0]
+    await service.refresh(session)
+    assert [event.id for event in session.events] == ["1", "2", "3"] and session.state == {"a": 2, "b": 3}
+    assert session.events[0] is first or session.events[0] == first
+    # Another one of its name.
+    await service.delete_session(app_name=app, user_id="u", session_id=session.id)
+    with pytest.raises(scratchbook.NotFoundError):
+        await service.refresh(session)
+    await service.create_session(app_name=app, user_id="u", session_id=session.id, state={"new": True})
+    await service.refresh(session)
+    assert session.state == {"new": True} and session.events == []

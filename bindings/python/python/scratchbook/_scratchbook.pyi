@@ -4,7 +4,7 @@ from typing import Any, Generic, TypeVar, final
 _T = TypeVar("_T", covariant=True)
 _R = TypeVar("_R")
 
-__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "wait"]
+__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "wait"]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
@@ -17,6 +17,9 @@ def wait(coroutine: Coroutine[Any, Any, _R]) -> _R:
     Raises:
         RuntimeError: it awaits something else than the store.
     """
+
+def advance(seen: str, written: str) -> str:
+    """What a copy has seen that goes on over what its holder has written."""
 
 @final
 class Call(Generic[_T]):
@@ -38,13 +41,17 @@ class Store:
     def close(self) -> Call[None]: ...
     def create(self, app_name: str, user_id: str, config: bytes) -> Call[_Session]: ...
     def get(
-        self, address: _Address, num_recent_events: int | None = None, after_timestamp: float | None = None
+        self,
+        address: _Address,
+        num_recent_events: int | None = None,
+        after_timestamp: float | None = None,
+        after_seq: int | None = None,
     ) -> Call[_Session | None]: ...
     def list(self, app_name: str, user_id: str | None = None) -> Call[bytes]: ...
     def delete(self, address: _Address) -> Call[None]: ...
     def append(
         self, address: _Address, event: bytes, conflict: str, seen: str | None = None, operations: bytes | None = None
-    ) -> Call[tuple[str, int | None, str, bytes | None]]: ...
+    ) -> Call[tuple[str, str, bytes | None]]: ...
     def get_state(self, app_name: str, user_id: str | None = None) -> Call[bytes]: ...
     def put_state(self, app_name: str, user_id: str | None, operations: bytes, author: str) -> Call[int]: ...
     def seq_of(self, address: _Address, event_id: str) -> Call[int]: ...

@@ -13,7 +13,7 @@ from . import _url
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError, StaleSessionError
 from ._import import import_adk
 from ._json import dumps
-from ._scratchbook import REMOVED, Store, wait
+from ._scratchbook import REMOVED, Store, advance, wait
 from ._watch import Watch
 
 S = TypeVar("S")
@@ -88,15 +88,19 @@ class SessionServiceOf(Generic[S, E]):
         """The id of the last event that a copy has, and the time of its last update."""
         raise NotImplementedError
 
-    def _renew(self, session: S, fresh: S) -> None:
-        """Makes a copy what another one is."""
+    def _ids_of(self, session: S) -> set[str]:
+        """The ids of the events that a copy has."""
+        raise NotImplementedError
+
+    def _renew(self, session: S, fresh: S, goes_on: bool) -> None:
+        """Makes a copy what another one is; where that goes on, it has the later events alone."""
         raise NotImplementedError
 
     def _prepare(self, address: Address, event: E) -> _Appending | None:
         """An event as it goes to the store; `None` for a piece of a streamed answer."""
         raise NotImplementedError
 
-    def _take_over(self, session: S, event: E, appending: _Appending, seen: str, is_new: bool) -> None:
+    def _take_over(self, session: S, event: E, appending: _Appending, seen: str | None, is_new: bool) -> None:
         """Makes the caller's session and event what google-adk makes of them after an append."""
         raise NotImplementedError
 
@@ -193,35 +197,54 @@ class SessionServiceOf(Generic[S, E]):
         return await self._append(session, make(session), "by_key")
 
     async def refresh(self, session: S) -> None:
-        """Makes a copy of a session what is stored now, with all its events; `temp:` keys are gone.
+        """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
+        keys are gone.
 
         Raises:
             SessionNotFoundError: it was deleted.
         """
         address = self._address_of(session)
-        found = await self._core.get(address)
+        seen, known = self._seen_of(session), self._ids_of(session)
+        seq = json.loads(seen)["seq"] if seen is not None and known else 0
+        # From the last event seen on, that one included: it tells whether this is still the same session.
+        found = await self._core.get(address, None, None, seq - 1 if seq else None)
         if found is None:
             raise _no_session(address)
-        self._renew(session, self._make_session(*found))
+        fresh = self._make_session(*found)
+        if seq and not known & self._ids_of(fresh):
+            found = await self._core.get(address)
+            if found is None:
+                raise _no_session(address)
+            fresh, seq = self._make_session(*found), 0
+        self._renew(session, fresh, seq > 0)
 
     async def _append(self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None) -> E:
         address = self._address_of(session)
         appending = self._prepare(address, event)
         if appending is None:
             return event
-        seen = self._seen_of(session)
-        if seen is None and conflict != "merge":
-            seen = await self._find_seen(session)
         carried_out = dumps(operations) if operations is not None else None
-        outcome, _, seen, changes = await self._send(appending, conflict, seen, carried_out)
+        while True:
+            mark = seen = self._seen_of(session)
+            if seen is None and conflict != "merge":
+                seen = await self._find_seen(session)
+            try:
+                outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
+                break
+            except StaleSessionError:
+                # Not where it was this copy itself that has moved the session on, by another append of its holder.
+                if self._seen_of(session) == mark:
+                    raise
         if changes is not None:
             appending = appending._replace(delta=json.loads(changes))
-        self._take_over(session, event, appending, seen, outcome == "stored")
+        now = self._seen_of(session) or seen
+        advanced = None if now is None else advance(now, written)
+        self._take_over(session, event, appending, advanced, outcome == "stored")
         return event
 
     async def _send(
         self, appending: _Appending, conflict: Conflict, seen: str | None, operations: bytes | None
-    ) -> tuple[str, int | None, str, bytes | None]:
+    ) -> tuple[str, str, bytes | None]:
         address, event_id, text, _, _ = appending
         repeated = 1
         while True:
@@ -526,7 +549,14 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         events = session["events"]
         return (events[-1]["id"] if events else ""), session["lastUpdateTime"]
 
-    def _renew(self, session: dict[str, Any], fresh: dict[str, Any]) -> None:
+    def _ids_of(self, session: dict[str, Any]) -> set[str]:
+        return {event["id"] for event in session["events"]}
+
+    def _renew(self, session: dict[str, Any], fresh: dict[str, Any], goes_on: bool) -> None:
+        if goes_on:
+            later = self._ids_of(fresh)
+            kept = [event for event in session["events"] if event["id"] not in later]
+            fresh["events"] = kept + fresh["events"]
         session.clear()
         session.update(fresh)
 
@@ -550,12 +580,18 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         return _Appending(address, event_id, text, kept, temp)
 
     def _take_over(
-        self, session: dict[str, Any], event: dict[str, Any], appending: _Appending, seen: str, is_new: bool
+        self,
+        session: dict[str, Any],
+        event: dict[str, Any],
+        appending: _Appending,
+        seen: str | None,
+        is_new: bool,
     ) -> None:
         name, actions, delta = _delta_of(event)
         if delta or appending.delta:
             event["actions"] = {**actions, name: appending.delta}
-        session["seen"] = json.loads(seen)
+        if seen is not None:
+            session["seen"] = json.loads(seen)
         if not is_new and any(known["id"] == event["id"] for known in session["events"]):
             return
         change_state(session["state"], appending.temp, appending.delta)

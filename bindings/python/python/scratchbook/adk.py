@@ -137,8 +137,13 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     def _last_of(self, session: Session) -> tuple[str, float]:
         return (session.events[-1].id if session.events else ""), session.last_update_time
 
-    def _renew(self, session: Session, fresh: Session) -> None:
-        session.state, session.events = fresh.state, fresh.events
+    def _ids_of(self, session: Session) -> set[str]:
+        return {event.id for event in session.events}
+
+    def _renew(self, session: Session, fresh: Session, goes_on: bool) -> None:
+        later = self._ids_of(fresh)
+        kept = [event for event in session.events if event.id not in later] if goes_on else []
+        session.state, session.events = fresh.state, kept + fresh.events
         session.last_update_time = fresh.last_update_time
         session._storage_update_marker = fresh._storage_update_marker
 
@@ -160,10 +165,11 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         finally:
             event.actions.state_delta = delta
 
-    def _take_over(self, session: Session, event: Event, appending: _Appending, seen: str, is_new: bool) -> None:
+    def _take_over(self, session: Session, event: Event, appending: _Appending, seen: str | None, is_new: bool) -> None:
         if event.actions.state_delta or appending.delta:
             event.actions.state_delta = appending.delta
-        session._storage_update_marker = _Mark(seen)
+        if seen is not None:
+            session._storage_update_marker = _Mark(seen)
         if not is_new and any(known.id == event.id for known in session.events):
             return
         change_state(session.state, appending.temp, appending.delta)
