@@ -75,6 +75,9 @@ class SessionServiceOf(Generic[S, E]):
     def _make_event(self, text: bytes) -> E:
         raise NotImplementedError
 
+    def _id_of(self, event: E) -> str:
+        raise NotImplementedError
+
     def _new_event(self, author: str) -> E:
         raise NotImplementedError
 
@@ -309,7 +312,7 @@ class SessionServiceOf(Generic[S, E]):
             appending = self._prepare(session, event)
             assert appending is not None
             answer = await self._send(appending, "merge", None, dumps({key: [operation]}))
-            changed: dict[str, Any] = json.loads(answer[3] or b"{}")
+            changed: dict[str, Any] = json.loads(answer[2] or b"{}")
             return changed
         if key.startswith("temp:"):
             raise InvalidArgumentError(f"'{key}' is never stored; set it in the session's state")
@@ -448,7 +451,7 @@ class SessionServiceOf(Generic[S, E]):
     async def _seq(self, address: Address, at: int | str | E) -> int:
         if isinstance(at, int):
             return at
-        event_id = at if isinstance(at, str) else at["id"] if isinstance(at, dict) else at.id
+        event_id = at if isinstance(at, str) else self._id_of(at)
         return await self._core.seq_of(address, event_id)
 
     # Without an event loop.
@@ -534,6 +537,9 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
     def _make_event(self, text: bytes) -> dict[str, Any]:
         event: dict[str, Any] = json.loads(text)
         return event
+
+    def _id_of(self, event: dict[str, Any]) -> str:
+        return str(event["id"])
 
     def _new_event(self, author: str) -> dict[str, Any]:
         return {"author": author, "invocationId": f"p-{uuid.uuid4()}", "actions": {"stateDelta": {}}}

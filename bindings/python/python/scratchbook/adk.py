@@ -123,6 +123,9 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     def _make_event(self, text: bytes) -> Event:
         return Event.model_validate_json(text)
 
+    def _id_of(self, event: Event) -> str:
+        return event.id
+
     def _new_event(self, author: str) -> Event:
         return Event(author=author, invocation_id=f"p-{uuid.uuid4()}", actions=EventActions())
 
