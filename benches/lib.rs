@@ -1,6 +1,8 @@
 //! What the benches share: events of a realistic size, sessions of a given length, and the bare rows to compare with.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
+pub mod cpu;
+
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,7 +2,6 @@
 //! capacity plan of docs/scale.md, in Markdown. A word filters by the store's name.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench that cannot run has nothing to report")]
 
-mod cpu;
 mod disk;
 mod stores;
 
@@ -13,7 +12,7 @@ use std::time::Instant;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, SessionKey, SessionService,
 };
-use scratchbook_benches::event;
+use scratchbook_benches::{cpu, event};
 use serde_json::{Map, json};
 use tokio::runtime::Runtime;
 

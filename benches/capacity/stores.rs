@@ -8,8 +8,8 @@ use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::cpu;
 use crate::disk::{self, Size};
+use scratchbook_benches::cpu;
 
 type Open = dyn Fn(&Runtime) -> Measured;
 

@@ -7,6 +7,7 @@
 mod mariadb;
 mod memory;
 mod postgres;
+mod runs;
 mod side;
 mod sqlite;
 
@@ -123,8 +124,12 @@ fn main() -> ExitCode {
     println!("{cores} cores, load {}, one flush {} us\n", load(), flush_time().as_micros());
     println!("| a against b | a, per s | b, per s | what | ratio | target | met |");
     println!("|---|---|---|---|---|---|---|");
-    let comparisons =
-        memory::COMPARISONS.iter().chain(sqlite::COMPARISONS).chain(postgres::COMPARISONS).chain(mariadb::COMPARISONS);
+    let comparisons = memory::COMPARISONS
+        .iter()
+        .chain(sqlite::COMPARISONS)
+        .chain(runs::COMPARISONS)
+        .chain(postgres::COMPARISONS)
+        .chain(mariadb::COMPARISONS);
     let mut missed = 0;
     for (name, comparison) in comparisons.filter(|(name, _)| name.contains(&filter)) {
         let row = comparison(name);

@@ -4,7 +4,8 @@
 //! [`postgres`] and [`mysql`] give the address of a server that the whole test process shares, or of the user's own
 //! where [`POSTGRES_VARIABLE`] or [`MYSQL_VARIABLE`] names one. [`Postgres`] and [`MariaDb`] are servers of one test,
 //! which may stop, kill and restart them; [`StandbyPair`] and [`Galera`] are several that stand in for each other.
-//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose. [`ChromeDriver`] starts browsers.
+//! A [`Proxy`] before any of them counts round trips and loses what it is told to lose. [`ChromeDriver`] starts browsers,
+//! and [`python`] is the Python with google-adk in it.
 //!
 //! ```no_run
 //! use scratchbook_servers::{Postgres, PostgresOptions, Proxy};
@@ -31,6 +32,7 @@
 //! - `process.rs`, `account.rs`, `programs.rs`, `port.rs`: what a server runs as, from where and on which port.
 //! - `tls.rs`: certificates; `client.rs`: what a server's command-line client prints.
 //! - `cluster/`: a PostgreSQL with a synchronous standby, and three MariaDB servers in a Galera cluster.
+//! - `python.rs`: where the Python with google-adk is.
 //! - `chromedriver.rs`: a browser behind its WebDriver server.
 //! - `proxy.rs`: a proxy that counts round trips, delays them and loses connections at the wrong moment.
 
@@ -46,6 +48,7 @@ mod postgres;
 mod process;
 mod programs;
 mod proxy;
+mod python;
 mod shared;
 mod tls;
 
@@ -55,4 +58,5 @@ pub use error::{Error, Result};
 pub use mariadb::{MariaDb, MariaDbOptions};
 pub use postgres::{Postgres, PostgresOptions};
 pub use proxy::Proxy;
+pub use python::{PYTHON_VARIABLE, python};
 pub use shared::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};

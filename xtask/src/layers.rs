@@ -47,8 +47,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "tool",
         ],
     ),
-    ("agent_config", &["agent", "error", "model", "tool"]),
-    ("runner", &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state"]),
+    ("agent_config", &["agent", "content", "error", "model", "tool"]),
+    ("runner", &["agent", "artifact", "content", "environment", "error", "event", "json", "session", "state", "tool"]),
 ];
 
 /// Single names that go up the table, each for a reason; anything else beside them stays a breach.

@@ -80,7 +80,7 @@ pub(crate) fn bench(arguments: &[&str]) -> Step {
     let mut words = vec!["bench".to_owned(), "-p".to_owned(), "scratchbook-benches".to_owned()];
     if arguments.is_empty() {
         // All but the server's, which takes more than a build.
-        let benches = ["ratios", "capacity", "instructions", "history", "paths"];
+        let benches = ["ratios", "turns", "capacity", "instructions", "history", "paths"];
         words.extend(benches.iter().flat_map(|bench| ["--bench", bench]).map(str::to_owned));
     }
     words.extend(arguments.iter().map(|word| (*word).to_owned()));

@@ -41,6 +41,8 @@ pub(crate) enum Failure {
     LeftOut(usize),
     /// So many keys or scopes break a schema.
     Broken(usize),
+    /// An answer failed in such a way, and it was said when it did.
+    Told(ErrorKind),
     /// So much of what is stored is not what events and logs come to.
     Damaged(usize),
     /// Ctrl-C.
@@ -53,6 +55,7 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(error) => exit_code_of(error.kind()),
+            Self::Told(kind) => exit_code_of(*kind),
             // Whoever read our output has seen enough: nothing went wrong.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Ended => 0,
@@ -95,7 +98,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-        Failure::Ended => return,
+        Failure::Ended | Failure::Told(_) => return,
         Failure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }

@@ -1,7 +1,9 @@
 //! The command `scratchbook`: serves a database, plays the demo, and looks at and changes what is in a database.
 
+mod agents;
 mod args;
 mod backup;
+mod chat;
 mod config;
 mod database;
 mod delta;
@@ -80,8 +82,8 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
 }
 
 async fn until_interrupted(cli: Cli) -> Result<(), Failure> {
-    if matches!(cli.command, Command::Serve(_)) {
-        // It hears signals itself, and finishes what was begun.
+    if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
+        // They hear signals themselves, and finish what was begun.
         return Box::pin(run(cli)).await;
     }
     let mut running = Box::pin(run(cli));
@@ -102,6 +104,7 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
     cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
     match cli.command {
+        Command::Chat(args) => Box::pin(chat::chat(global, args, &mut out)).await,
         Command::Serve(args) => Box::pin(serve::serve(global, *args, &mut out)).await,
         Command::Demo(args) => {
             if args.list {

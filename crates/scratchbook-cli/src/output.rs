@@ -62,6 +62,12 @@ impl Output {
         writeln!(self.out, "{text}")
     }
 
+    /// Prints a piece of a line, at once.
+    pub(crate) fn piece(&mut self, text: impl fmt::Display) -> io::Result<()> {
+        write!(self.out, "{text}")?;
+        self.out.flush()
+    }
+
     /// Prints a value as JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
@@ -134,6 +140,19 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         if has_power(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
+/// Somebody else's text of several lines, as [`visible`]: line breaks and tabs stay.
+pub(crate) fn visible_lines(text: &str) -> Cow<'_, str> {
+    let is_layout = |c: char| c == '\n' || c == '\t';
+    if !text.chars().any(|c| has_power(c) && !is_layout(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.replace("\r\n", "\n").chars() {
+        if has_power(c) && !is_layout(c) { shown.extend(c.escape_default()) } else { shown.push(c) }
     }
     Cow::Owned(shown)
 }

@@ -29,10 +29,10 @@ impl Schema {
     pub(crate) fn of(cli: &Cli) -> Result<Option<Self>, Error> {
         let Some(file) = &cli.global.schema else { return Ok(None) };
         let app = cli.command.app().ok_or_else(|| {
-            let message = "--schema is for commands on the state of one app: sessions and state; leave it out here";
+            let message = "--schema is for commands on the state of one app: sessions, state, and chat with its --app; leave it out here";
             Error::new(ErrorKind::InvalidArgument, message)
         })?;
-        Ok(Some(Self { app: app.to_owned(), schema: read(file)? }))
+        Ok(Some(Self { app, schema: read(file)? }))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{Change, Content, Event, Part, Scope, Session, StateDelta};
+use scratchbook::{Change, Content, Event, FunctionCall, FunctionResponse, Part, Scope, Session, StateDelta};
 use serde_json::{Map, Value};
 
 use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};
@@ -90,7 +90,11 @@ pub(crate) fn scope_name(scope: Scope) -> String {
 
 /// A value as JSON, cut where it is too long to be read.
 pub(crate) fn short(value: &Value) -> String {
-    let text = compact(value);
+    shortened(compact(value))
+}
+
+/// A text, cut where it is too long to be read.
+pub(crate) fn shortened(text: String) -> String {
     match text.char_indices().nth(MAX_SHOWN) {
         Some((end, _)) => format!("{}... ({} bytes; --json shows all)", &text[..end], text.len()),
         None => text,
@@ -145,12 +149,10 @@ fn said(event: &Event) -> Vec<String> {
 
 fn part(part: &Part) -> Option<String> {
     if let Some(call) = &part.function_call {
-        let args = compact(&call.args.clone().unwrap_or_default());
-        return Some(format!("calls {}({args})", visible(call.name.as_deref().unwrap_or_default())));
+        return Some(format!("calls {}", call_of(call)));
     }
-    if let Some(answer) = &part.function_response {
-        let name = visible(answer.name.as_deref().unwrap_or_default());
-        return Some(format!("{name} answers {}", compact(&answer.response.clone().unwrap_or_default())));
+    if let Some(response) = &part.function_response {
+        return Some(answer_of(response));
     }
     if let Some(text) = &part.text {
         if text.is_empty() {
@@ -159,6 +161,23 @@ fn part(part: &Part) -> Option<String> {
         let text = visible(text).into_owned();
         return Some(if part.thought == Some(true) { styled(DIM, text) } else { text });
     }
+    Some(styled(DIM, data_of(part)))
+}
+
+/// A call as one writes it: `add_to_cart({"item":"book"})`.
+pub(crate) fn call_of(call: &FunctionCall) -> String {
+    let args = compact(&call.args.clone().unwrap_or_default());
+    format!("{}({args})", visible(call.name.as_deref().unwrap_or_default()))
+}
+
+/// What a tool answers: `add_to_cart answers {"items":1}`.
+pub(crate) fn answer_of(response: &FunctionResponse) -> String {
+    let name = visible(response.name.as_deref().unwrap_or_default());
+    format!("{name} answers {}", compact(&response.response.clone().unwrap_or_default()))
+}
+
+/// The kind of data that a part has: `[image/png]`.
+pub(crate) fn data_of(part: &Part) -> String {
     let mime_type = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref()).unwrap_or("data");
-    Some(styled(DIM, format_args!("[{}]", visible(mime_type))))
+    format!("[{}]", visible(mime_type))
 }

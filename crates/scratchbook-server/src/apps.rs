@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use scratchbook::{Agent, Environment, Error, Result, Runner, Store};
+use scratchbook::{Agent, Error, Result, Runner, RunnerBuilder};
 
 /// The apps by name.
 #[derive(Debug, Default)]
@@ -44,16 +44,11 @@ impl Apps {
     /// `InvalidArgument` where two apps have one name, and where a runner cannot be built of one.
     pub(crate) fn new(
         agents: Vec<(String, Arc<dyn Agent>, Origin)>,
-        store: &Store,
-        environment: &Arc<dyn Environment>,
+        runner: impl Fn(&str, &Arc<dyn Agent>) -> RunnerBuilder,
     ) -> Result<Self> {
         let mut by_name = BTreeMap::new();
         for (name, agent, origin) in agents {
-            let runner = Runner::builder(&name, Arc::clone(&agent), Arc::clone(&store.sessions))
-                .artifacts(Arc::clone(&store.artifacts))
-                .environment(Arc::clone(environment))
-                .build()
-                .map_err(|e| e.context(format!("the app '{name}'")))?;
+            let runner = runner(&name, &agent).build().map_err(|e| e.context(format!("the app '{name}'")))?;
             if by_name.insert(name.clone(), App { agent, origin, runner }).is_some() {
                 return Err(Error::invalid(format!("two apps are called '{name}'; give each a name of its own")));
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Store, SystemEnvironment};
+use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, SystemEnvironment};
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
@@ -46,6 +46,7 @@ pub struct ServerBuilder {
     metrics: Option<Metrics>,
     dev_ui: Option<PathBuf>,
     max_runs: usize,
+    resumable: bool,
 }
 
 /// How many runs go on at a time, unless it is said.
@@ -136,6 +137,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Runs can be taken up again, by a request with their id and no message: see
+    /// [`RunnerBuilder::resumable`](scratchbook::RunnerBuilder::resumable).
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.resumable = true;
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
@@ -144,11 +153,15 @@ impl ServerBuilder {
     /// none; where a file of the login or of TLS is not right, or the dev
     /// interface's folder holds none. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
-        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, max_runs } =
-            self;
-        let apps = Apps::new(agents, &store, &environment)?;
+        let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } = self;
+        let apps = Apps::new(agents, |name, agent| {
+            let runner = Runner::builder(name, Arc::clone(agent), Arc::clone(&store.sessions))
+                .artifacts(Arc::clone(&store.artifacts))
+                .environment(Arc::clone(&environment));
+            if self.resumable { runner.resumable() } else { runner }
+        })?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
-        let runs = Runs::new(max_runs, Arc::clone(&environment));
+        let runs = Runs::new(self.max_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
@@ -174,6 +187,7 @@ impl Server {
             metrics: None,
             dev_ui: None,
             max_runs: MAX_RUNS,
+            resumable: false,
         }
     }
 

@@ -183,6 +183,19 @@ impl Part {
         let call = FunctionCall { name: Some(name.into()), args: Some(args), ..FunctionCall::default() };
         Self { function_call: Some(call), ..Self::default() }
     }
+
+    /// An answer to a call, under the id and the name that the call has. An object is the answer as it is, any other value
+    /// becomes `{"result": value}`.
+    #[must_use]
+    pub fn function_response(id: impl Into<String>, name: impl Into<String>, response: Value) -> Self {
+        let response = match response {
+            Value::Object(map) => map,
+            value => Map::from_iter([("result".to_owned(), value)]),
+        };
+        let (id, name, response) = (Some(id.into()), Some(name.into()), Some(response));
+        let response = FunctionResponse { id, name, response, ..FunctionResponse::default() };
+        Self { function_response: Some(response), ..Self::default() }
+    }
 }
 
 /// A tool the model wants called, with its arguments.

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::json;
 use crate::state::StateDelta;
 
+/// Where the metadata of an event say that it was brought from elsewhere.
+const RESTORED: &str = "__adk_internal_restored_event";
+
 /// One entry of a session's log: who said or did what, and what it changed.
 ///
 /// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); when a service
@@ -234,6 +237,19 @@ impl Event {
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.partial == Some(true)
+    }
+
+    /// Marks the event as one that was brought from elsewhere, in its [`custom_metadata`](Self::custom_metadata) under ADK's
+    /// name for that: whoever takes events from clients does so. The event counts as history; no run carries out what it
+    /// calls or asks for.
+    pub fn mark_restored(&mut self) {
+        self.custom_metadata.get_or_insert_default().insert(RESTORED.to_owned(), Value::Bool(true));
+    }
+
+    /// Whether the event was brought from elsewhere, see [`mark_restored`](Self::mark_restored).
+    #[must_use]
+    pub fn is_restored(&self) -> bool {
+        self.custom_metadata.as_ref().is_some_and(|metadata| metadata.contains_key(RESTORED))
     }
 
     /// Whether this event ends its agent's turn: the answer that is shown to the user.

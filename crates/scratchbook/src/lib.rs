@@ -87,9 +87,10 @@ pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_limits};
 pub use adapter::{ReadOnly, WithDeadline, WithMetrics, WithSecretKeys};
 #[cfg(feature = "agent")]
 pub use agent::{
-    Agent, CallbackContext, ContextState, EventStream, FunctionAgent, Instruction, InstructionProvider,
-    InvocationContext, LlmAgent, LlmAgentBuilder, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall,
-    ToolContext, inject_session_state,
+    Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
+    FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
+    LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
+    inject_session_state,
 };
 #[cfg(feature = "agent-config")]
 pub use agent_config::{AgentCatalog, load_agent, load_agents};
@@ -133,7 +134,7 @@ pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "agent")]
-pub use tool::{FunctionTool, Tool};
+pub use tool::{FunctionTool, Tool, ToolConfirmation};
 
 /// The documents whose programs are tested with the crate's.
 #[cfg(doctest)]

@@ -1,5 +1,6 @@
 //! What can be written on the command line.
 
+mod chat;
 mod kept;
 mod serve;
 mod sessions;
@@ -16,6 +17,7 @@ use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
+pub(crate) use chat::ChatArgs;
 pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
@@ -77,6 +79,13 @@ pub(crate) enum Command {
     /// then finished, and a second signal ends it at once.
     #[command(after_help = serve::SERVE_HELP)]
     Serve(Box<ServeArgs>),
+    /// Talk to an agent in the terminal
+    ///
+    /// Answers come as they are made; tool calls and changes of the state stand beside them. The conversation is a session:
+    /// --session goes on with one. Ctrl-C ends an answer and keeps the session; twice, or Ctrl-D, it ends the conversation.
+    /// What is piped in is taken line by line; --json prints each event as a line. Exits as the last answer went.
+    #[command(after_help = chat::CHAT_EXAMPLES)]
+    Chat(ChatArgs),
     /// Play scenarios as real agent runs, without a network, and check what they leave in the state
     ///
     /// Shows each event, its delta by scope and the state after it, and checks the values that must come out.
@@ -253,10 +262,11 @@ pub(crate) struct StateAddress {
 
 impl Command {
     /// The app that the command is about; none where it may be about several.
-    pub(crate) fn app(&self) -> Option<&str> {
+    pub(crate) fn app(&self) -> Option<String> {
         match self {
-            Self::Sessions { command } => Some(command.app()),
-            Self::State { command } => Some(command.app()),
+            Self::Chat(args) => args.app_name(),
+            Self::Sessions { command } => Some(command.app().to_owned()),
+            Self::State { command } => Some(command.app().to_owned()),
             _ => None,
         }
     }

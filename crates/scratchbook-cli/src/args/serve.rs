@@ -38,6 +38,9 @@ pub(crate) struct ServeArgs {
     /// Host no agents where no folder is named: sessions and state alone
     #[arg(long, env = "SCRATCHBOOK_NO_DEMO", value_parser = FalseyValueParser::new())]
     pub(crate) no_demo: bool,
+    /// Have every agent answer by this model, whatever its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
+    #[arg(long, env = "SCRATCHBOOK_MODEL", value_name = "MODEL")]
+    pub(crate) model: Option<String>,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
     #[command(flatten)]

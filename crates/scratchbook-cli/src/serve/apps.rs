@@ -1,12 +1,11 @@
 //! The apps that are hosted: those of a folder, or the demo's.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{Agent, AgentCatalog, Error, Result, load_agents};
+use scratchbook::{Agent, Result};
 use scratchbook_server::ServerBuilder;
 
-use super::demo;
+use crate::agents;
 use crate::args::ServeArgs;
 
 /// Apps by name.
@@ -22,12 +21,13 @@ impl Apps {
     ///
     /// # Errors
     ///
-    /// Where a file of an agent cannot be used.
+    /// Where a file of an agent or a model cannot be used.
     pub(super) fn of(args: &ServeArgs) -> Result<Self> {
+        let model = args.model.as_deref();
         match &args.agents {
-            Some(folder) => load_agents(Path::new(folder), &catalog()).map(Self::Files),
+            Some(folder) => agents::of_folder(folder, model).map(Self::Files),
             None if args.no_demo => Ok(Self::Files(Vec::new())),
-            None => demo::apps().into_iter().collect::<Result<_>>().map(Self::Demo),
+            None => agents::demo(model.map(agents::hosted).transpose()?).map(Self::Demo),
         }
     }
 
@@ -44,18 +44,4 @@ impl Apps {
             Self::Files(apps) => server.config_apps(apps),
         }
     }
-}
-
-/// What files may name here: the models and tools of the demo. Others take a program of one's own.
-///
-/// No model is the default: whoever forgot to name one would talk to an echo.
-fn catalog() -> AgentCatalog {
-    let catalog = AgentCatalog::new().model(demo::ECHO, demo::echo()).models_from(|_| {
-        Err(Error::not_found(format!(
-            "hosted models are not included yet; there are '{}' and '{}', and a program of your own can add others",
-            demo::ECHO,
-            demo::SHOP
-        )))
-    });
-    demo::tools().into_iter().fold(catalog.model(demo::SHOP, demo::shop()), AgentCatalog::tool)
 }

@@ -2,10 +2,9 @@
 //!
 //! - `listen.rs`: the address. `options.rs`: who may call, and how much. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
 //! - `telemetry/`: logs, numbers, traces.
-//! - `apps.rs`: the agents that are hosted; `demo/`: those that are where no others are.
+//! - `apps.rs`: the agents that are hosted.
 
 mod apps;
-mod demo;
 mod greeting;
 mod listen;
 mod options;

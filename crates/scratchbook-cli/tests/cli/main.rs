@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backup;
+mod chat;
 mod demo;
 mod failures;
 mod google_adk;
 mod input;
 mod jsonl;
 mod migrate;
+mod models;
 mod operations;
 mod past;
 mod prune;
@@ -28,6 +30,18 @@ use tempfile::TempDir;
 
 /// The address of a session.
 const S1: [&str; 6] = ["-a", "shop", "-u", "alice", "-s", "s1"];
+
+/// What a machine may have for models: tests bring their own.
+const OF_MODELS: [&str; 8] = [
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
+    "OPENAI_BASE_URL",
+    "ANTHROPIC_BASE_URL",
+    "OLLAMA_HOST",
+];
 
 /// A folder with a database in it.
 struct Fixture {
@@ -98,6 +112,9 @@ impl Fixture {
 fn scratchbook() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scratchbook"));
     command.env_remove("SCRATCHBOOK_DATABASE").stdin(Stdio::null());
+    OF_MODELS.into_iter().for_each(|name| {
+        command.env_remove(name);
+    });
     command
 }
 

@@ -26,6 +26,8 @@ pub(super) fn events(mut events: Vec<Event>) -> Result<Vec<Event>, AdkError> {
             return Err(AdkError::bad_request(detail));
         }
         event.custom_metadata = public_metadata(event.custom_metadata.take());
+        // What a client says that an agent has called, no run carries out.
+        event.mark_restored();
         let id = Some(&event.id).filter(|id| !id.is_empty() && !event.is_partial());
         if let Some(first) = id.and_then(|id| ids.insert(id.clone(), index)) {
             let detail = format!("Session initialization event {index} has the id of event {first}: {}.", event.id);

@@ -92,7 +92,7 @@ pub(crate) fn push_list<T>(
 }
 
 /// Metadata without what only ADK itself may keep there; `None` where nothing is left.
-pub(super) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Map<String, Value>> {
+pub(crate) fn public_metadata(metadata: Option<Map<String, Value>>) -> Option<Map<String, Value>> {
     let mut metadata = metadata?;
     metadata.retain(|key, _| !key.starts_with(INTERNAL));
     Some(metadata).filter(|metadata| !metadata.is_empty())

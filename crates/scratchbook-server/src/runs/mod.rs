@@ -1,8 +1,9 @@
 //! Runs that go on to their end whether or not anybody listens, and what becomes of those who do.
 //!
 //! A run is a task of its own, which keeps a [log](log) of its events while it goes on. When it is over the log is
-//! forgotten: its events are in the session. A run that the end of the process cuts off is not taken up again; its
-//! events up to there are in the session too.
+//! forgotten: its events are in the session. A run that the end of the process cuts off has its events up to there in the
+//! session too; where the app's runner is [resumable](scratchbook::RunnerBuilder::resumable), a request with its id and no
+//! message takes it up again.
 
 mod answered;
 mod backlog;
@@ -92,6 +93,7 @@ impl Runs {
         given.as_deref().map_or(Ok(()), |id| plan::check_id("invocation id", id))?;
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
+        request.is_new |= is_new;
         loop {
             let session = sessions.get_session(key, &GetSessionConfig::state_only().without_state()).await?;
             let session = session.ok_or_else(|| Error::not_found(format!("there is no session {key}")))?;

@@ -47,7 +47,7 @@ pub(crate) struct AgentCallbacks {
 
 /// The methods by which a builder takes callbacks around an agent's turn into one of its fields.
 macro_rules! agent_callback_methods {
-    ($field:ident) => {
+    ($($field:ident).+) => {
         /// Adds a callback that runs before the agent's turn; content from it is the whole answer.
         #[must_use]
         pub fn before_agent<F, Fut>(mut self, callback: F) -> Self
@@ -55,7 +55,7 @@ macro_rules! agent_callback_methods {
             F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
         {
-            self.$field.before(callback);
+            self.$($field).+.before(callback);
             self
         }
 
@@ -66,7 +66,7 @@ macro_rules! agent_callback_methods {
             F: Fn(CallbackContext) -> Fut + Send + Sync + 'static,
             Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
         {
-            self.$field.after(callback);
+            self.$($field).+.after(callback);
             self
         }
     };
@@ -89,6 +89,11 @@ impl AgentCallbacks {
         Fut: Future<Output = Result<Option<Content>>> + Send + 'static,
     {
         self.after.push(Arc::new(move |context| Box::pin(callback(context))));
+    }
+
+    /// Those after the turn alone.
+    pub(super) fn after_only(self) -> Self {
+        Self { before: Vec::new(), ..self }
     }
 
     pub(super) async fn run_before(&self, context: &InvocationContext) -> Called {

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::AgentTree;
 use super::board::Board;
+use super::compaction::Compacting;
 use super::draft::EventDraft;
 use super::node::{Node, Turns};
+use super::resume::Past;
 use crate::artifact::ArtifactService;
 use crate::content::{Content, Part};
 use crate::environment::Environment;
@@ -30,7 +32,11 @@ pub(crate) struct Invocation {
     pub(crate) user_content: Option<Content>,
     pub(crate) config: RunConfig,
     pub(crate) llm_calls: AtomicUsize,
+    /// Where events are summed up.
+    pub(crate) compacting: Option<Compacting>,
     pub(crate) turns: Turns,
+    /// Whether the run tells where it stands, so that it can be taken up again.
+    pub(crate) resumable: bool,
 }
 
 /// A run as one agent is given it: cheap to clone, shared with every other agent of the run.
@@ -41,11 +47,13 @@ pub struct InvocationContext {
     branch: Option<Arc<str>>,
     /// Where the agent's turn stands, below a root that has such places.
     node: Option<Arc<Node>>,
+    /// What the run had come to below here, where it is taken up again.
+    pub(super) past: Option<Arc<Past>>,
 }
 
 impl InvocationContext {
     pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
-        Self { invocation, agent_name: agent_name.into(), branch: None, node: None }
+        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, past: None }
     }
 
     /// The same run for another agent.
@@ -74,7 +82,12 @@ impl InvocationContext {
             true => self.invocation.turns.next(self.tree(), node, agent_name),
             false => Arc::clone(node),
         });
-        Self { node, ..self.for_agent(agent_name) }
+        Self { node, past: None, ..self.for_agent(agent_name) }
+    }
+
+    /// The same run on a branch.
+    pub(crate) fn on_branch(&self, branch: Option<&str>) -> Self {
+        Self { branch: branch.map(Into::into), ..self.clone() }
     }
 
     /// The run's id, shared by all its agents and on all its events.
@@ -139,6 +152,11 @@ impl InvocationContext {
         ReadonlyContext { invocation: self.clone() }
     }
 
+    /// The place of the agent's turn among those of the run.
+    pub(super) fn node_path(&self) -> Option<&str> {
+        self.node.as_ref().map(|node| node.path())
+    }
+
     pub(super) fn shared(&self) -> &Arc<Invocation> {
         &self.invocation
     }
@@ -153,6 +171,10 @@ impl InvocationContext {
 
     pub(crate) fn tree(&self) -> &AgentTree {
         &self.invocation.tree
+    }
+
+    pub(crate) fn compacting(&self) -> Option<&Compacting> {
+        self.invocation.compacting.as_ref()
     }
 
     pub(crate) fn draft(&self) -> EventDraft {

@@ -1,10 +1,12 @@
 //! How an agent's turn is run: its callbacks around it, its failure told, and the agent it hands over to after it.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
-use futures_util::{FutureExt, Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt, stream};
 
 use super::callback::AgentCallbacks;
+use super::resume::{Left, Pending};
 use super::{EventStream, InvocationContext, failure_event};
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -19,11 +21,11 @@ pub(super) struct Turn {
 
 /// Runs a turn. Where the agent hands over, the next agent's turn follows in the same loop, not inside the
 /// first: models that hand over to each other for ever take no stack. The callbacks after a turn run when the
-/// turns it has led to are over.
+/// turns it has led to are over. A turn that was left earlier goes on with the agent that had the conversation.
 pub(super) fn drive(first: Turn) -> EventStream {
     Box::pin(async_stream::stream! {
-        let mut next = Some(first);
         let mut over = Vec::new();
+        let mut next = take_up(first, &mut over);
         while let Some(Turn { callbacks, context, mut events }) = next.take() {
             let mut called = callbacks.run_before(&context).await;
             if let Some(event) = called.event.take() {
@@ -33,18 +35,20 @@ pub(super) fn drive(first: Turn) -> EventStream {
                 yield Err(error);
                 return;
             }
-            if called.answered {
-                continue;
-            }
+            let answered = called.answered;
             drop(called);
+            let mut pending = Pending::of(context.past().map(Arc::as_ref));
+            let mut ended = false;
             let mut handed_to = None;
-            while let Some(item) = events.next().await {
+            while !answered && let Some(item) = events.next().await {
                 match item {
                     Ok(mut event) => {
                         context.place(&mut event);
                         if event.author == context.agent_name() && !event.is_partial() {
-                            handed_to.clone_from(&event.actions.transfer_to_agent);
+                            handed_to = event.actions.transfer_to_agent.clone().or(handed_to);
+                            ended |= event.actions.end_of_agent == Some(true);
                         }
+                        pending.see(&event);
                         yield Ok(event);
                     }
                     Err(error) => {
@@ -56,10 +60,17 @@ pub(super) fn drive(first: Turn) -> EventStream {
                     }
                 }
             }
+            // Who waits for an answer is not done.
+            if !ended && pending.is_empty() && let Some(event) = context.ends() {
+                yield Ok(event);
+            }
+            if answered {
+                continue;
+            }
             over.push((callbacks, context.clone()));
             if let Some(name) = handed_to {
                 match context.tree().find(&name) {
-                    Some(agent) => next = Some(turn_of(agent.as_ref(), &context)),
+                    Some(agent) => next = Some(turn_of(agent.as_ref(), &context.for_next_agent(agent.name()))),
                     None => {
                         let error = Error::not_found(format!("there is no agent '{name}' to hand over to"));
                         yield Ok(failure_event(&context, &error));
@@ -82,12 +93,42 @@ pub(super) fn drive(first: Turn) -> EventStream {
     })
 }
 
+/// Where a turn was left: the turn of the agent that had the conversation last, behind those that led to it. `None` where
+/// nothing is to be done now.
+fn take_up(first: Turn, over: &mut Vec<(AgentCallbacks, InvocationContext)>) -> Option<Turn> {
+    let Some(past) = first.context.past().cloned() else {
+        return Some(first);
+    };
+    let mut turn = first;
+    for (name, past) in past.handovers(turn.context.agent_name(), turn.context.branch()).into_iter().skip(1) {
+        // An agent that is no more is one that nothing was handed to.
+        let Some(agent) = turn.context.tree().find(&name) else {
+            break;
+        };
+        let next = turn_of(agent.as_ref(), &turn.context.for_next_agent(&name).with_past(Some(past)));
+        over.push((turn.callbacks, turn.context));
+        turn = next;
+    }
+    let Turn { callbacks, context, events } = turn;
+    let asks_model = context.tree().find(context.agent_name()).is_some_and(|agent| agent.as_llm_agent().is_some());
+    let past = context.past().cloned().unwrap_or_default();
+    match past.left(context.agent_name(), context.branch(), asks_model) {
+        Left::Going => Some(Turn { callbacks, context, events }),
+        Left::Done => Some(Turn { callbacks: callbacks.after_only(), context, events: Box::pin(stream::empty()) }),
+        Left::Waiting | Left::Ended => {
+            over.clear();
+            None
+        }
+    }
+}
+
 /// The turn of an agent that is handed the conversation.
 fn turn_of(agent: &dyn super::Agent, context: &InvocationContext) -> Turn {
-    let context = context.for_next_agent(agent.name());
     match agent.as_llm_agent() {
-        Some(agent) => agent.turn(&context),
-        None => Turn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context },
+        Some(agent) => agent.turn(context),
+        None => {
+            Turn { callbacks: AgentCallbacks::default(), events: agent.run(context.clone()), context: context.clone() }
+        }
     }
 }
 

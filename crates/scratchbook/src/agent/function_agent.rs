@@ -60,7 +60,7 @@ impl Agent for FunctionAgent {
     }
 
     fn run(&self, context: InvocationContext) -> EventStream {
-        let context = context.for_agent(&self.name);
+        let context = context.for_turn(&self.name);
         let events = (self.function)(context.clone());
         drive(Turn { callbacks: AgentCallbacks::default(), context, events })
     }

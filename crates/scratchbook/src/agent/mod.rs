@@ -2,16 +2,24 @@
 
 mod board;
 mod callback;
+mod compaction;
+mod confirmation;
 mod context;
 mod draft;
 mod drive;
+mod empty_answer;
+mod fence;
 mod function_agent;
 mod history;
 mod llm_agent;
 mod look_ahead;
 mod node;
+mod request;
+mod resume;
+mod standing;
 mod state;
 mod step;
+mod tool_step;
 mod tree;
 mod workflow;
 mod write_context;
@@ -26,17 +34,24 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 
 pub use callback::ToolCall;
+pub use compaction::{EventsCompactionConfig, EventsSummarizer, EventsSummary, LlmEventsSummarizer};
 pub use context::{InvocationContext, ReadonlyContext};
 pub use function_agent::FunctionAgent;
-pub use llm_agent::{Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state};
+pub use llm_agent::{
+    IncludeContents, Instruction, InstructionProvider, LlmAgent, LlmAgentBuilder, inject_session_state,
+};
 pub use state::ContextState;
 pub use workflow::{LoopAgent, ParallelAgent, SequentialAgent};
 pub use write_context::{CallbackContext, ToolContext};
 
 pub(crate) use board::Board;
+pub(crate) use compaction::{Compacting, Compactor};
+pub(crate) use confirmation::{Progress, is_request, progress};
 pub(crate) use context::Invocation;
 pub(crate) use drive::catch_panics;
+pub(crate) use history::{covered_from_the_beginning, ends_at_time_of, live_backward};
 pub(crate) use node::Turns as NodeTurns;
+pub(crate) use resume::Past;
 pub(crate) use tree::AgentTree;
 
 /// The events of an agent's turn or of a whole run, as they arise.

@@ -4,57 +4,85 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::board::Seen;
-use super::callback::ToolCall;
+use super::confirmation;
 use super::context::InvocationContext;
-use super::draft::{EventDraft, Page};
-use super::drive::catch_panic;
+use super::draft::EventDraft;
+use super::empty_answer::mark_empty;
+use super::history::CLIENT_ID_PREFIX;
 use super::llm_agent::Inner;
 use super::look_ahead::look_ahead;
-use super::write_context::{CallbackContext, ToolContext};
-use super::{EventStream, failure_event, history};
-use crate::content::{Content, FunctionCall, FunctionResponse, Part};
-use crate::error::{Error, Result};
+use super::tool_step::{Calls, tool_step};
+use super::write_context::CallbackContext;
+use super::{EventStream, failure_event, request};
+use crate::content::{Content, Part};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::json;
-use crate::model::{GenerateContentConfig, LlmRequest, LlmResponse, LlmStream};
-use crate::tool::{Tool, TransferTool};
+use crate::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use crate::tool::Tool;
 
-/// A turn: steps until an event is the final one, or another agent takes over.
+/// A turn: steps until an event is the final one, or another agent takes over. It begins with the calls that are to be run
+/// before the model is asked: what the user has agreed to, and what was not run when the run was cut off.
 pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream {
     Box::pin(async_stream::try_stream! {
-        let tools = agent.all_tools(&context);
+        let model = agent.model_in(&context)?;
+        let tools = request::tools(&agent, model.as_ref(), &context);
+        let agreed = confirmation::answered(&tools, &context).await?;
+        let mut calls = vec![agreed];
+        let mut waits = false;
+        if let Some(past) = context.past() {
+            calls.extend(past.owed(&agent.name, context.branch()));
+            waits = past.awaits(&agent.name, context.branch());
+        }
         loop {
-            // What the model says. A stream may hold several whole answers; each one's calls are answered.
-            let mut calls = Vec::new();
-            let mut is_final = true;
-            let mut said = look_ahead(model_step(Arc::clone(&agent), &tools, context.clone()));
-            while let Some(event) = said.next().await {
-                let event = event?;
-                if !event.is_partial() {
-                    is_final = event.is_final_response();
-                    if event.function_calls().next().is_some() {
-                        calls.push(event.clone());
+            calls.retain(|calls| !calls.is_empty());
+            let mut is_final = false;
+            if calls.is_empty() {
+                // Earlier calls may have no answer yet.
+                if waits {
+                    break;
+                }
+                if let Some(compacting) = context.compacting() {
+                    let estimate = || request::estimated_tokens(&agent, model.as_ref(), &context);
+                    if let Some((summary, busy)) = compacting.before_model(&context, estimate).await {
+                        yield summary;
+                        drop(busy);
                     }
                 }
-                yield event;
+                // What the model says. A stream may hold several whole answers; each one's calls are answered.
+                is_final = true;
+                let mut said = look_ahead(model_step(&agent, &model, &tools, &context));
+                while let Some(event) = said.next().await {
+                    let event = event?;
+                    if !event.is_partial() {
+                        is_final = event.is_final_response();
+                        calls.push(Calls::of(&event));
+                    }
+                    yield event;
+                }
+                drop(said);
             }
-            drop(said);
             // What the tools answer.
             let mut hands_over = false;
-            for event in calls {
-                let Answers { response, later } = tool_step(&agent, &tools, &context, &event).await?;
-                // Where no tool has answered yet, the turn is over until one does.
-                is_final = response.as_ref().is_none_or(|(_, event)| event.is_final_response());
-                for (draft, event) in response.into_iter().chain(later) {
+            let mut set_answer = None;
+            for calls in calls.drain(..).filter(|calls| !calls.is_empty()) {
+                let answers = tool_step(&agent, &tools, &context, &calls).await?;
+                is_final = answers.is_final;
+                for (draft, event) in answers.events {
                     hands_over |= event.actions.transfer_to_agent.is_some();
+                    set_answer = event.actions.set_model_response.clone().or(set_answer);
                     yield event;
                     drop(draft);
                 }
+            }
+            if let Some(answer) = set_answer {
+                let draft = context.draft();
+                yield agent.structured_answer(&answer, &draft, &context)?;
+                break;
             }
             if is_final || hands_over {
                 break;
@@ -64,45 +92,22 @@ pub(super) fn turn(agent: Arc<Inner>, context: InvocationContext) -> EventStream
 }
 
 impl Inner {
-    /// The agent's tools, and the one that hands over where there is whom to hand over to.
-    fn all_tools(&self, context: &InvocationContext) -> Vec<Arc<dyn Tool>> {
-        let mut tools = self.tools.clone();
-        let targets: Vec<_> = context.tree().transfer_targets(&self.name).iter().map(|a| a.name().to_owned()).collect();
-        if !targets.is_empty() {
-            tools.push(Arc::new(TransferTool::new(targets)));
-        }
-        tools
-    }
-
-    async fn request(&self, tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<LlmRequest> {
-        let mut instruction = match &self.instruction {
-            Some(instruction) => Some(instruction.render(context.readonly()).await?),
-            None => None,
-        };
-        let targets = context.tree().transfer_targets(&self.name);
-        if !targets.is_empty() {
-            let known: Vec<_> =
-                targets.iter().map(|agent| format!("- {}: {}", agent.name(), agent.description())).collect();
-            let name = TransferTool::NAME;
-            let hint = format!(
-                "If another agent is better suited to answer, call `{name}` with its name. The agents are:\n{}",
-                known.join("\n")
-            );
-            instruction = Some(instruction.map_or(hint.clone(), |own| format!("{own}\n\n{hint}")));
-        }
-        Ok(LlmRequest {
-            model: self.model.name().to_owned(),
-            system_instruction: instruction,
-            contents: history::contents(context),
-            tools: tools.iter().map(|tool| tool.declaration().clone()).collect(),
-            output_schema: self.output_schema.as_ref().map(|output| output.schema.clone()),
-            config: GenerateContentConfig::default(),
-            stream: context.run_config().streaming,
+    /// The agent's model, or that of the agent above it.
+    fn model_in(&self, context: &InvocationContext) -> Result<Arc<dyn Llm>> {
+        self.model.clone().or_else(|| context.tree().model_above(&self.name)).ok_or_else(|| {
+            let message = format!("the agent '{}' has no model, nor has an agent above it; give it one", self.name);
+            Error::new(ErrorKind::FailedPrecondition, message)
         })
     }
 
     /// Asks the model, or the callback that answers in its place.
-    async fn ask(&self, mut request: LlmRequest, draft: &EventDraft, context: &InvocationContext) -> Result<LlmStream> {
+    async fn ask(
+        &self,
+        model: &dyn Llm,
+        mut request: LlmRequest,
+        draft: &EventDraft,
+        context: &InvocationContext,
+    ) -> Result<LlmStream> {
         for callback in &self.callbacks.before_model {
             let page = draft.page(Seen::ByAll);
             let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
@@ -113,9 +118,9 @@ impl Inner {
         }
         context.count_llm_call()?;
         tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
-        let model = self.model.name().to_owned();
-        let blame = move |error: Error| error.context(format!("the model '{model}'"));
-        Ok(Box::pin(self.model.generate(request).map(move |response| response.map_err(&blame))))
+        let name = model.name().to_owned();
+        let blame = move |error: Error| error.context(format!("the model '{name}'"));
+        Ok(Box::pin(model.generate(request).map(move |response| response.map_err(&blame))))
     }
 
     /// The event of a model's response, with what callbacks and `output_key` add.
@@ -123,6 +128,7 @@ impl Inner {
         for (place, callback) in self.callbacks.after_model.iter().enumerate() {
             response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
         }
+        mark_empty(&mut response, context.run_config());
         let mut event = response.into_event();
         if event.is_partial() {
             return draft.finish(event);
@@ -130,7 +136,7 @@ impl Inner {
         for part in event.content.iter_mut().filter_map(|content| content.parts.as_mut()).flatten() {
             if let Some(call) = part.function_call.as_mut().filter(|call| call.id.as_deref().is_none_or(str::is_empty))
             {
-                call.id = Some(format!("adk-{}", context.environment().new_id()));
+                call.id = Some(format!("{CLIENT_ID_PREFIX}{}", context.environment().new_id()));
             }
         }
         let ids: BTreeSet<_> = event
@@ -141,6 +147,13 @@ impl Inner {
         if event.function_calls().next().is_some() {
             event.long_running_tool_ids = Some(ids);
         }
+        self.save_output(&event, draft, context)?;
+        draft.finish(event)
+    }
+
+    /// The final event of an answer that a tool has taken: it looks as if the model had said it.
+    fn structured_answer(&self, answer: &Value, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
+        let event = Event { content: Some(Content::model(answer.to_string())), ..Event::default() };
         self.save_output(&event, draft, context)?;
         draft.finish(event)
     }
@@ -178,13 +191,18 @@ impl Inner {
 }
 
 /// One model call: pieces as they come, then the whole.
-fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationContext) -> EventStream {
-    let tools = tools.to_vec();
+fn model_step(
+    agent: &Arc<Inner>,
+    model: &Arc<dyn Llm>,
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+) -> EventStream {
+    let (agent, model, tools, context) = (Arc::clone(agent), Arc::clone(model), tools.to_vec(), context.clone());
     Box::pin(async_stream::try_stream! {
         // An instruction that lacks a key fails here, before any model is asked.
-        let request = agent.request(&tools, &context).await?;
+        let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut draft = context.draft();
-        let mut responses = match agent.ask(request, &draft, &context).await {
+        let mut responses = match agent.ask(model.as_ref(), request, &draft, &context).await {
             Ok(responses) => responses,
             Err(error) => Box::pin(stream::iter([Err(error)])),
         };
@@ -209,105 +227,7 @@ fn model_step(agent: Arc<Inner>, tools: &[Arc<dyn Tool>], context: InvocationCon
             }
         }
         if !answered {
-            Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", agent.model.name())))?;
+            Err(Error::internal(format!("the model '{}' ended its stream without a whole answer", model.name())))?;
         }
     })
-}
-
-/// What tools have answered, each event with its draft, which is kept until the event is taken.
-struct Answers {
-    /// The answers in call order; `None` where none has come yet.
-    response: Option<(EventDraft, Event)>,
-    /// What long-running tools wrote that have not answered yet.
-    later: Vec<(EventDraft, Event)>,
-}
-
-/// Runs the calls of a model event at the same time.
-async fn tool_step(
-    agent: &Inner,
-    tools: &[Arc<dyn Tool>],
-    context: &InvocationContext,
-    event: &Event,
-) -> Result<Answers> {
-    let shared = context.draft();
-    let draft = &shared;
-    let running = event.function_calls().map(|call| {
-        let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
-        // A long-running tool may have no answer yet: then its writes go into an event of their own.
-        let own = tool.filter(|tool| tool.is_long_running()).map(|_| context.draft());
-        let page = own.as_ref().unwrap_or(draft).page(Seen::ByItself);
-        async move {
-            let work = run_call(agent, tool, context, call, &page);
-            let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
-            match &answer {
-                // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
-                Ok(_) => context.board().publish(page.layer),
-                Err(_) => own.as_ref().unwrap_or(draft).tear_out(&page),
-            }
-            (call, own, page, answer)
-        }
-    });
-    let mut parts = Vec::new();
-    let mut later = Vec::new();
-    for (call, own, page, answer) in join_all(running).await {
-        match (own, answer) {
-            (Some(own), Ok(Value::Null)) => later.extend(own.finish_changes()?.map(|event| (own, event))),
-            (own, answer) => {
-                if let (Some(own), Ok(_)) = (&own, &answer) {
-                    draft.adopt(own, &page);
-                }
-                parts.push(response_part(call, answer));
-            }
-        }
-    }
-    let response = match parts.is_empty() {
-        true => None,
-        false => {
-            let event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
-            Some((shared, event))
-        }
-    };
-    Ok(Answers { response, later })
-}
-
-/// One call: callbacks, the tool, callbacks.
-async fn run_call(
-    agent: &Inner,
-    tool: Option<&Arc<dyn Tool>>,
-    context: &InvocationContext,
-    call: &FunctionCall,
-    page: &Arc<Page>,
-) -> Result<Value> {
-    let name = call.name.clone().unwrap_or_default();
-    let Some(tool) = tool else {
-        return Err(Error::not_found(format!("there is no tool '{name}'; call one that was declared")));
-    };
-    let tool_context = ToolContext::new(Arc::clone(page), context, call.id.as_deref().unwrap_or_default());
-    let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
-    for callback in &agent.callbacks.before_tool {
-        match callback(tool_context.clone(), call).await? {
-            ControlFlow::Continue(next) => call = next,
-            ControlFlow::Break(answer) => return Ok(answer),
-        }
-    }
-    let mut answer = tool.run(call.args.clone(), tool_context.clone()).await?;
-    for callback in &agent.callbacks.after_tool {
-        answer = callback(tool_context.clone(), call.clone(), answer).await?;
-    }
-    Ok(answer)
-}
-
-fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {
-    let response = match answer {
-        Ok(Value::Object(map)) => map,
-        Ok(value) => Map::from_iter([("result".to_owned(), value)]),
-        Err(error) => Map::from_iter([("error".to_owned(), json!(error.to_string()))]),
-    };
-    let response = FunctionResponse {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        response: Some(response),
-        ..FunctionResponse::default()
-    };
-    Part { function_response: Some(response), ..Part::default() }
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Agent;
+use super::history::live_backward;
+use super::{Agent, LlmAgent};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::model::Llm;
 use crate::session::Events;
 
 /// A root agent and all agents below it, by name.
@@ -24,16 +26,23 @@ struct Node {
 impl AgentTree {
     /// # Errors
     ///
-    /// `InvalidArgument` for two agents of one name, an empty name, and an agent called `user`.
+    /// `InvalidArgument` for two agents of one name, an empty name, an agent called `user`, and one that asks a model where
+    /// neither it nor one above it has a model.
     pub(crate) fn new(root: Arc<dyn Agent>) -> Result<Self> {
         let mut nodes = HashMap::new();
-        let mut waiting = vec![(Arc::clone(&root), None)];
-        while let Some((agent, parent)) = waiting.pop() {
+        let mut waiting = vec![(Arc::clone(&root), None, false)];
+        while let Some((agent, parent, model_above)) = waiting.pop() {
             let name = agent.name().to_owned();
             if name.is_empty() || name == "user" {
                 return Err(Error::invalid(format!("an agent cannot be called '{name}'; give it a name of its own")));
             }
-            waiting.extend(agent.sub_agents().iter().map(|sub| (Arc::clone(sub), Some(name.clone()))));
+            let asks = agent.as_llm_agent();
+            let has_model = model_above || asks.is_some_and(|agent| agent.model().is_some());
+            if asks.is_some() && !has_model {
+                let message = format!("the agent '{name}' has no model, nor has an agent above it; give it one");
+                return Err(Error::invalid(message));
+            }
+            waiting.extend(agent.sub_agents().iter().map(|sub| (Arc::clone(sub), Some(name.clone()), has_model)));
             if nodes.insert(name.clone(), Node { agent, parent }).is_some() {
                 return Err(Error::invalid(format!("two agents are called '{name}'; give each a name of its own")));
             }
@@ -54,17 +63,24 @@ impl AgentTree {
         self.nodes.get(name).map(|node| &node.agent)
     }
 
-    /// The agents that an agent may hand over to: those below it, the one above, and those beside it.
+    /// The model of the nearest agent above an agent that has one.
+    pub(crate) fn model_above(&self, name: &str) -> Option<Arc<dyn Llm>> {
+        let above = std::iter::successors(self.parent(name), |name| self.parent(name));
+        above.filter_map(|name| self.find(name)?.as_llm_agent()?.model()).next().cloned()
+    }
+
+    /// The agents that an agent may hand over to: those below it, the one above, and those beside it. Only agents that ask
+    /// models hand over, and only below such an agent there is a way up or aside.
     pub(crate) fn transfer_targets(&self, name: &str) -> Vec<&Arc<dyn Agent>> {
-        let Some(node) = self.nodes.get(name) else {
+        let Some((node, agent)) = self.nodes.get(name).and_then(|node| Some((node, node.agent.as_llm_agent()?))) else {
             return Vec::new();
         };
         let mut targets: Vec<_> = node.agent.sub_agents().iter().collect();
         let parent = node.parent.as_deref().and_then(|parent| self.find(parent));
         if let Some(parent) = parent.filter(|parent| parent.as_llm_agent().is_some()) {
-            targets.push(parent);
-            targets
-                .extend(parent.sub_agents().iter().filter(|peer| peer.name() != name && peer.as_llm_agent().is_some()));
+            targets.extend(agent.hands_to_parent().then_some(parent));
+            let peers = parent.sub_agents().iter().filter(|peer| agent.hands_to_peers() && peer.name() != name);
+            targets.extend(peers);
         }
         targets
     }
@@ -72,27 +88,43 @@ impl AgentTree {
     /// The agent that takes the next message: the one whose call it answers, else the one that was handed
     /// the conversation last, else the root. The rule is ADK's.
     pub(crate) fn next_agent(&self, events: &Events) -> &Arc<dyn Agent> {
-        if let Some(agent) = answered_author(events).and_then(|author| self.find(author)) {
-            return agent;
-        }
-        for event in events.iter().rev().filter(|event| is_speech(event)) {
-            let transferred = event.actions.transfer_to_agent.as_deref();
-            let speaker = transferred.unwrap_or(&event.author);
-            if speaker == self.root.name() {
-                break;
+        let answered = answered_author(events).and_then(|author| self.find(author));
+        answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
+    }
+
+    /// Whether events say who takes the next message, whatever came before them.
+    pub(crate) fn decides(&self, events: &Events) -> bool {
+        self.root.as_llm_agent().is_none() || self.nodes.len() == 1 || self.last_speaker(events).is_some()
+    }
+
+    /// Who has the conversation, as far as events say.
+    fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
+        for event in live_backward(events).filter(|event| is_speech(event)) {
+            let handed_to = event.actions.transfer_to_agent.as_deref();
+            if let Some(agent) = handed_to.and_then(|target| self.target(&event.author, target)) {
+                return Some(agent);
             }
-            if let Some(agent) = self.find(speaker).filter(|_| self.can_keep(speaker)) {
-                return agent;
+            if event.author == self.root.name() {
+                return Some(&self.root);
+            }
+            if let Some(agent) = self.find(&event.author).filter(|_| self.can_keep(&event.author)) {
+                return Some(agent);
             }
         }
-        &self.root
+        None
+    }
+
+    /// The agent that another has handed the conversation to, where it may and that agent can keep it.
+    fn target(&self, from: &str, name: &str) -> Option<&Arc<dyn Agent>> {
+        let targets = self.transfer_targets(from);
+        targets.into_iter().find(|agent| agent.name() == name).filter(|_| self.can_keep(name))
     }
 
     /// Whether an agent and all above it can be handed a conversation, so that it can be handed back.
     fn can_keep(&self, name: &str) -> bool {
         let mut at = Some(name);
         while let Some(node) = at.and_then(|name| self.nodes.get(name)) {
-            if node.agent.as_llm_agent().is_none() {
+            if !node.agent.as_llm_agent().is_some_and(LlmAgent::hands_to_parent) {
                 return false;
             }
             at = node.parent.as_deref();
@@ -102,16 +134,22 @@ impl AgentTree {
 }
 
 /// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a
-/// failure without content.
+/// failure without content, not what was written because a run was ended from outside.
 fn is_speech(event: &Event) -> bool {
     let note = event.actions.agent_state.is_some() || event.actions.end_of_agent == Some(true);
-    event.author != "user" && !note && (event.content.is_some() || event.error_code.is_none())
+    let failure = match event.error_code.as_deref() {
+        None | Some("") => false,
+        Some("INVOCATION_ABORTED") => true,
+        Some(_) => event.content.as_ref().is_none_or(|content| content.parts().is_empty()),
+    };
+    event.author != "user" && !note && !failure
 }
 
 /// Who made the call that the last event answers.
 fn answered_author(events: &Events) -> Option<&str> {
-    let last = events.last()?;
-    let id = last.function_responses().next()?.id.as_deref()?;
+    // A summary that is made beside a run is nobody's word.
+    let mut live = live_backward(events).filter(|event| event.actions.compaction.is_none());
+    let id = live.next()?.function_responses().next()?.id.as_deref()?;
     let calls = |event: &&Arc<Event>| event.function_calls().any(|call| call.id.as_deref() == Some(id));
-    events.iter().rev().find(calls).map(|event| event.author.as_str())
+    live.find(calls).map(|event| event.author.as_str())
 }

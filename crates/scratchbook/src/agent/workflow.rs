@@ -6,11 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::callback::{AgentCallbacks, agent_callback_methods};
 use super::drive::{Turn, catch_panics, drive};
+use super::resume::{Past, Pending};
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -66,7 +68,7 @@ macro_rules! workflow_agent {
             }
 
             fn run(&self, context: InvocationContext) -> EventStream {
-                let context = context.for_agent(&self.name);
+                let context = context.for_turn(&self.name);
                 let events = self.turn(context.clone());
                 drive(Turn { callbacks: self.callbacks.clone(), context, events })
             }
@@ -106,10 +108,22 @@ impl SequentialAgent {
     fn turn(&self, context: InvocationContext) -> EventStream {
         let agents = self.sub_agents.clone();
         Box::pin(async_stream::try_stream! {
-            for agent in agents {
-                let mut events = agent.run(context.clone());
+            let mut left = Stood::of(&context, &agents);
+            for agent in agents.iter().skip(left.place) {
+                if !left.told && let Some(event) = context.stands(standing([(CURRENT, json!(agent.name()))])) {
+                    yield event;
+                }
+                let past = left.go_on();
+                let mut pending = Pending::of(past.as_deref());
+                let mut events = agent.run(context.with_past(past));
                 while let Some(event) = events.next().await {
-                    yield event?;
+                    let event = event?;
+                    pending.see(&event);
+                    yield event;
+                }
+                // What comes next may need the answer that this one waits for.
+                if !pending.is_empty() {
+                    return;
                 }
             }
         })
@@ -129,23 +143,74 @@ impl LoopAgent {
         // Nothing to repeat would repeat forever.
         let rounds = if agents.is_empty() { 0 } else { self.max_iterations.unwrap_or(usize::MAX) };
         Box::pin(async_stream::try_stream! {
-            'rounds: for _ in 0..rounds {
+            let mut left = Stood::of(&context, &agents);
+            for round in left.round..rounds {
                 // Agents that never wait would keep everybody else from running, and this loop from being dropped.
                 tokio::task::yield_now().await;
-                for agent in &agents {
-                    let mut escalated = false;
-                    let mut events = agent.run(context.clone());
+                for agent in agents.iter().skip(std::mem::take(&mut left.place)) {
+                    let state = standing([(CURRENT, json!(agent.name())), (ROUND, json!(round))]);
+                    if !left.told && let Some(event) = context.stands(state) {
+                        yield event;
+                    }
+                    let past = left.go_on();
+                    let mut pending = Pending::of(past.as_deref());
+                    let mut escalated = past.as_ref().is_some_and(|past| past.escalated(|_| true));
+                    let mut events = agent.run(context.with_past(past));
                     while let Some(event) = events.next().await {
                         let event = event?;
                         escalated |= event.actions.escalate == Some(true);
+                        pending.see(&event);
                         yield event;
                     }
-                    if escalated {
-                        break 'rounds;
+                    if escalated || !pending.is_empty() {
+                        return;
                     }
                 }
             }
         })
+    }
+}
+
+/// ADK's words for where a workflow agent stands.
+const CURRENT: &str = "current_sub_agent";
+const ROUND: &str = "times_looped";
+
+fn standing<const N: usize>(state: [(&str, Value); N]) -> Map<String, Value> {
+    state.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// Where an agent that runs others one after another was left; otherwise, its beginning.
+struct Stood {
+    place: usize,
+    round: usize,
+    /// Whether it has told so.
+    told: bool,
+    past: Option<Arc<Past>>,
+}
+
+impl Stood {
+    fn of(context: &InvocationContext, agents: &[Arc<dyn Agent>]) -> Self {
+        let past = context.past();
+        let Some((state, since)) = past.and_then(|past| past.state(context.agent_name(), context.branch())) else {
+            return Self { place: 0, round: 0, told: false, past: past.cloned() };
+        };
+        let round =
+            state.get(ROUND).and_then(Value::as_u64).and_then(|round| round.try_into().ok()).unwrap_or_default();
+        let current = state.get(CURRENT).and_then(Value::as_str).unwrap_or_default();
+        match agents.iter().position(|agent| agent.name() == current) {
+            Some(place) => Self { place, round, told: true, past: Some(since) },
+            None => {
+                let agent = context.agent_name();
+                tracing::warn!(agent, current, "the agent that was under way is no more; beginning with the first");
+                Self { place: 0, round, told: false, past: None }
+            }
+        }
+    }
+
+    /// What the next agent goes on from; those after it begin anew.
+    fn go_on(&mut self) -> Option<Arc<Past>> {
+        self.told = false;
+        self.past.take()
     }
 }
 
@@ -157,11 +222,24 @@ impl ParallelAgent {
         let agents = self.sub_agents.clone();
         let names: Vec<_> = agents.iter().map(|agent| agent.name().to_owned()).collect();
         Box::pin(async_stream::try_stream! {
+            let past = context.past().and_then(|past| past.state(context.agent_name(), context.branch()));
+            let past = past.map(|(_, since)| since);
+            if past.as_ref().is_some_and(|past| past.escalated(|author| names.iter().any(|name| name == author))) {
+                return;
+            }
+            if past.is_none() && let Some(event) = context.stands(Map::new()) {
+                yield event;
+            }
             // One slot: a child that is ahead waits. Dropping the set ends the children.
             let (sender, mut receiver) = mpsc::channel::<Handed>(1);
             let mut children = JoinSet::new();
             for agent in agents {
-                let events = agent.run(context.for_branch(agent.name()));
+                let child = context.for_branch(agent.name());
+                let past = past.as_ref().map(|past| past.on_branch(child.branch().unwrap_or_default()));
+                if past.as_ref().is_some_and(|past| past.has_ended(agent.name(), child.branch())) {
+                    continue;
+                }
+                let events = agent.run(child.with_past(past));
                 children.spawn(inherit_run(hand_over(events, sender.clone())));
             }
             drop(sender);

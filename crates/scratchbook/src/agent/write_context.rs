@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use serde_json::Map;
+use serde_json::{Map, Value, json};
 
 use super::board::Seen;
 use super::context::{InvocationContext, ReadonlyContext};
@@ -12,6 +12,7 @@ use super::state::ContextState;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::Result;
+use crate::tool::ToolConfirmation;
 
 /// A run as a callback sees it: what a [`ReadonlyContext`] shows, with state it can write.
 ///
@@ -99,11 +100,18 @@ impl Deref for CallbackContext {
 pub struct ToolContext {
     context: CallbackContext,
     function_call_id: Arc<str>,
+    confirmation: Option<ToolConfirmation>,
 }
 
 impl ToolContext {
     pub(crate) fn new(page: Arc<Page>, invocation: &InvocationContext, function_call_id: &str) -> Self {
-        Self { context: CallbackContext::with_page(page, invocation), function_call_id: function_call_id.into() }
+        let context = CallbackContext::with_page(page, invocation);
+        Self { context, function_call_id: function_call_id.into(), confirmation: None }
+    }
+
+    pub(super) fn with_confirmation(mut self, confirmation: Option<ToolConfirmation>) -> Self {
+        self.confirmation = confirmation;
+        self
     }
 
     /// The call that is answered.
@@ -112,9 +120,45 @@ impl ToolContext {
         &self.function_call_id
     }
 
+    /// What the user has said to this call; `None` while nothing was asked or answered.
+    #[must_use]
+    pub fn tool_confirmation(&self) -> Option<&ToolConfirmation> {
+        self.confirmation.as_ref()
+    }
+
+    /// Asks the user about this call when the tool has returned: what it returns is told to the model meanwhile, and when the
+    /// user has answered it is run again, with the answer in [`tool_confirmation`](Self::tool_confirmation). The payload is
+    /// what else is to be known, for the user to fill in.
+    ///
+    /// ```
+    /// use scratchbook::{FunctionTool, ToolContext};
+    /// use serde_json::{Map, Value, json};
+    ///
+    /// let leave = FunctionTool::new("leave", "Asks for leave.", |args: Map<String, Value>, context: ToolContext| async move {
+    ///     match context.tool_confirmation() {
+    ///         None => {
+    ///             context.request_confirmation("How many days may it be?", Some(json!({"days": args.get("days")})));
+    ///             Ok(json!({"status": "the manager is asked"}))
+    ///         }
+    ///         Some(answer) if answer.confirmed => Ok(json!({"status": "granted", "with": answer.payload})),
+    ///         Some(_) => Ok(json!({"status": "refused"})),
+    ///     }
+    /// });
+    /// ```
+    pub fn request_confirmation(&self, hint: impl Into<String>, payload: Option<Value>) {
+        let request = ToolConfirmation { hint: hint.into(), confirmed: false, payload };
+        let id = self.function_call_id.to_string();
+        self.context.page.actions().requested_tool_confirmations.insert(id, json!(request));
+    }
+
     /// Hands the conversation to another agent when the tool has returned.
     pub fn transfer_to_agent(&self, agent_name: impl Into<String>) {
         self.context.page.actions().transfer_to_agent = Some(agent_name.into());
+    }
+
+    /// Takes the agent's answer, which ends its turn when the tool has returned.
+    pub(crate) fn set_model_response(&self, answer: Value) {
+        self.context.page.actions().set_model_response = Some(answer);
     }
 
     /// Shows the tool's answer as it is: the model does not sum it up.

@@ -20,6 +20,7 @@ pub struct AgentCatalog {
     models: BTreeMap<String, Arc<dyn Llm>>,
     source: Option<Arc<ModelSource>>,
     default_model: Option<String>,
+    model_for_all: Option<String>,
     tools: BTreeMap<String, Arc<dyn Tool>>,
     agents: BTreeMap<String, Arc<dyn Agent>>,
 }
@@ -55,6 +56,13 @@ impl AgentCatalog {
         self
     }
 
+    /// The model of all agents, whatever their files name: to try them with another one.
+    #[must_use]
+    pub fn model_for_all(mut self, name: impl Into<String>) -> Self {
+        self.model_for_all = Some(name.into());
+        self
+    }
+
     /// Adds a tool, by the name it declares.
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
@@ -74,7 +82,7 @@ impl AgentCatalog {
     ///
     /// `NotFound` says which models there are; and what the source of models gives.
     pub(super) fn find_model(&self, name: Option<&str>, agent: &str) -> Result<Arc<dyn Llm>> {
-        let Some(name) = name.or(self.default_model.as_deref()) else {
+        let Some(name) = self.model_for_all.as_deref().or(name).or(self.default_model.as_deref()) else {
             return Err(Error::invalid(format!("the agent '{agent}' has no model; name one, or in an agent above it")));
         };
         if let Some(model) = self.models.get(name) {
@@ -117,6 +125,7 @@ impl fmt::Debug for AgentCatalog {
         f.debug_struct("AgentCatalog")
             .field("models", &self.models.keys())
             .field("default_model", &self.default_model)
+            .field("model_for_all", &self.model_for_all)
             .field("tools", &self.tools.keys())
             .field("agents", &self.agents.keys())
             .finish_non_exhaustive()

@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use crate::agent::IncludeContents;
+use crate::content::{Content, Part};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::GenerateContentConfig;
 
 /// What one file says of an agent.
 #[derive(Debug)]
@@ -13,6 +16,11 @@ pub(super) struct AgentFile {
     pub(super) description: String,
     pub(super) model: Option<String>,
     pub(super) instruction: Option<String>,
+    pub(super) static_instruction: Option<Content>,
+    pub(super) generate_content_config: Option<GenerateContentConfig>,
+    pub(super) include_contents: IncludeContents,
+    pub(super) disallow_transfer_to_parent: bool,
+    pub(super) disallow_transfer_to_peers: bool,
     pub(super) output_key: Option<String>,
     pub(super) tools: Vec<String>,
     pub(super) sub_agents: Vec<Reference>,
@@ -65,20 +73,44 @@ struct Fields {
     tools: Option<Vec<ToolField>>,
     sub_agents: Option<Vec<SubAgentField>>,
     max_iterations: Option<i64>,
-    include_contents: Option<String>,
+    include_contents: Option<IncludeField>,
     disallow_transfer_to_parent: Option<bool>,
     disallow_transfer_to_peers: Option<bool>,
     model_code: Option<IgnoredAny>,
-    static_instruction: Option<IgnoredAny>,
+    static_instruction: Option<StaticField>,
     input_schema: Option<IgnoredAny>,
     output_schema: Option<IgnoredAny>,
-    generate_content_config: Option<IgnoredAny>,
+    generate_content_config: Option<GenerateContentConfig>,
     before_agent_callbacks: Option<IgnoredAny>,
     after_agent_callbacks: Option<IgnoredAny>,
     before_model_callbacks: Option<IgnoredAny>,
     after_model_callbacks: Option<IgnoredAny>,
     before_tool_callbacks: Option<IgnoredAny>,
     after_tool_callbacks: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum IncludeField {
+    Default,
+    None,
+}
+
+/// A text, a part, several, or a content.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StaticField {
+    Text(String),
+    Many(Vec<StaticPart>),
+    Part(Box<Part>),
+    Content(Content),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StaticPart {
+    Text(String),
+    Part(Box<Part>),
 }
 
 #[derive(Deserialize)]
@@ -112,6 +144,14 @@ impl Fields {
             description: self.description.unwrap_or_default(),
             model: self.model,
             instruction: self.instruction,
+            static_instruction: self.static_instruction.map(StaticField::into_content),
+            generate_content_config: self.generate_content_config,
+            include_contents: match self.include_contents {
+                None | Some(IncludeField::Default) => IncludeContents::Default,
+                Some(IncludeField::None) => IncludeContents::None,
+            },
+            disallow_transfer_to_parent: self.disallow_transfer_to_parent == Some(true),
+            disallow_transfer_to_peers: self.disallow_transfer_to_peers == Some(true),
             output_key: self.output_key,
             max_iterations,
         })
@@ -147,10 +187,8 @@ impl Fields {
         }
         refuse!(
             model_code,
-            static_instruction,
             input_schema,
             output_schema,
-            generate_content_config,
             before_agent_callbacks,
             after_agent_callbacks,
             before_model_callbacks,
@@ -158,36 +196,57 @@ impl Fields {
             before_tool_callbacks,
             after_tool_callbacks
         );
-        if self.disallow_transfer_to_parent == Some(true) {
-            return Err(unsupported("disallow_transfer_to_parent"));
-        }
-        if self.disallow_transfer_to_peers == Some(true) {
-            return Err(unsupported("disallow_transfer_to_peers"));
-        }
-        match self.include_contents.as_deref() {
-            None | Some("default") => Ok(()),
-            Some(_) => Err(unsupported("include_contents")),
-        }
+        Ok(())
     }
 
     /// Refuses fields of another class.
     fn check_class(&self, class: AgentClass) -> Result<()> {
-        let foreign = match class {
-            AgentClass::Llm => [self.max_iterations.map(|_| "max_iterations"), None, None, None, None],
-            _ => [
-                self.model.as_ref().map(|_| "model"),
-                self.instruction.as_ref().map(|_| "instruction"),
-                self.output_key.as_ref().map(|_| "output_key"),
-                self.tools.as_ref().map(|_| "tools"),
-                self.max_iterations.filter(|_| class != AgentClass::Loop).map(|_| "max_iterations"),
-            ],
-        };
-        match foreign.into_iter().flatten().next() {
+        macro_rules! given {
+            ($($field:ident),*) => {
+                [$(self.$field.as_ref().map(|_| stringify!($field))),*]
+            };
+        }
+        let of_llm = given!(
+            model,
+            instruction,
+            static_instruction,
+            generate_content_config,
+            include_contents,
+            disallow_transfer_to_parent,
+            disallow_transfer_to_peers,
+            output_key,
+            tools
+        );
+        let of_loop = given!(max_iterations);
+        let foreign =
+            [(class != AgentClass::Llm).then_some(&of_llm[..]), (class != AgentClass::Loop).then_some(&of_loop[..])];
+        match foreign.into_iter().flatten().flatten().flatten().next() {
             Some(field) => {
                 let name = &self.name;
                 Err(Error::invalid(format!("the agent '{name}' has '{field}', which its class has not; leave it out")))
             }
             None => Ok(()),
+        }
+    }
+}
+
+impl StaticField {
+    fn into_content(self) -> Content {
+        let parts = match self {
+            Self::Content(content) => return content,
+            Self::Text(text) => return Content::user(text),
+            Self::Part(part) => vec![*part],
+            Self::Many(parts) => parts.into_iter().map(StaticPart::into_part).collect(),
+        };
+        Content::new("user", parts)
+    }
+}
+
+impl StaticPart {
+    fn into_part(self) -> Part {
+        match self {
+            Self::Text(text) => Part::text(text),
+            Self::Part(part) => *part,
         }
     }
 }

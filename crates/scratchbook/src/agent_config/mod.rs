@@ -174,6 +174,19 @@ impl Loader<'_> {
         if let Some(instruction) = &file.instruction {
             agent = agent.instruction(instruction.as_str());
         }
+        if let Some(instruction) = &file.static_instruction {
+            agent = agent.static_instruction(instruction.clone());
+        }
+        if let Some(config) = &file.generate_content_config {
+            agent = agent.generate_content_config(config.clone());
+        }
+        if file.disallow_transfer_to_parent {
+            agent = agent.disallow_transfer_to_parent();
+        }
+        if file.disallow_transfer_to_peers {
+            agent = agent.disallow_transfer_to_peers();
+        }
+        agent = agent.include_contents(file.include_contents);
         if let Some(key) = &file.output_key {
             agent = agent.output_key(key);
         }
@@ -191,7 +204,7 @@ fn file_error(path: &Path, error: &std::io::Error) -> Error {
     let kind = match error.kind() {
         std::io::ErrorKind::NotFound => ErrorKind::NotFound,
         std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
-        std::io::ErrorKind::InvalidData => ErrorKind::InvalidArgument,
+        std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotADirectory => ErrorKind::InvalidArgument,
         _ => ErrorKind::Unavailable,
     };
     Error::new(kind, format!("{} cannot be read: {error}", path.display()))

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::{Error, Result};
+
 /// How a model is to answer. What is not set is left to the model.
 ///
 /// The fields are those of Gemini; other models are told what they know of, each in its own words. Names go out in
@@ -83,4 +85,26 @@ pub struct GenerateContentConfig {
     /// Labels for the bill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+impl GenerateContentConfig {
+    /// Refuses numbers that JSON has no form for.
+    pub(crate) fn check(&self) -> Result<()> {
+        let numbers = [
+            ("temperature", self.temperature),
+            ("top_p", self.top_p),
+            ("top_k", self.top_k),
+            ("presence_penalty", self.presence_penalty),
+            ("frequency_penalty", self.frequency_penalty),
+        ];
+        match numbers
+            .iter()
+            .find_map(|(name, number)| number.filter(|number| !number.is_finite()).map(|bad| (name, bad)))
+        {
+            Some((name, bad)) => {
+                Err(Error::invalid(format!("'{name}' is {bad}; give a finite number, or leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
 }

@@ -2,35 +2,33 @@
 //! that appends an agent's events.
 
 mod answered;
+mod begin;
+mod compaction;
 mod options;
+mod reading;
 mod turns;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 
 use crate::agent::{
-    Agent, AgentTree, Board, EventStream, Invocation, InvocationContext, NodeTurns, catch_panics, failure_event,
+    Agent, AgentTree, Compactor, EventStream, EventsCompactionConfig, InvocationContext, catch_panics, failure_event,
 };
 use crate::artifact::ArtifactService;
-use crate::content::Content;
 use crate::environment::{Environment, SystemEnvironment};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{
-    AppendOptions, Committed, CreateSessionConfig, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
-    check_id, no_session, temp_changes,
-};
+use crate::session::{AppendOptions, Committed, Outcome, SessionKey, SessionService, check_id, temp_changes};
 use crate::state::Scope;
 
 pub use options::{RunConfig, RunRequest, WhenBusy};
 
 pub(crate) use turns::inherit_run;
 
-use answered::answered_run;
+use compaction::is_summary;
 use turns::{Turn, Turns, in_run};
 
 /// Runs agents on sessions.
@@ -71,6 +69,8 @@ struct Inner {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    compactor: Option<Arc<Compactor>>,
+    resumable: bool,
     turns: Turns,
 }
 
@@ -83,6 +83,8 @@ pub struct RunnerBuilder {
     artifacts: Option<Arc<dyn ArtifactService>>,
     environment: Arc<dyn Environment>,
     auto_create_session: bool,
+    events_compaction: Option<EventsCompactionConfig>,
+    resumable: bool,
 }
 
 impl RunnerBuilder {
@@ -100,6 +102,35 @@ impl RunnerBuilder {
         self
     }
 
+    /// Sums up the events of sessions that have become long, so that requests do not.
+    ///
+    /// A summary is made before a model call, or after the last event of a run: the stream of a run ends when it is stored,
+    /// while the next run of the session may begin already. It is an event of the session like any other, with the summary
+    /// in its [`compaction`](crate::EventActions::compaction), which is not among those that a run yields. Where none can be
+    /// had, a warning is logged and the run goes on.
+    ///
+    /// With a rule [by tokens](EventsCompactionConfig::by_tokens) a run reads of its session what the last summary leaves
+    /// over, and agents see no more of it, unless [`RunConfig::get_session_config`] says how much.
+    #[must_use]
+    pub fn events_compaction(mut self, config: EventsCompactionConfig) -> Self {
+        self.events_compaction = Some(config);
+        self
+    }
+
+    /// Runs can be taken up again: ADK's `ResumabilityConfig`. Agents then tell in events where they stand
+    /// ([`agent_state`](crate::EventActions::agent_state), [`end_of_agent`](crate::EventActions::end_of_agent)), and two
+    /// requests go on with a run: one with its id and no message, which goes on where the events end, in whatever process;
+    /// and one that answers its calls, which goes on with the whole of it, such as the rest of a
+    /// [`SequentialAgent`](crate::SequentialAgent). While calls of an agent wait for answers, its model is not asked.
+    ///
+    /// A tool whose call has no answer among the events is run again: **at least once**, so it has to bear that. So are
+    /// callbacks before an agent's turn. `temp:` state is gone. What ended is not done again.
+    #[must_use]
+    pub fn resumable(mut self) -> Self {
+        self.resumable = true;
+        self
+    }
+
     /// A clock and ids of your own.
     #[must_use]
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
@@ -112,9 +143,10 @@ impl RunnerBuilder {
     /// # Errors
     ///
     /// `InvalidArgument` where the app's name is none, where two agents of the tree have one name, or one is
-    /// called `user`.
+    /// called `user`, and where it is not said when events are summed up, or by whom.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
+        let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;
         let inner = Inner {
             app_name: self.app_name,
             tree: Arc::new(AgentTree::new(self.agent)?),
@@ -122,6 +154,8 @@ impl RunnerBuilder {
             artifacts: self.artifacts,
             environment: self.environment,
             auto_create_session: self.auto_create_session,
+            compactor: compactor.map(Arc::new),
+            resumable: self.resumable,
             turns: Turns::default(),
         };
         Ok(Runner { inner: Arc::new(inner) })
@@ -139,6 +173,8 @@ impl Runner {
             artifacts: None,
             environment: Arc::new(SystemEnvironment),
             auto_create_session: false,
+            events_compaction: None,
+            resumable: false,
         }
     }
 
@@ -170,11 +206,16 @@ impl Runner {
     /// stream yields the agent's events, committed, as they arise; nothing happens until it is polled. Needs a Tokio
     /// runtime.
     ///
-    /// The stream ends with an error where the session is missing (`NotFound`), where another run of the
-    /// session is going on and waiting is not wanted (`Conflict`), where the run was started inside a run of
-    /// its own session (`FailedPrecondition`), where the message answers a call that the session does not have, calls of
-    /// several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event before
-    /// such a failure tells of it.
+    /// The stream ends with an error where the session is missing, or the run that is to be taken up again (`NotFound`),
+    /// where another run of the session is going on and waiting is not wanted (`Conflict`), where the run was started inside
+    /// a run of its own session (`FailedPrecondition`), where the message answers a call that the session does not have,
+    /// calls of several runs, or calls tools itself (`InvalidArgument`), and where the agent or its model fails; the event
+    /// before such a failure tells of it.
+    ///
+    /// A [confirmation](crate::ToolConfirmation) is taken once, in whatever process, and what it allows is run for it once.
+    /// When that has been answered, the same again leads to nothing: nothing is stored, and the stream is empty. Before, it
+    /// is refused (`Conflict`), since it is not known here whether the tool is still running elsewhere; where it is not, a
+    /// run without a message runs it again.
     ///
     /// A run waits for the run of its session before it. Code inside a run that starts another of the same
     /// session in a task of its own and waits for it, or that keeps a stream unread while waiting for the next,
@@ -187,83 +228,61 @@ impl Runner {
         Box::pin(async_stream::try_stream! {
             let key = key?;
             let turn = inner.turns.begin(&key, request.config.when_busy).await?;
-            let run = inner.start(key.clone(), request, &turn).await?;
-            let events = in_run(Arc::clone(&turn), run.agent.run(run.context.clone()));
-            let mut events = pin!(catch_panics(events));
-            while let Some(item) = events.next().await {
-                let (event, failure) = match item {
-                    Ok(event) => (Some(event), None),
-                    // An agent of the caller's own that failed, or one that panicked, has not told of it.
-                    Err(error) => ((!error.is_told()).then(|| failure_event(&run.context, &error)), Some(error)),
-                };
-                if let Some(event) = event {
-                    yield inner.commit(&run.context, event, &turn).await?;
+            let begun = inner.start(key, request, &turn).await?;
+            let last = begun.last().map(|(_, context)| context.clone());
+            for (agent, context) in begun {
+                let events = in_run(Arc::clone(&turn), agent.run(context.clone()));
+                let mut events = pin!(catch_panics(events));
+                while let Some(item) = events.next().await {
+                    let (event, failure) = match item {
+                        Ok(event) => (Some(event), None),
+                        // An agent of the caller's own that failed, or one that panicked, has not told of it.
+                        Err(error) => ((!error.is_told()).then(|| failure_event(&context, &error)), Some(error)),
+                    };
+                    match event {
+                        Some(event) if is_summary(&event) => inner.commit_summary(&context, event, Some(&turn)).await,
+                        Some(event) => match inner.commit(&context, event, &turn).await {
+                            Ok(event) => yield event,
+                            Err(error) => {
+                                // The agent cannot tell of it; where not even that can be stored, the error alone does.
+                                let told = failure_event(&context, &error);
+                                if let Ok(told) = inner.commit(&context, told, &turn).await {
+                                    yield told;
+                                }
+                                Err(error)?;
+                            }
+                        },
+                        None => {}
+                    }
+                    if let Some(error) = failure {
+                        Err(error)?;
+                    }
                 }
-                if let Some(error) = failure {
-                    Err(error)?;
-                }
+            }
+            // The run is over; what is summed up of it keeps nobody waiting but whoever reads to the end.
+            drop(turn);
+            if let Some((context, compacting)) = last.as_ref().and_then(|last| Some((last, last.compacting()?)))
+                && let Some(summary) = compacting.after_run(context).await
+            {
+                inner.commit_summary(context, summary, None).await;
             }
         })
     }
 }
 
-/// A run under way.
-struct Run {
-    agent: Arc<dyn Agent>,
-    context: InvocationContext,
-}
-
 impl Inner {
-    /// Reads the session, appends what the user says, and picks the agent.
-    async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Run> {
-        let RunRequest { message, state_delta, invocation_id, config } = request;
-        let session = self.session(&key, &config.get_session_config).await?;
-        let answered = message.as_ref().map(|message| answered_run(message, session.events())).transpose()?.flatten();
-        let given = || invocation_id.filter(|id| !id.is_empty());
-        let id = answered.or_else(given).unwrap_or_else(|| format!("e-{}", self.environment.new_id()));
-        let invocation = Invocation {
-            id,
-            board: Board::new(session),
-            key,
-            tree: Arc::clone(&self.tree),
-            artifacts: self.artifacts.clone(),
-            environment: Arc::clone(&self.environment),
-            user_content: message.clone(),
-            config,
-            llm_calls: AtomicUsize::new(0),
-            turns: NodeTurns::default(),
-        };
-        let context = InvocationContext::new(Arc::new(invocation), "user");
-        // Without either, the run goes on from what the session holds.
-        if message.is_some() || !state_delta.is_empty() {
-            let mut event = context.event().with_state_delta(state_delta);
-            event.content = message.map(|message| Content { role: Some("user".to_owned()), ..message });
-            self.commit(&context, event, turn).await?;
-        }
-        let agent = Arc::clone(self.tree.next_agent(context.session().events()));
-        let context = context.for_first_agent(agent.name());
-        Ok(Run { agent, context })
-    }
-
-    async fn session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
-        if let Some(session) = self.sessions.get_session(key, config).await? {
-            return Ok(session);
-        }
-        if !self.auto_create_session {
-            return Err(no_session(key));
-        }
-        let create = CreateSessionConfig::default().with_session_id(key.session_id());
-        match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
-            // Another process, or another runner, was faster.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
-            }
-            created => created,
-        }
-    }
-
     /// Appends an event and gives it as it is stored. A piece of a stream is given back, without `temp:`.
-    async fn commit(&self, context: &InvocationContext, mut event: Event, turn: &Arc<Turn>) -> Result<Event> {
+    async fn commit(&self, context: &InvocationContext, event: Event, turn: &Arc<Turn>) -> Result<Event> {
+        self.commit_with(context, event, turn, AppendOptions::default()).await
+    }
+
+    async fn commit_with(
+        &self,
+        context: &InvocationContext,
+        mut event: Event,
+        turn: &Arc<Turn>,
+        options: AppendOptions,
+    ) -> Result<Event> {
         add_metadata(&mut event, &context.run_config().custom_metadata);
         // With an id and a time of its own the append can be tried again.
         if event.id.is_empty() {
@@ -283,17 +302,23 @@ impl Inner {
             return Ok(event);
         }
         let temp = temp_changes(&event, &context.session())?;
-        let committed = self.append(context.session_key().clone(), event, turn).await?;
+        let committed = self.append(context.session_key().clone(), event, options, Some(Arc::clone(turn))).await?;
         context.board().committed(&committed, &temp);
         Ok(Event::clone(&committed.event))
     }
 
     /// Appends in a task of its own: a run that is dropped meanwhile neither cancels it nor lets the next run
     /// of the session begin before it is done.
-    async fn append(&self, key: SessionKey, event: Event, turn: &Arc<Turn>) -> Result<Committed> {
-        let (sessions, turn) = (Arc::clone(&self.sessions), Arc::clone(turn));
+    async fn append(
+        &self,
+        key: SessionKey,
+        event: Event,
+        options: AppendOptions,
+        turn: Option<Arc<Turn>>,
+    ) -> Result<Committed> {
+        let sessions = Arc::clone(&self.sessions);
         let append = tokio::spawn(async move {
-            let committed = sessions.append(&key, event, AppendOptions::default()).await;
+            let committed = sessions.append(&key, event, options).await;
             drop(turn);
             committed
         });

@@ -15,8 +15,11 @@ pub struct RunRequest {
     /// State changes that are committed with the message; its `temp:` keys are seen all through the run.
     pub state_delta: StateDelta,
     /// The run's id; absent or empty, one is made. A message that answers calls goes on with the run that made them, under
-    /// its id, whatever is said here; the rule is ADK's.
+    /// its id, whatever is said here; the rule is ADK's. Without a message, and where runs can be
+    /// [taken up again](crate::RunnerBuilder::resumable), this is the run that is.
     pub invocation_id: Option<String>,
+    /// Whether the id is of a run that is new, so that none is looked for.
+    pub is_new: bool,
     /// How it is done.
     pub config: RunConfig,
 }
@@ -48,6 +51,13 @@ impl RunRequest {
         self
     }
 
+    /// With an id that no run of the session has yet: made by who starts the run, who wants to know it beforehand.
+    #[must_use]
+    pub fn with_new_invocation_id(mut self, invocation_id: impl Into<String>) -> Self {
+        self.is_new = true;
+        self.with_invocation_id(invocation_id)
+    }
+
     /// Done this way.
     #[must_use]
     pub fn with_config(mut self, config: RunConfig) -> Self {
@@ -72,7 +82,8 @@ pub struct RunConfig {
     pub max_llm_calls: usize,
     /// What to do while another run of the session is going on.
     pub when_busy: WhenBusy,
-    /// How much of the session is read for the run; everything by default.
+    /// How much of the session is read for the run; everything by default, or what the last summary leaves over where
+    /// [events are summed up](crate::RunnerBuilder::events_compaction) by tokens.
     pub get_session_config: GetSessionConfig,
     /// Whether instruction templates may insert values of keys that are marked as secret; not by default.
     pub secrets_in_templates: bool,

@@ -43,8 +43,16 @@ use crate::state::to_value;
 pub struct FunctionTool<A> {
     declaration: FunctionDeclaration,
     long_running: bool,
+    confirmation: Confirmation<A>,
     function: Box<dyn Fn(A, ToolContext) -> BoxFuture<'static, Result<Value>> + Send + Sync>,
     arguments: PhantomData<fn(A)>,
+}
+
+/// Which calls the user has to agree to.
+enum Confirmation<A> {
+    None,
+    All,
+    If(Box<dyn Fn(&A) -> bool + Send + Sync>),
 }
 
 impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
@@ -66,7 +74,8 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
             let answer: BoxFuture<'static, _> = Box::pin(async move { to_value(&running.await?) });
             answer
         });
-        Self { declaration, long_running: false, function, arguments: PhantomData }
+        let confirmation = Confirmation::None;
+        Self { declaration, long_running: false, confirmation, function, arguments: PhantomData }
     }
 
     /// The same tool with this JSON Schema shown to the model in place of the one that comes from the arguments' type.
@@ -89,11 +98,47 @@ impl<A: DeserializeOwned + JsonSchema + 'static> FunctionTool<A> {
         self
     }
 
-    /// The same tool as one whose answer comes later.
+    /// The same tool as one whose answer comes later, by a function response in a message to come. What the function gives
+    /// is a first answer, such as `{"status": "pending"}`; `()` or any other `null` is none yet. The model is told not to
+    /// call it again meanwhile, in ADK's words.
     #[must_use]
     pub fn long_running(mut self) -> Self {
         self.long_running = true;
         self
+    }
+
+    /// The same tool as one that the user has to agree to each time: it is run when a message confirms the call, see
+    /// [`ToolConfirmation`](crate::ToolConfirmation). Where the user does not agree, the model is told so.
+    #[must_use]
+    pub fn require_confirmation(mut self) -> Self {
+        self.confirmation = Confirmation::All;
+        self
+    }
+
+    /// The same tool as one that the user has to agree to where its arguments say so.
+    ///
+    /// ```
+    /// use scratchbook::{FunctionTool, ToolContext};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Pay {
+    ///     amount: u64,
+    /// }
+    ///
+    /// let pay = FunctionTool::new("pay", "Pays an amount.", |args: Pay, _: ToolContext| async move { Ok(args.amount) });
+    /// let pay = pay.require_confirmation_if(|args| args.amount > 100);
+    /// ```
+    #[must_use]
+    pub fn require_confirmation_if(mut self, predicate: impl Fn(&A) -> bool + Send + Sync + 'static) -> Self {
+        self.confirmation = Confirmation::If(Box::new(predicate));
+        self
+    }
+
+    fn read(&self, args: Map<String, Value>) -> Result<A> {
+        serde_json::from_value(Value::Object(args)).map_err(|e| {
+            let (name, why) = (&self.declaration.name, json::describe(&e));
+            Error::invalid(format!("the arguments of '{name}' do not fit its schema: {why}"))
+        })
     }
 }
 
@@ -108,15 +153,17 @@ impl<A: DeserializeOwned + JsonSchema + 'static> Tool for FunctionTool<A> {
     }
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
-        let running = match serde_json::from_value(Value::Object(args)) {
-            Ok(args) => (self.function)(args, context),
-            Err(e) => {
-                let name = &self.declaration.name;
-                let why = json::describe(&e);
-                return Err(Error::invalid(format!("the arguments of '{name}' do not fit its schema: {why}")));
-            }
-        };
+        let running = (self.function)(self.read(args)?, context);
         running.await
+    }
+
+    async fn requires_confirmation(&self, args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
+        Ok(match &self.confirmation {
+            Confirmation::None => false,
+            Confirmation::All => true,
+            // Arguments that do not fit are told by the call itself, which is not run either.
+            Confirmation::If(predicate) => self.read(args.clone()).is_ok_and(|args| predicate(&args)),
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tools: what a model may call.
 
+mod confirmation;
 mod function_tool;
+mod set_model_response;
 mod transfer;
 
 use std::fmt;
@@ -13,8 +15,10 @@ use crate::agent::ToolContext;
 use crate::error::Result;
 use crate::model::FunctionDeclaration;
 
+pub use confirmation::ToolConfirmation;
 pub use function_tool::FunctionTool;
 
+pub(crate) use set_model_response::SetModelResponseTool;
 pub(crate) use transfer::TransferTool;
 
 /// Something a model can call by name, with arguments.
@@ -37,6 +41,16 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     ///
     /// Any error; the model is told its message.
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value>;
+
+    /// Whether the user has to agree before it is run with these arguments; never by default. It is asked again when the
+    /// user has answered.
+    ///
+    /// # Errors
+    ///
+    /// Any error; the model is told its message, and the tool is not run.
+    async fn requires_confirmation(&self, _args: &Map<String, Value>, _context: &ToolContext) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -52,5 +66,9 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
         (**self).run(args, context).await
+    }
+
+    async fn requires_confirmation(&self, args: &Map<String, Value>, context: &ToolContext) -> Result<bool> {
+        (**self).requires_confirmation(args, context).await
     }
 }

@@ -22,12 +22,16 @@ impl TransferTool {
     pub(crate) fn new(targets: Vec<String>) -> Self {
         let declaration = FunctionDeclaration {
             name: Self::NAME.to_owned(),
-            description: "Hands the conversation to another agent, which is better suited to answer.".to_owned(),
+            // ADK's words, which models are used to.
+            description:
+                "Transfer the query to another agent.\n\nUse this tool to hand off control to another agent that is \
+                          more suitable to\nanswer the user's query according to the agent's description.\n\nArgs:\n  \
+                          agent_name: the agent name to transfer to."
+                    .to_owned(),
             parameters_json_schema: json!({
                 "type": "object",
-                "properties": {
-                    "agent_name": {"type": "string", "description": "The agent to hand over to.", "enum": targets},
-                },
+                "title": "transfer_to_agentParams",
+                "properties": {"agent_name": {"type": "string", "title": "Agent Name", "enum": targets}},
                 "required": ["agent_name"],
             }),
         };

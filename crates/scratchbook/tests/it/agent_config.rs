@@ -12,6 +12,8 @@ use scratchbook::{
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
+use crate::runner::own_instruction;
+
 /// A folder with files in it.
 struct Files(TempDir);
 
@@ -53,7 +55,7 @@ fn catalog() -> AgentCatalog {
         let said = request.contents.last().map(scratchbook::Content::text).unwrap_or_default();
         match said.as_str() {
             "roll" => Ok(LlmResponse::call("roll_die", json!({}))),
-            _ => Ok(LlmResponse::text(request.system_instruction.clone().unwrap_or_default())),
+            _ => Ok(LlmResponse::text(own_instruction(request))),
         }
     });
     AgentCatalog::new().model("echo", echo).tool(roll).agent(
@@ -106,6 +108,42 @@ async fn workflow_agents_run_the_agents_in_other_files_and_in_code() {
     );
 }
 
+#[tokio::test]
+async fn what_shapes_requests_comes_from_the_file() {
+    let model = ScriptedLlm::new([
+        LlmResponse::call("transfer_to_agent", json!({"agent_name": "below"})),
+        LlmResponse::text("Done."),
+    ]);
+    let files = Files::new(&[
+        (
+            "root_agent.yaml",
+            "name: above\nmodel: recorded\nstatic_instruction: Always the same.\ninstruction: Now this.\n\
+             generate_content_config:\n  temperature: 0.25\n  max_output_tokens: 99\n  thinking_config:\n    thinking_budget: 5\n\
+             sub_agents:\n  - config_path: below.yaml\n  - config_path: beside.yaml\n",
+        ),
+        (
+            "below.yaml",
+            "name: below\nstatic_instruction:\n  - First.\n  - text: Second.\ninclude_contents: none\n\
+             disallow_transfer_to_parent: true\ndisallow_transfer_to_peers: true\n",
+        ),
+        ("beside.yaml", "name: beside\n"),
+    ]);
+    let agent = load_agent(&files.root(), &catalog().model("recorded", model.clone())).unwrap();
+    say(agent, "go").await;
+    let [above, below] = &model.requests()[..] else { panic!("two requests are expected") };
+    assert!(above.system_instruction.as_deref().unwrap().starts_with("Always the same.\n\nYou are an agent."));
+    assert!(
+        above.contents[0].text().contains("<<<BEGIN_SYSTEM_INSTRUCTION>>>\nNow this.\n<<<END_SYSTEM_INSTRUCTION>>>")
+    );
+    assert_eq!(
+        json!(above.config),
+        json!({"temperature": 0.25, "maxOutputTokens": 99, "thinkingConfig": {"thinking_budget": 5}})
+    );
+    assert_eq!(own_instruction(below), "First.\n\nSecond.");
+    assert_eq!(below.contents.len(), 3, "the message, and what the other agent did since");
+    assert_eq!(below.tools, []);
+}
+
 #[test]
 fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
     let files = Files::new(&[
@@ -116,6 +154,20 @@ fn a_model_is_inherited_from_the_agent_above_or_is_the_default() {
     assert_eq!(root("name: alone").load().unwrap_err().kind(), ErrorKind::InvalidArgument);
     let alone = root("name: alone");
     load_agent(&alone.root(), &catalog().default_model("echo")).unwrap();
+}
+
+#[test]
+fn one_model_may_answer_for_all_whatever_files_name() {
+    let files = Files::new(&[
+        ("root_agent.yaml", "name: above\nmodel: gemini-2.5-flash\nsub_agents:\n  - config_path: below.yaml\n"),
+        ("below.yaml", "name: below\nmodel: gpt-5\n"),
+    ]);
+    let agent = load_agent(&files.root(), &catalog().model_for_all("echo")).unwrap();
+    let model = |agent: &dyn Agent| agent.as_llm_agent().unwrap().model().unwrap().name().to_owned();
+    let below = &agent.sub_agents()[0];
+    assert_eq!(model(&agent), model(below));
+    let refused = load_agent(&files.root(), &catalog().model_for_all("none")).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -183,12 +235,12 @@ fn what_is_refused_is_named_with_its_file() {
             ErrorKind::InvalidArgument,
             "below itself",
         ),
-        (
-            "name: a\nmodel: echo\ngenerate_content_config: {temperature: 0.1}",
-            ErrorKind::Unsupported,
-            "'generate_content_config'",
-        ),
-        ("name: a\nmodel: echo\ninclude_contents: none", ErrorKind::Unsupported, "'include_contents'"),
+        ("name: a\nmodel: echo\noutput_schema: {name: lib.City}", ErrorKind::Unsupported, "'output_schema'"),
+        ("name: a\nmodel: echo\nbefore_model_callbacks: [{name: lib.f}]", ErrorKind::Unsupported, "callbacks"),
+        ("name: a\nmodel: echo\ninclude_contents: some", ErrorKind::InvalidArgument, "some"),
+        ("name: a\nmodel: echo\ngenerate_content_config: {tools: []}", ErrorKind::InvalidArgument, "tools"),
+        ("name: a\nmodel: echo\ngenerate_content_config: {top_p: .nan}", ErrorKind::InvalidArgument, "'top_p'"),
+        ("name: a\nagent_class: LoopAgent\ninclude_contents: none", ErrorKind::InvalidArgument, "'include_contents'"),
         ("name: a\nagent_class: my_library.MyAgent", ErrorKind::Unsupported, "'my_library.MyAgent'"),
         ("name: a\nagent_class: SequentialAgent\nmodel: echo", ErrorKind::InvalidArgument, "'model'"),
         ("name: a\nmodel: echo\nmax_iterations: 2", ErrorKind::InvalidArgument, "'max_iterations'"),

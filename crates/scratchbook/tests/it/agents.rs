@@ -12,7 +12,7 @@ use scratchbook::{
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::runner::{run, runner, stored};
+use crate::runner::{own_instruction, run, runner, stored};
 
 fn says(name: &str, text: &str) -> LlmAgent {
     LlmAgent::builder(name).model(ScriptedLlm::new(vec![text; 50])).output_key(format!("{name}_said")).build().unwrap()
@@ -39,7 +39,7 @@ async fn output_key_is_seen_by_the_agents_that_follow() {
     let editor = LlmAgent::builder("editor").model(model.clone()).instruction("Edit: {writer_said}").build().unwrap();
     let both = SequentialAgent::new("both", vec![Arc::new(says("writer", "A draft.")), Arc::new(editor)]);
     run(&runner(both), "go").await.unwrap();
-    assert_eq!(model.requests()[0].system_instruction.as_deref(), Some("Edit: A draft."));
+    assert_eq!(own_instruction(&model.requests()[0]), "Edit: A draft.");
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -88,7 +88,7 @@ async fn callbacks_write_state_and_each_later_reader_sees_it_at_once() {
             Ok(None)
         })
         .before_model(|context, mut request| async move {
-            assert_eq!(request.system_instruction.as_deref(), Some("count=2 temp=seen"));
+            assert_eq!(own_instruction(&request), "count=2 temp=seen");
             request.system_instruction = Some("changed".to_owned());
             context.state().set("model_calls", 1)?;
             Ok(ControlFlow::Continue(request))
@@ -251,7 +251,9 @@ async fn branches_do_not_see_each_other_and_other_agents_are_told_as_such() {
     assert!(model.requests().iter().all(|request| request.contents == [Content::user("go")]));
     let told: Vec<String> = last.requests()[0].contents.iter().map(Content::text).collect();
     assert_eq!(told.len(), 3);
-    assert!(told[1].starts_with("For context:[") && told[1].ends_with("said: Hi."), "{told:?}");
+    assert!(told[1].starts_with("For context: below is a transcript of what another agent did"), "{told:?}");
+    let quote = "said:\n<<<BEGIN_QUOTED_AGENT_CONTENT>>>\nHi.\n<<<END_QUOTED_AGENT_CONTENT>>>";
+    assert!(told[1].ends_with(quote), "{told:?}");
 }
 
 #[tokio::test]
@@ -270,7 +272,13 @@ async fn a_conversation_is_handed_over_and_stays_there() {
     assert_eq!(authors, ["root", "root", "refunds"]);
     assert_eq!(events[1].actions.transfer_to_agent.as_deref(), Some("refunds"));
     let request = &root_model.requests()[0];
-    assert!(request.system_instruction.as_deref().unwrap().contains("refunds: Handles refunds"));
+    assert!(
+        request
+            .system_instruction
+            .as_deref()
+            .unwrap()
+            .contains("\nAgent name: refunds\nAgent description: Handles refunds\n")
+    );
     assert_eq!(request.tools[0].parameters_json_schema["properties"]["agent_name"]["enum"], json!(["refunds"]));
     let events = run(&runner, "Thanks").await.unwrap();
     assert_eq!(events[0].author, "refunds", "the next message goes to the agent that was handed the conversation");
@@ -600,7 +608,7 @@ async fn what_an_agent_was_built_from_can_be_read() {
         .sub_agent(helper)
         .build()
         .unwrap();
-    assert_eq!((agent.name(), agent.description(), agent.model().name()), ("demo", "Scripted", "scripted"));
+    assert_eq!((agent.name(), agent.description(), agent.model().unwrap().name()), ("demo", "Scripted", "scripted"));
     assert_eq!(agent.instruction().unwrap().source(), Some(instruction));
     assert_eq!(agent.output_key(), Some("said"));
     assert!(agent.tools().is_empty());
@@ -628,4 +636,22 @@ async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is
     let events = run(&runner, scratchbook::RunRequest::message("go").with_config(config)).await.unwrap();
     assert_eq!(events.len(), 4);
     assert_eq!(stored(&runner).await.state().get("said"), Some(&json!("One two three")));
+}
+
+/// The agent yields one event twice, and the second time it cannot be stored.
+#[tokio::test]
+async fn an_event_that_cannot_be_stored_is_told_of_by_another() {
+    let agent = FunctionAgent::new("twice", |context: InvocationContext| {
+        let mut event = context.event();
+        event.id = "once".to_owned();
+        event.content = Some(Content::new("model", vec![Part::text("Hello.")]));
+        futures_util::stream::iter([Ok(event.clone()), Ok(event)])
+    });
+    let runner = runner(agent);
+    assert_eq!(run(&runner, "hi").await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let session = stored(&runner).await;
+    let last = session.events().last().unwrap();
+    assert_eq!(session.events().len(), 3);
+    assert_eq!((last.author.as_str(), last.error_code.is_some()), ("twice", true), "{last:?}");
+    assert!(last.error_message.as_ref().unwrap().contains("yield each event once"), "{last:?}");
 }

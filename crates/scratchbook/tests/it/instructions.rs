@@ -5,7 +5,7 @@ use scratchbook::{
 };
 use serde_json::json;
 
-use crate::runner::{app, run, session_with};
+use crate::runner::{app, own_instruction, run, session_with};
 
 async fn instructed(
     instruction: impl Into<Instruction>,
@@ -19,7 +19,7 @@ async fn instructed(
     let outcome = run(&runner, "go").await;
     let asked = model.requests();
     match outcome {
-        Ok(_) => Ok(asked[0].system_instruction.clone().unwrap()),
+        Ok(_) => Ok(own_instruction(&asked[0]).to_owned()),
         Err(error) => {
             assert!(asked.is_empty(), "the model was asked although the instruction could not be rendered");
             Err(error)
@@ -96,7 +96,7 @@ async fn artifacts_go_into_instructions_by_name() {
         .unwrap();
     let runner = Runner::builder("app", agent, service.clone()).artifacts(service).build().unwrap();
     run(&runner, "go").await.unwrap();
-    assert_eq!(model.requests()[0].system_instruction.as_deref(), Some("the {notes} by Ada"));
+    assert_eq!(own_instruction(&model.requests()[0]), "the {notes} by Ada");
 
     let error = instructed("{artifact.none}", json!({})).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

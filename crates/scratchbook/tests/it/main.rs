@@ -7,8 +7,10 @@ mod stores;
 mod adapters;
 mod agent_config;
 mod agents;
+mod asking;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
+mod compaction;
 mod conformance;
 mod counting;
 mod crash;
@@ -29,6 +31,8 @@ mod places;
 mod postgres;
 mod processes;
 mod recorded;
+mod requests;
+mod resume;
 mod runner;
 #[cfg(feature = "schema")]
 mod schema;

@@ -93,6 +93,12 @@ async fn a_message_without_parts_or_without_a_role_is_the_users() {
     }
 }
 
+/// The instruction of a request, without what every agent is told of itself.
+pub(crate) fn own_instruction(request: &scratchbook::LlmRequest) -> &str {
+    let told = request.system_instruction.as_deref().unwrap();
+    told.split_once("\n\nYou are an agent. Your internal name is ").unwrap().0
+}
+
 pub(crate) fn metadata(state: Value) -> serde_json::Map<String, Value> {
     state.as_object().unwrap().clone()
 }

@@ -21,6 +21,8 @@ pub(super) use metrics::Metrics;
 const OURS: &str = "scratchbook";
 /// The spans that logs show: those of requests and of runs, and not what traces have besides.
 const SHOWN: &str = "scratchbook_server";
+/// The client of models. It logs what providers answer, and with it what was said: it is never heard.
+const MODELS: &str = "genai";
 const TRACES: &str = "scratchbook_server::trace";
 
 /// What is to be ended when the server ends.
@@ -58,7 +60,10 @@ impl Telemetry {
 
 fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
     let level = level(args.log_level);
-    let targets = Targets::new().with_default(level.min(LevelFilter::WARN)).with_target(OURS, level);
+    let targets = Targets::new()
+        .with_default(level.min(LevelFilter::WARN))
+        .with_target(OURS, level)
+        .with_target(MODELS, LevelFilter::OFF);
     let shown = filter_fn(|metadata| {
         let target = metadata.target();
         !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)

@@ -1,6 +1,7 @@
 //! ADK's dev interface, from the package, over `scratchbook serve`, in a real browser.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 
     page.watch().await;
     page.say("What can you do?").await;
-    page.see("app-event-row", "or \"check out\".").await;
+    page.see("app-event-row", "or \"forget me\".").await;
     page.picture("1-streamed").await;
     // How often a page is drawn anew is the browser's; unfinished it was seen, and what was seen stayed.
     let texts: Vec<_> = page.watched().await.into_iter().filter(|text| !text.is_empty()).collect();
@@ -78,12 +79,17 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
 
     page.click("button.selector-button", "What can you do?").await;
     page.click("button[aria-label='Edit']", "").await;
-    let name = page.see("input.session-selector-current-id-value", "").await;
-    name.clear().await.unwrap();
-    name.send_keys("Groceries").await.unwrap();
+    page.write("input.session-selector-current-id-value", "Groceries").await;
     page.click("button[aria-label='Save']", "").await;
     page.see("button.selector-button", "Groceries").await;
     page.picture("5-renamed").await;
+    // The page shows the new name before the server has it.
+    for _ in 0..100 {
+        if names(&served) == ["Groceries", "Hello"] {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     assert_eq!(names(&served), ["Groceries", "Hello"]);
 
     page.click("button", "Delete").await;

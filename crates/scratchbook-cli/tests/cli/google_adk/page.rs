@@ -48,6 +48,9 @@ impl Page {
             wishes.add_arg(wish).unwrap();
         }
         wishes.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
+        // The client of WebDriver is built as the client of models is, which has a provider of its own; only one can be
+        // the default.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let browser = WebDriver::new(driver.url(), wishes).await.unwrap();
         let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/screenshots");
         std::fs::create_dir_all(&pictures).unwrap();
@@ -79,6 +82,18 @@ impl Page {
         let start = Instant::now();
         while self.see(css, text).await.click().await.is_err() {
             self.wait(start, &format!("'{text}' at '{css}' cannot be clicked")).await;
+        }
+    }
+
+    /// Writes into a field, as soon as it takes text, in place of what is in it.
+    pub(super) async fn write(&self, css: &str, text: &str) {
+        let start = Instant::now();
+        loop {
+            let field = self.see(css, "").await;
+            if field.clear().await.is_ok() && field.send_keys(text).await.is_ok() {
+                return;
+            }
+            self.wait(start, &format!("'{css}' takes no text")).await;
         }
     }
 

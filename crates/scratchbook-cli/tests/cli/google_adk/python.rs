@@ -8,18 +8,7 @@ use tempfile::TempDir;
 
 /// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 pub(crate) fn python() -> PathBuf {
-    if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
-        return path.into();
-    }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python");
-    let path = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    assert!(
-        path.is_file(),
-        "this test needs a Python with google-adk. Either make one with: cargo xtask test --step python, or set \
-         SCRATCHBOOK_TEST_PYTHON to one that has what tests/google_adk/requirements.txt lists, or leave such tests out: \
-         cargo test -- --skip google_adk"
-    );
-    path
+    scratchbook_servers::python().unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// Runs `tests/google_adk/fill.py`, which says what its arguments are, and gives what it prints.

@@ -17,7 +17,7 @@ fn write(fixture: &Fixture, app: &str, file: &str, text: &str) {
 fn an_agent_that_cannot_be_hosted_is_told_why() {
     for (file, text, code, said) in [
         ("root_agent.yaml", "name: a\n", 2, "the agent 'a' has no model; name one"),
-        ("root_agent.yaml", "name: a\nmodel: gemini-2.5-flash\n", 3, "hosted models are not included yet"),
+        ("root_agent.yaml", "name: a\nmodel: gemini-2.5-flash\n", 6, "set the environment variable GOOGLE_API_KEY"),
         ("root_agent.yaml", "name: a\nbogus: 1\n", 2, "unknown field"),
         ("agent.py", "root_agent = None\n", 3, "is a Python agent (agent.py); only root_agent.yaml can be hosted here"),
     ] {

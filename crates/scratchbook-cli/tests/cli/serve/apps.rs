@@ -34,7 +34,7 @@ fn agents_come_from_a_folder_or_there_are_none() {
     assert_eq!(events[1]["content"]["parts"][0]["functionResponse"]["response"]["cart"]["pear"], 1);
 
     fs::write(folder.join("shop/root_agent.yaml"), "name: shop_agent\nmodel: gemini-2.5-flash\n").unwrap();
-    let refused = fixture.fails(3, &["serve", "--port", "0", "--agents", folder.to_str().unwrap()]);
-    assert!(refused.contains("gemini-2.5-flash") && refused.contains("echo"), "{refused}");
+    let refused = fixture.fails(6, &["serve", "--port", "0", "--agents", folder.to_str().unwrap()]);
+    assert!(refused.contains("gemini-2.5-flash") && refused.contains("GOOGLE_API_KEY"), "{refused}");
     assert_eq!(Served::new(&fixture, &["--no-demo"]).get("/list-apps").1, "[]");
 }

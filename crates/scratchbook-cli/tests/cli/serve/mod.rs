@@ -8,6 +8,7 @@ mod config;
 mod http;
 mod load;
 mod login;
+mod models;
 mod operations;
 #[cfg(feature = "otel")]
 mod traces;

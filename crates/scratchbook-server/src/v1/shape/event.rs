@@ -10,6 +10,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::{Caller, Right};
+use crate::adk::public_metadata;
 
 /// Our field in an event: its number.
 const SEQ: &str = "seq";
@@ -39,11 +40,12 @@ impl Serialize for Stored {
             seq: Option<u64>,
         }
         let seq = self.0.seq;
-        if !self.0.extra().contains_key(SEQ) {
+        if !self.0.extra().contains_key(SEQ) && !self.0.is_restored() {
             return Numbered { event: &self.0, seq }.serialize(serializer);
         }
-        // It came with a field of this name by another way than ours.
         let mut event = Event::clone(&self.0);
+        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        // It may have come with a field of this name by another way than ours.
         event.extra_mut().shift_remove(SEQ);
         Numbered { event: &event, seq }.serialize(serializer)
     }
@@ -73,7 +75,7 @@ pub(crate) struct Given(Event);
 impl Given {
     /// The event, to be appended.
     pub(crate) fn into_event(self) -> Result<Event> {
-        let event = self.0;
+        let mut event = self.0;
         if event.extra().contains_key(SEQ) {
             return Err(Error::invalid("the event has a 'seq'; leave it out, the store gives the number"));
         }
@@ -82,6 +84,9 @@ impl Given {
                 "the event is partial, a piece of a stream, which is not stored; append it whole",
             ));
         }
+        // What a client says that an agent has called, no run carries out.
+        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        event.mark_restored();
         Ok(event)
     }
 

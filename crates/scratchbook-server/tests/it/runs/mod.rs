@@ -3,6 +3,7 @@
 mod adk;
 mod follow;
 mod life;
+mod resumed;
 mod told;
 mod wire;
 

@@ -13,6 +13,7 @@ use rustls::{ClientConfig as TlsConfig, RootCertStore};
 
 use super::provider::{Key, Target, endpoint};
 use super::retry::Patience;
+use super::secrets::Secrets;
 use crate::error::{Error, Result};
 use crate::model::LlmRequest;
 
@@ -30,6 +31,7 @@ pub(super) struct Call {
     /// Where the provider is, if not where genai thinks it is.
     pub(super) endpoint: Option<Url>,
     pub(super) key: Option<Key>,
+    pub(super) secrets: Secrets,
     pub(super) patience: Patience,
 }
 
@@ -48,6 +50,7 @@ impl Call {
         let target = Target::parse(name)?;
         let key = Key::find(target.provider, options.api_key)?;
         let endpoint = endpoint(target.provider, options.endpoint)?;
+        let secrets = Secrets::new(key.as_ref(), options.headers.iter().map(|(_, value)| value.as_str()));
         let http = http_client(options.headers)?;
         let config = ProviderConfig {
             endpoint: endpoint.as_ref().map(|url| Endpoint::from_owned(url.as_str())),
@@ -59,7 +62,7 @@ impl Call {
         // What the official clients of OpenAI and Anthropic wait, and how often they try again.
         let timeout = options.timeout.unwrap_or(Duration::from_secs(600));
         let patience = Patience { timeout, max_retries: options.max_retries.unwrap_or(2) };
-        Ok(Self { genai, http, target, endpoint, key, patience })
+        Ok(Self { genai, http, target, endpoint, key, secrets, patience })
     }
 
     /// The call for a request, which may name another model of the same provider.

@@ -110,9 +110,9 @@ impl Call {
         }
     }
 
-    /// A provider's words, without the key and not too many of them.
+    /// A provider's words, without secrets and not too many of them.
     pub(super) fn quoted(&self, said: &str) -> String {
-        let said = self.key.as_ref().map_or_else(|| said.to_owned(), |key| key.hidden_in(said));
+        let said = self.secrets.hidden_in(said);
         let said = said.trim();
         match said.char_indices().nth(LONGEST_MESSAGE) {
             Some((end, _)) => format!("{}...", &said[..end]),

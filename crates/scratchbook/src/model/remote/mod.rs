@@ -1,11 +1,13 @@
 //! Models of other people, over HTTP.
 
+mod body;
 mod chat;
 mod client;
 mod failure;
 mod gemini;
 mod provider;
 mod retry;
+mod secrets;
 
 use std::fmt;
 use std::time::Duration;
@@ -41,8 +43,9 @@ use client::{Call, Options};
 ///
 /// What of a [`GenerateContentConfig`](super::GenerateContentConfig) a provider has no word for is left out where it only
 /// nudges the model, such as `topK`, penalties, the seed, probabilities and safety settings. `Unsupported` is what would
-/// make another answer: modalities but text, contexts kept by the provider, data of a type it does not take. Calls whose
-/// arguments are no JSON object are not made; such an answer has the error code `MALFORMED_FUNCTION_CALL`.
+/// make another answer: modalities but text, contexts kept by the provider, data of a type it does not take in what the
+/// user said last (from before, it is only named). Calls whose arguments are no JSON object are not made; such an answer has
+/// the error code `MALFORMED_FUNCTION_CALL`. An answer of more than 64 MiB is `Unavailable`.
 ///
 /// ```no_run
 /// use std::time::Duration;

@@ -100,7 +100,9 @@ fn infer(model: &str) -> Result<AdapterKind> {
         // What genai says of every name it does not know.
         Ok(AdapterKind::Ollama) | Err(_) => {
             let model = model.escape_debug();
-            Err(Error::invalid(format!("nothing says who provides the model '{model}'; name it as 'ollama::llama3'")))
+            Err(Error::invalid(format!(
+                "nothing says who provides the model '{model}'; put its provider before it, as in 'ollama::llama3'"
+            )))
         }
         Ok(provider) => Ok(provider),
     }
@@ -128,11 +130,6 @@ impl Key {
 
     pub(super) fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// A text without the key: a provider may repeat it.
-    pub(super) fn hidden_in(&self, text: &str) -> String {
-        if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
 

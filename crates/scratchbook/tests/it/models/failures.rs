@@ -310,3 +310,82 @@ async fn the_key_shows_up_nowhere() {
         assert!(!text.contains(SAID), "{text}");
     }
 }
+
+/// The libraries below would log whole bodies.
+#[tokio::test]
+async fn what_a_provider_repeats_is_in_no_log() {
+    let log = Log::default();
+    let _logging = tracing::subscriber::set_default(log.clone());
+    let said = format!("{KEY}, who said: {SAID}");
+    let unknown = json!({"type": "something_new", "said": said});
+    let anthropic = |error: serde_json::Value| {
+        format!(
+            "event: message_start\ndata: {{\"type\":\"message_start\",\"message\":{{\"model\":\"m\",\"usage\":{{}}}}}}\n\n\
+             event: something_new\ndata: {unknown}\n\nevent: error\ndata: {error}\n\n"
+        )
+    };
+    let responses = |error: serde_json::Value| {
+        format!("data: {{\"type\":\"response.created\",\"response\":{{}}}}\n\ndata: {unknown}\n\ndata: {error}\n\n")
+    };
+    for (name, stream) in [
+        (
+            "anthropic::claude-opus-4-5",
+            anthropic(json!({"type": "error", "error": {"type": "api_error", "message": said}})),
+        ),
+        ("openai_resp::gpt-5", responses(json!({"type": "error", "code": "server_error", "message": said}))),
+    ] {
+        let broken = Answer::text(200, "application/json", &format!("{{\"no\": \"json, {said}"));
+        let odd = Answer::json(200, &json!({"output": [{"type": "new", "said": said}], "content": [{"said": said}]}));
+        let server = ModelServer::start([Answer::events(&stream), broken, odd]).await;
+        let model = RemoteLlm::builder(name).endpoint(format!("{}/v1", server.url())).api_key(KEY).max_retries(0);
+        let model = model.build().unwrap();
+        let last = answers(&model, asks_streaming()).await.pop().unwrap().unwrap();
+        let message = last.error_message.unwrap();
+        assert!(message.starts_with("[key], who said: "), "{message}");
+        for _ in 0..2 {
+            let failed = format!("{:?}", answers(&model, asks()).await);
+            assert!(!failed.contains(KEY), "{failed}");
+        }
+        assert_eq!(server.requests().len(), 3);
+    }
+    // Others' traces are seen as before.
+    tracing::warn!("still seen");
+    let traced = log.0.lock().unwrap().clone();
+    assert!(traced.contains("still seen"), "{traced}");
+    assert!(!traced.contains(KEY) && !traced.contains(SAID), "{traced}");
+}
+
+#[tokio::test]
+async fn values_of_headers_are_hidden_in_what_a_provider_says() {
+    let server =
+        ModelServer::always(refuses(403, "PERMISSION_DENIED", "hunter2-hunter2 may not, in 1 of 1 cases.")).await;
+    let model = RemoteLlm::builder("gemini-2.5-flash").endpoint(server.url()).api_key(KEY);
+    let model = model.header("authorization", "Bearer hunter2-hunter2").header("x-tries", "1").build().unwrap();
+    let error = failure(&model, asks()).await;
+    assert_eq!(error.to_string(), "gemini answered 403 PERMISSION_DENIED: [header] may not, in 1 of 1 cases.");
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_an_error() {
+    let megabyte = "x".repeat(1 << 20);
+    let endless = |piece: &str| format!("{piece}\n\n").repeat(65);
+    let gemini =
+        endless(&format!("data: {{\"candidates\": [{{\"content\": {{\"parts\": [{{\"text\": \"{megabyte}\"}}]}}}}]}}"));
+    let chat =
+        endless(&format!("data: {{\"choices\": [{{\"index\": 0, \"delta\": {{\"content\": \"{megabyte}\"}}}}]}}"));
+    let spaces = " ".repeat(65 << 20);
+    for (name, path, answer, request) in [
+        ("gemini-2.5-flash", "", Answer::text(200, "application/json", &spaces), asks()),
+        ("gemini-2.5-flash", "", Answer::events(&gemini), asks_streaming()),
+        ("ollama::llama3", "", Answer::text(200, "application/json", &spaces), asks()),
+        ("ollama::llama3", "", Answer::lines(&spaces), asks_streaming()),
+        ("openai::some-model", "/v1", Answer::events(&chat), asks_streaming()),
+    ] {
+        let server = ModelServer::always(answer).await;
+        let model = RemoteLlm::builder(name).endpoint(format!("{}{path}", server.url())).api_key(KEY);
+        let error = failure(&model.build().unwrap(), request).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().ends_with("is longer than 64 MiB"), "{error}");
+        assert_eq!(server.requests().len(), 1);
+    }
+}

@@ -253,3 +253,51 @@ async fn dropping_the_stream_closes_the_connection() {
     drop(stream);
     server.hung_up().await;
 }
+
+/// The arguments of a call of `f` that streams in pieces with these paths.
+async fn arguments(paths: impl IntoIterator<Item = String>) -> Value {
+    let pieces: Vec<_> = paths.into_iter().map(|path| json!({"jsonPath": path, "numberValue": 1})).collect();
+    let part = json!({"functionCall": {"name": "f", "partialArgs": pieces, "willContinue": false}});
+    let body = json!({"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}]});
+    let server = ModelServer::always(Answer::events(format!("data: {body}\n\n"))).await;
+    let whole = answers(&model(&server), asks_streaming()).await.pop().unwrap().unwrap();
+    let call = whole.content.unwrap().parts()[0].function_call.clone().unwrap();
+    Value::Object(call.args.unwrap())
+}
+
+#[tokio::test]
+async fn a_path_leads_no_deeper_than_values_go() {
+    let args = arguments([format!("$.deep{}", ".a".repeat(200_000)), "$.a.b".to_owned()]).await;
+    assert_eq!(args, json!({"a": {"b": 1}}));
+}
+
+#[tokio::test]
+async fn a_path_makes_room_for_the_next_item_and_no_more() {
+    let args = arguments(["$.a[0]", "$.a[1].b", "$.a[9999]", "$.a[3]", "$.a[2]"].map(str::to_owned)).await;
+    assert_eq!(args, json!({"a": [1, {"b": 1}, 1]}));
+}
+
+#[tokio::test]
+async fn calls_of_an_answer_that_was_blocked_or_is_malformed_are_not_made() {
+    for reason in ["SAFETY", "MALFORMED_FUNCTION_CALL", "RECITATION", "SOMETHING_NEW"] {
+        let call = json!({"functionCall": {"name": "pay", "args": {"amount": 1}}});
+        for (parts, left) in [(json!([{"text": "I pay."}, call]), Some("I pay.")), (json!([call]), None)] {
+            let body = json!({"candidates": [{
+                "content": {"role": "model", "parts": parts}, "finishReason": reason, "finishMessage": "No.",
+            }]});
+            let server =
+                ModelServer::start([Answer::json(200, &body), Answer::events(format!("data: {body}\n\n"))]).await;
+            for request in [asks(), asks_streaming()] {
+                let whole = answers(&model(&server), request).await.pop().unwrap().unwrap();
+                assert_eq!(whole.content.map(|content| content.text()).as_deref(), left, "{reason}");
+                assert_eq!(whole.error_code.as_deref(), Some(reason));
+            }
+        }
+    }
+    let body = json!({"candidates": [{
+        "content": {"role": "model", "parts": [{"functionCall": {"name": "pay", "args": {}}}]}, "finishReason": "MAX_TOKENS",
+    }]});
+    let server = ModelServer::always(Answer::json(200, &body)).await;
+    let whole = answers(&model(&server), asks()).await.pop().unwrap().unwrap();
+    assert!(whole.content.unwrap().parts()[0].function_call.is_some());
+}

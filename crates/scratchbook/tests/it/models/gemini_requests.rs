@@ -1,6 +1,6 @@
 //! Promises of what models of the Gemini API are sent.
 
-use scratchbook::{ErrorKind, Llm, LlmRequest, RemoteLlm};
+use scratchbook::{Content, ErrorKind, Llm, LlmRequest, Part, RemoteLlm};
 use serde_json::{Map, Value, json};
 
 use super::gemini::{KEY, answers, asks, asks_streaming, failure, model, recorded, with_floats};
@@ -143,4 +143,41 @@ async fn a_request_may_name_another_model_of_the_provider() {
     assert_eq!(server.request().path, "/v1beta/models/gemini-2.5-pro:generateContent");
     request.model = "openai::gpt-4o".to_owned();
     assert_eq!(failure(&model(&server), request).await.kind(), ErrorKind::InvalidArgument);
+}
+
+/// Anthropic's are text of base64, and only Anthropic can tell what they seal.
+#[tokio::test]
+async fn signatures_of_other_providers_are_not_sent() {
+    let foreign = "RXJVQkNrWUlCUmdDS2tDMGZ1dDFVYnZ3eg==".as_bytes().to_vec();
+    let own = b"\x0a\x8f\x02skip\xff\x10\x93\x80\x01\x02\x03\x04\x05\x06".to_vec();
+    let waived = b"skip_thought_signature_validator".to_vec();
+    let thought = |text: Option<&str>, signature: &Vec<u8>| Part {
+        text: text.map(str::to_owned),
+        thought: Some(true),
+        thought_signature: Some(signature.clone()),
+        ..Part::default()
+    };
+    let called = |signature: &Vec<u8>| Part {
+        thought_signature: Some(signature.clone()),
+        ..Part::function_call("f", serde_json::Map::new())
+    };
+    let mut request = asks();
+    request.contents = vec![
+        Content::user("Hello."),
+        Content::new("model", vec![thought(None, &foreign)]),
+        Content::new("model", vec![thought(Some("Hm."), &foreign), thought(None, &foreign), called(&own)]),
+        Content::new("model", vec![called(&foreign), called(&waived)]),
+        Content::user("Go on."),
+    ];
+    let server = ModelServer::always(Answer::json(200, &json!({"candidates": []}))).await;
+    answers(&model(&server), request).await.remove(0).unwrap();
+    let signed: Vec<Vec<bool>> = server.request().body["contents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|content| {
+            content["parts"].as_array().unwrap().iter().map(|part| part.get("thoughtSignature").is_some()).collect()
+        })
+        .collect();
+    assert_eq!(signed, [vec![false], vec![false, true], vec![false, true], vec![false]]);
 }

@@ -1,6 +1,7 @@
 //! Models over HTTP, against servers that speak their published formats.
 
 mod anthropic;
+mod anthropic_asked;
 mod ask;
 mod failures;
 mod gemini;
@@ -8,6 +9,7 @@ mod gemini_requests;
 mod names;
 mod ollama;
 mod openai;
+mod openai_asked;
 mod others;
 mod promises;
-mod server;
+pub(crate) mod server;

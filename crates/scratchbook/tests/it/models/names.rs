@@ -51,14 +51,18 @@ fn who_provides_a_model_is_not_guessed() {
         (
             "llama3",
             ErrorKind::InvalidArgument,
-            "nothing says who provides the model 'llama3'; name it as 'ollama::llama3'",
+            "nothing says who provides the model 'llama3'; put its provider before it, as in 'ollama::llama3'",
         ),
         (
             "meta-llama/Llama-3",
             ErrorKind::InvalidArgument,
-            "nothing says who provides the model 'meta-llama/Llama-3'; name it as 'ollama::llama3'",
+            "nothing says who provides the model 'meta-llama/Llama-3'; put its provider before it, as in 'ollama::llama3'",
         ),
-        ("", ErrorKind::InvalidArgument, "nothing says who provides the model ''; name it as 'ollama::llama3'"),
+        (
+            "",
+            ErrorKind::InvalidArgument,
+            "nothing says who provides the model ''; put its provider before it, as in 'ollama::llama3'",
+        ),
         ("nobody::x", ErrorKind::InvalidArgument, "no provider is called 'nobody'; there are openai,"),
         ("genai_1::x", ErrorKind::Unsupported, "models of 'custom' are not supported"),
         ("vertex::gemini-2.5-flash", ErrorKind::Unsupported, "models of 'vertex' are not supported"),

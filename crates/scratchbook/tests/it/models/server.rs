@@ -82,6 +82,11 @@ impl Answer {
         Self::new(200, "text/event-stream", body.as_ref().to_vec())
     }
 
+    /// What is asked beyond a script.
+    pub(crate) fn none() -> Self {
+        Self::text(418, "text/plain", "no more answers in the script")
+    }
+
     /// Lines of JSON, as they stand on the wire.
     pub(crate) fn lines(body: impl AsRef<[u8]>) -> Self {
         Self::new(200, "application/x-ndjson", body.as_ref().to_vec())
@@ -144,11 +149,11 @@ impl Answer {
     }
 }
 
+type Script = dyn Fn(&Recorded) -> Answer + Send + Sync;
+
 /// What all connections share.
 struct Shared {
-    answers: Mutex<VecDeque<Answer>>,
-    /// Once the answers are all given.
-    last: Option<Answer>,
+    script: Box<Script>,
     recorded: Mutex<Vec<Recorded>>,
     hung_up: Notify,
 }
@@ -163,19 +168,20 @@ pub(crate) struct ModelServer {
 impl ModelServer {
     /// Answers each request with the next of these; a request beyond them is refused with 418.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self::with(answers.into_iter().collect(), None).await
+        let answers = Mutex::new(answers.into_iter().collect::<VecDeque<_>>());
+        Self::by(move |_| answers.lock().unwrap().pop_front().unwrap_or_else(Answer::none)).await
     }
 
     /// Answers every request so.
     pub(crate) async fn always(answer: Answer) -> Self {
-        Self::with(VecDeque::new(), Some(answer)).await
+        Self::by(move |_| answer.clone()).await
     }
 
-    async fn with(answers: VecDeque<Answer>, last: Option<Answer>) -> Self {
+    /// Answers as a function of the request.
+    pub(crate) async fn by(script: impl Fn(&Recorded) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let shared =
-            Arc::new(Shared { answers: Mutex::new(answers), last, recorded: Mutex::default(), hung_up: Notify::new() });
+        let shared = Arc::new(Shared { script: Box::new(script), recorded: Mutex::default(), hung_up: Notify::new() });
         let of_connections = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             // Ends its connections with itself.
@@ -221,9 +227,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     while let Some(request) = read_request(&mut read).await {
+        let answer = (shared.script)(&request);
         shared.recorded.lock().unwrap().push(request);
-        let next = shared.answers.lock().unwrap().pop_front().or_else(|| shared.last.clone());
-        let answer = next.unwrap_or_else(|| Answer::text(418, "text/plain", "no more answers in the script"));
         let end = tokio::select! {
             end = send(&answer, &mut write) => end,
             // Nothing is asked before the answer: what ends here is the connection.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::call::{Call, Finish, void};
 use crate::content::{Content, FunctionCall, Part};
 use crate::model::LlmResponse;
 
@@ -24,46 +25,6 @@ enum Block {
     Thought { text: String, signature: String },
     Call(Call),
 }
-
-/// A function call, its arguments as text that may come in fragments, or as a whole.
-#[derive(Debug, Default)]
-pub(super) struct Call {
-    /// Which call of the answer this is, where the wire numbers them.
-    pub(super) index: Option<u64>,
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) whole: Option<Value>,
-}
-
-/// Why an answer ended, in ADK's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
-    Stop,
-    MaxTokens,
-    Safety,
-    Other,
-}
-
-impl Finish {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Stop => "STOP",
-            Self::MaxTokens => "MAX_TOKENS",
-            Self::Safety => "SAFETY",
-            Self::Other => "OTHER",
-        }
-    }
-
-    fn message(self) -> String {
-        match self {
-            Self::MaxTokens => "Maximum tokens reached".to_owned(),
-            other => format!("Finished with {}", other.as_str()),
-        }
-    }
-}
-
-const MALFORMED: &str = "MALFORMED_FUNCTION_CALL";
 
 impl Answer {
     /// Text, shown and kept.
@@ -207,7 +168,8 @@ impl Answer {
 
     /// The whole, with its usage as ADK spells it.
     ///
-    /// Arguments that are no JSON object make all calls of the answer void: nobody is to act on half of what was meant.
+    /// Arguments that are no JSON object make all calls of the answer void: nobody is to act on half of what was meant, nor
+    /// on what was blocked.
     pub(super) fn into_response(self, usage: Option<Value>, thoughts: Thoughts) -> LlmResponse {
         let mut response = LlmResponse { model_version: self.model, usage_metadata: usage, ..LlmResponse::default() };
         if let Some((code, message)) = self.failure {
@@ -222,8 +184,10 @@ impl Answer {
             response.error_code = Some(finish.as_str().to_owned());
             response.error_message = Some(if self.refusal.is_empty() { finish.message() } else { self.refusal });
         }
-        if !malformed.is_empty() {
+        if finish == Finish::Safety || !malformed.is_empty() {
             parts.retain(|part| part.function_call.is_none());
+        }
+        if !malformed.is_empty() {
             let (code, message) = void(&malformed, finish);
             response.finish_reason = Some(code.to_owned());
             response.error_code = Some(code.to_owned());
@@ -243,17 +207,6 @@ impl Answer {
 pub(super) enum Thoughts {
     Shown,
     Hidden,
-}
-
-/// What to say where arguments of these calls are no JSON object.
-fn void(names: &[String], finish: Finish) -> (&'static str, String) {
-    if finish == Finish::MaxTokens {
-        let message = "Tool call arguments were truncated and could not be parsed as valid JSON. Increase \
-                       `max_output_tokens` and retry.";
-        return (finish.as_str(), message.to_owned());
-    }
-    let names = names.join(", ");
-    (MALFORMED, format!("Arguments for the following function calls were not a valid JSON object: {names}"))
 }
 
 /// A signed thought before a call has to go back with the call, so it stays; other thoughts go.
@@ -293,22 +246,4 @@ fn part_of(id: String, name: String, args: Map<String, Value>) -> Part {
         ..FunctionCall::default()
     };
     Part { function_call: Some(call), ..Part::default() }
-}
-
-impl Call {
-    /// The arguments, where they are an object and the call has a name. None at all are an empty object, except at the
-    /// limit of tokens, where they may only not have come yet.
-    fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
-        if self.name.is_empty() {
-            return None;
-        }
-        let none = self.text.trim().is_empty();
-        match &self.whole {
-            Some(Value::Object(args)) if none => return Some(args.clone()),
-            None | Some(Value::Null) if none && finish != Finish::MaxTokens => return Some(Map::new()),
-            _ if none => return None,
-            _ => {}
-        }
-        crate::json::from_str(&self.text).ok()
-    }
 }

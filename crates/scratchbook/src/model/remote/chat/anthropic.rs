@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Call, Finish};
+use super::answer::Answer;
+use super::call::{Call, Finish};
 
 /// Reads an event of a stream.
 pub(super) fn event(event: &Value, answer: &mut Answer) {

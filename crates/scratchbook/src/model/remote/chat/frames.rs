@@ -12,7 +12,9 @@ use genai::chat::{ChatFrameSink, ChatOptions, ChatRequest, ChatStream, FrameCtx,
 use serde_json::Value;
 
 use super::ollama;
+use super::quiet::{self, quietly};
 use crate::error::Result;
+use crate::model::remote::body::Room;
 use crate::model::remote::client::Call;
 use crate::model::remote::retry::Failure;
 
@@ -30,7 +32,7 @@ impl Sent {
             Self::Genai(chat, options) => (chat.clone(), options),
             Self::Ollama(body) => return ollama::whole(call, body).await,
         };
-        match call.genai.exec_chat(call.model(), chat, Some(options)).await {
+        match quiet::awaited(call.genai.exec_chat(call.model(), chat, Some(options))).await {
             Ok(response) => Ok(response.captured_raw_body.unwrap_or_default()),
             // It came, but genai does not know what to make of it.
             Err(GenaiError::ChatResponseGeneration { response_body, .. }) => Ok(*response_body),
@@ -46,9 +48,9 @@ impl Sent {
         };
         let sink = Arc::new(Sink::default());
         let options = options.with_raw_frame_sink_arc(sink.clone());
-        let sent = call.genai.exec_chat_stream(call.model(), chat, Some(&options)).await;
+        let sent = quiet::awaited(call.genai.exec_chat_stream(call.model(), chat, Some(&options))).await;
         let stream = sent.map_err(|error| call.failure(error))?.stream;
-        Ok(Frames::Genai(Tapped { stream, sink, failure: None }))
+        Ok(Frames::Genai(Tapped { stream, sink, failure: None, room: Room::default() }))
     }
 }
 
@@ -62,7 +64,11 @@ impl Frames {
     /// The next frames; `None` at the end.
     pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
         match self {
-            Self::Genai(tapped) => tapped.next().await.map_err(|error| call.failure(error)),
+            Self::Genai(tapped) => {
+                let frames = tapped.next().await.map_err(|error| call.failure(error))?;
+                tapped.room.take(call, frames.iter().flatten().map(String::len).sum())?;
+                Ok(frames)
+            }
             Self::Lines(lines) => lines.next(call).await,
         }
     }
@@ -74,6 +80,7 @@ pub(super) struct Tapped {
     sink: Arc<Sink>,
     /// What went wrong after frames that are still to be read.
     failure: Option<GenaiError>,
+    room: Room,
 }
 
 impl Tapped {
@@ -83,7 +90,7 @@ impl Tapped {
                 if let Some(error) = self.failure.take() {
                     return Poll::Ready(Err(error));
                 }
-                let polled = Pin::new(&mut self.stream).poll_next(context);
+                let polled = quietly(|| Pin::new(&mut self.stream).poll_next(context));
                 let frames = self.sink.take();
                 match polled {
                     Poll::Ready(Some(Err(error))) if is_of_transport(&error) => self.failure = Some(error),

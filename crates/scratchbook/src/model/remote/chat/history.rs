@@ -41,6 +41,18 @@ pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
     pairing.turns
 }
 
+/// The names of the tools that are called or answer in a turn.
+pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
+    match turn {
+        Turn::User(_) => Vec::new(),
+        Turn::Model(said) => {
+            let calls = said.iter_mut().filter_map(|part| part.function_call.as_mut());
+            calls.map(|call| call.name.get_or_insert_default()).collect()
+        }
+        Turn::Answers(replies) => replies.iter_mut().map(|reply| &mut reply.name).collect(),
+    }
+}
+
 /// Where the answer to a call belongs: which turn, and which place in it.
 type Place = (usize, usize);
 

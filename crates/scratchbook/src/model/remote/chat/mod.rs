@@ -7,12 +7,14 @@
 
 mod answer;
 mod anthropic;
+mod call;
 mod frames;
 mod history;
 mod ollama;
 mod openai;
 mod options;
 mod parts;
+mod quiet;
 mod request;
 mod responses;
 mod stream;

@@ -3,7 +3,8 @@
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Call, Finish};
+use super::answer::Answer;
+use super::call::{Call, Finish};
 
 /// The last line of a stream.
 pub(super) const DONE: &str = "[DONE]";

@@ -9,19 +9,36 @@ use super::{Dialect, Wire};
 use crate::content::{Blob, FileData, Part};
 use crate::error::{Error, ErrorKind, Result};
 
+/// What becomes of data that a provider does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// It is an error: the user is to know that the model does not see it.
+    Refused,
+    /// It is only named: nobody can do anything about it any more, and the conversation is not to end over it.
+    Named,
+}
+
 /// What a user said. Text that follows text is one text, for providers that would join it in other ways.
-pub(super) fn user(parts: &[Part], dialect: &Dialect) -> Result<Vec<ContentPart>> {
+pub(super) fn user(parts: &[Part], dialect: &Dialect, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
     let mut content = Vec::new();
     for part in parts.iter().filter(|part| part.thought != Some(true)) {
         if let Some(text) = words(part) {
             say(&mut content, text, dialect);
-        } else if let Some(blob) = &part.inline_data {
-            match as_text(blob) {
-                Some(text) => say(&mut content, text, dialect),
-                None => content.extend(inline(blob, dialect)?),
-            }
-        } else if let Some(file) = &part.file_data {
-            content.push(by_uri(file, dialect)?);
+            continue;
+        }
+        if let Some(text) = part.inline_data.as_ref().and_then(as_text) {
+            say(&mut content, text, dialect);
+            continue;
+        }
+        let data = match (&part.inline_data, &part.file_data) {
+            (Some(blob), _) => inline(blob, dialect),
+            (None, Some(file)) => by_uri(file, dialect).map(Some),
+            (None, None) => Ok(None),
+        };
+        match data {
+            Ok(data) => content.extend(data),
+            Err(error) if not_taken == NotTaken::Refused => return Err(error),
+            Err(_) => say(&mut content, not_shown(part), dialect),
         }
     }
     Ok(content)
@@ -56,7 +73,7 @@ pub(super) fn block(data: Value) -> ContentPart {
 /// Media that a tool gave. What the provider does not take is only named: whoever wrote the tool may know nothing of the
 /// provider, and the conversation is not to end over it.
 pub(super) fn media(part: &Part, dialect: &Dialect) -> Vec<ContentPart> {
-    user(std::slice::from_ref(part), dialect).unwrap_or_else(|_| vec![ContentPart::Text(not_shown(part))])
+    user(std::slice::from_ref(part), dialect, NotTaken::Named).unwrap_or_default()
 }
 
 /// Media that a tool gave, as a block of Anthropic's.
@@ -64,7 +81,7 @@ pub(super) fn media_block(part: &Part) -> Value {
     let blob = part.inline_data.clone().unwrap_or_default();
     let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
     if data.is_empty() || anthropic_takes(&kind).is_err() {
-        let text = as_text(&blob).unwrap_or_else(|| not_shown(part));
+        let text = as_text(&blob).filter(|text| !text.trim().is_empty()).unwrap_or_else(|| not_shown(part));
         return json!({"type": "text", "text": text});
     }
     let block = if kind == "application/pdf" { "document" } else { "image" };
@@ -78,6 +95,10 @@ fn not_shown(part: &Part) -> String {
 }
 
 fn say(content: &mut Vec<ContentPart>, text: String, dialect: &Dialect) {
+    // It would refuse the whole conversation.
+    if dialect.wire == Wire::Anthropic && text.trim().is_empty() {
+        return;
+    }
     match content.last_mut() {
         // As ADK's `LiteLlm` joins it.
         Some(ContentPart::Text(said)) if dialect.wire != Wire::Anthropic => {

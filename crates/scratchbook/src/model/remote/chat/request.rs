@@ -1,9 +1,12 @@
 //! A request as genai's, which puts it into each provider's words.
 
+use std::collections::BTreeSet;
+
 use genai::chat::{ChatMessage, ChatRequest, ChatRole, ContentPart, MessageContent, Tool, ToolResponse};
 use serde_json::json;
 
-use super::history::{Reply, Turn, turns};
+use super::history::{self, Reply, Turn, turns};
+use super::parts::NotTaken;
 use super::{Dialect, Wire, options, parts};
 use crate::content::Part;
 use crate::error::Result;
@@ -16,12 +19,24 @@ const BEGIN: &str = "Handle the requests as specified in the System Instruction.
 const GO_ON: &str = "Continue processing previous requests as instructed. Exit or provide a summary if no more outputs are \
                      needed.";
 
+/// How long the name of a tool may be with OpenAI; with Anthropic, it is no shorter.
+const LONGEST_NAME: usize = 64;
+
 /// The conversation and the tools of a request. How the model is to answer is in [`options`].
 pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatRequest> {
     let mut messages = Vec::new();
-    for turn in turns(&request.contents, dialect.kind) {
+    let mut turns = turns(&request.contents, dialect.kind);
+    if dialect.wire != Wire::Ollama {
+        let declared: BTreeSet<_> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+        turns.iter_mut().flat_map(history::names).filter(|name| !declared.contains(name.as_str())).for_each(make_plain);
+    }
+    let asked = turns.iter().rposition(|turn| matches!(turn, Turn::User(_)));
+    for (n, turn) in turns.into_iter().enumerate() {
         match turn {
-            Turn::User(said) => push(&mut messages, ChatMessage::user, parts::user(&said, dialect)?),
+            Turn::User(said) => {
+                let not_taken = if Some(n) == asked { NotTaken::Refused } else { NotTaken::Named };
+                push(&mut messages, ChatMessage::user, parts::user(&said, dialect, not_taken)?);
+            }
             Turn::Model(said) => push(&mut messages, ChatMessage::assistant, parts::model(&said, dialect)),
             Turn::Answers(replies) => answers(&mut messages, replies, dialect),
         }
@@ -39,6 +54,16 @@ pub(super) fn chat(request: &LlmRequest, dialect: &Dialect) -> Result<ChatReques
     let tools: Vec<_> = options::tools(request, dialect).map(|declared| tool(declared, dialect)).collect();
     chat.tools = (!tools.is_empty()).then_some(tools);
     Ok(chat)
+}
+
+/// Makes a name one that every provider takes. Of another agent's or another provider's tools there may be others in the
+/// conversation; what the request declares is left to the provider.
+fn make_plain(name: &mut String) {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    *name = name.chars().map(plain).take(LONGEST_NAME).collect();
+    if name.is_empty() {
+        name.push('_');
+    }
 }
 
 fn push(messages: &mut Vec<ChatMessage>, message: fn(MessageContent) -> ChatMessage, content: Vec<ContentPart>) {

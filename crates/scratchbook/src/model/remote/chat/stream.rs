@@ -58,7 +58,7 @@ impl Asked {
         options::refuse(&request.config, &dialect)?;
         let chat = request::chat(request, &dialect)?;
         let sent = match dialect.wire {
-            Wire::Ollama => Sent::Ollama(ollama::body(request, chat, &dialect.model)?),
+            Wire::Ollama => Sent::Ollama(ollama::request_body(request, chat, &dialect.model)?),
             _ => Sent::Genai(chat, Box::new(options::options(request, &dialect)?)),
         };
         Ok(Self { call, wire: dialect.wire, sent, thoughts: options::thoughts(&request.config) })

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use self::frames::Frames;
 use self::response::answer;
 use self::stream::Aggregator;
+use super::body::{self, Room};
 use super::client::Call;
 use super::retry::{Again, Failure};
 use crate::error::{Error, Result};
@@ -47,9 +48,9 @@ pub(super) fn generate(call: Call, request: LlmRequest) -> LlmStream {
 }
 
 /// An answer in one piece.
-async fn whole(call: &Call, body: &[u8]) -> Result<LlmResponse, Failure> {
-    let response = send(call, "generateContent", body).await?;
-    let text = response.bytes().await.map_err(|error| call.unreached(error))?;
+async fn whole(call: &Call, sent: &[u8]) -> Result<LlmResponse, Failure> {
+    let response = send(call, "generateContent", sent).await?;
+    let text = body::whole(call, response).await?;
     if text.iter().all(u8::is_ascii_whitespace) {
         return Err(nothing(call));
     }
@@ -61,7 +62,7 @@ async fn whole(call: &Call, body: &[u8]) -> Result<LlmResponse, Failure> {
 /// The begin of an answer in pieces. What fails up to here was not seen by anybody, so it is as if refused.
 async fn first_piece<'a>(call: &'a Call, body: &[u8]) -> Result<(Pieces<'a>, Map<String, Value>), Failure> {
     let response = send(call, "streamGenerateContent", body).await?;
-    let mut pieces = Pieces { call, response, frames: Frames::default() };
+    let mut pieces = Pieces { call, response, frames: Frames::default(), room: Room::default() };
     let first = pieces.next().await?.ok_or_else(|| nothing(call))?;
     Ok((pieces, no_complaint(call, first)?))
 }
@@ -75,8 +76,8 @@ fn no_complaint(call: &Call, body: Map<String, Value>) -> Result<Map<String, Val
     Err(call.refused_in_body(code.unwrap_or(500), body.into()))
 }
 
-async fn send(call: &Call, method: &str, body: &[u8]) -> Result<Response, Failure> {
-    let mut request = call.http.post(url(call, method)?).header(CONTENT_TYPE, "application/json").body(body.to_vec());
+async fn send(call: &Call, method: &str, sent: &[u8]) -> Result<Response, Failure> {
+    let mut request = call.http.post(url(call, method)?).header(CONTENT_TYPE, "application/json").body(sent.to_vec());
     if let Some(key) = &call.key {
         let mut key =
             HeaderValue::from_str(key.as_str()).map_err(|_| Error::invalid("the key holds what no HTTP header can"))?;
@@ -89,8 +90,7 @@ async fn send(call: &Call, method: &str, body: &[u8]) -> Result<Response, Failur
         return Ok(response);
     }
     let headers = response.headers().clone();
-    let said = response.text().await.unwrap_or_default();
-    Err(call.refused(status, &headers, &said))
+    Err(call.refused(status, &headers, &body::complaint(response).await))
 }
 
 fn url(call: &Call, method: &str) -> Result<Url> {
@@ -114,6 +114,7 @@ struct Pieces<'a> {
     call: &'a Call,
     response: Response,
     frames: Frames,
+    room: Room,
 }
 
 impl Pieces<'_> {
@@ -123,7 +124,10 @@ impl Pieces<'_> {
                 return Ok(Some(object(self.call, &frame)?));
             }
             match self.response.chunk().await.map_err(|error| self.call.unreached(error))? {
-                Some(bytes) => self.frames.push(&bytes),
+                Some(bytes) => {
+                    self.room.take(self.call, bytes.len())?;
+                    self.frames.push(&bytes);
+                }
                 // What ends in the middle of a piece is not malformed, but cut off.
                 None => match self.frames.rest() {
                     Some(rest) => return object(self.call, &rest).map(Some).map_err(|_| self.call.broken_off().into()),

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Arrays end before this, whatever a path says.
-const MAX_INDEX: usize = 10_000;
+use crate::json::MAX_DEPTH;
 
 /// A step from a value to one in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +13,7 @@ enum Step {
 
 /// Finds the value at a path.
 pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
-    let steps = parse(path);
+    let steps = parse(path)?;
     let (Step::Key(first), rest) = steps.split_first()? else {
         return None;
     };
@@ -24,9 +23,10 @@ pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Va
     })
 }
 
-/// Puts a value at a path, making what leads there. A path that contradicts what is there changes nothing.
+/// Puts a value at a path, making what leads there. A path that contradicts what is there changes nothing, nor does one that
+/// leads deeper than values go.
 pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
-    let steps = parse(path);
+    let steps = parse(path).unwrap_or_default();
     let Some((Step::Key(first), rest)) = steps.split_first() else {
         return;
     };
@@ -40,9 +40,10 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
         }
         place = match (step, place) {
             (Step::Key(key), Value::Object(fields)) => fields.entry(key.as_str()).or_insert(Value::Null),
-            (Step::Index(index), Value::Array(items)) if *index <= MAX_INDEX => {
-                if items.len() <= *index {
-                    items.resize(index + 1, Value::Null);
+            // Items come in order. Room for more than the next would let a few bytes of path take megabytes.
+            (Step::Index(index), Value::Array(items)) if *index <= items.len() => {
+                if items.len() == *index {
+                    items.push(Value::Null);
                 }
                 &mut items[*index]
             }
@@ -52,16 +53,20 @@ pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
     *place = value;
 }
 
-/// Reads `$.name`, `[0]`, `['name']` and `["name"]`, one after the other.
-fn parse(path: &str) -> Vec<Step> {
+/// Reads `$.name`, `[0]`, `['name']` and `["name"]`, one after the other; `None` for more steps than a value has levels: dropping
+/// what they would make takes stack at each.
+fn parse(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut steps = Vec::new();
     while !rest.is_empty() {
         let (step, after) = bracket(rest).unwrap_or_else(|| name(rest));
         steps.extend(step);
+        if steps.len() > MAX_DEPTH {
+            return None;
+        }
         rest = after;
     }
-    steps
+    Some(steps)
 }
 
 /// A step in brackets, and what follows it.

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::schema::response_schema;
@@ -22,10 +24,14 @@ const IMAGES_OF_TEXT: [&str; 3] = ["image/svg", "image/svg+xml", "image/xml"];
 /// Other kinds of data that are text.
 const TEXTS: [&str; 4] = ["application/csv", "application/json", "application/svg+xml", "application/xml"];
 
+/// Signatures of other providers are longer than this; bytes of the API's own that are as many look like base64 by no chance.
+const SHORTEST_FOREIGN: usize = 16;
+
 /// The body of a request, streamed or not.
 pub(super) fn request_body(request: &LlmRequest) -> Result<Value> {
     let mut body = Map::new();
-    let mut contents = request.contents.iter().map(content).collect::<Result<Vec<_>>>()?;
+    let contents = request.contents.iter().filter_map(|said| content(said).transpose());
+    let mut contents = contents.collect::<Result<Vec<_>>>()?;
     match request.contents.last() {
         None => contents.push(told(BEGIN)),
         Some(last) if last.role.as_deref() != Some("user") => contents.push(told(GO_ON)),
@@ -101,13 +107,31 @@ fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
     Ok(declaration)
 }
 
-fn content(content: &Content) -> Result<Value> {
+/// What was said; `None` where nothing of it is for the API.
+fn content(content: &Content) -> Result<Option<Value>> {
     let mut fields = Map::new();
     if let Some(parts) = &content.parts {
-        fields.insert("parts".to_owned(), parts.iter().map(part).collect::<Result<_>>()?);
+        let sent: Vec<_> = parts.iter().filter(|part| !is_sealed(part)).map(part).collect::<Result<_>>()?;
+        if sent.is_empty() && !parts.is_empty() {
+            return Ok(None);
+        }
+        fields.insert("parts".to_owned(), sent.into());
     }
     fields.extend(content.role.iter().map(|role| ("role".to_owned(), role.as_str().into())));
-    Ok(fields.into())
+    Ok(Some(fields.into()))
+}
+
+/// Whether a part is a thought that only the provider can read that made it.
+fn is_sealed(part: &Part) -> bool {
+    let is_empty = part.text.as_deref().is_none_or(str::is_empty) && part.function_call.is_none();
+    part.thought == Some(true) && is_empty && has_foreign_signature(part)
+}
+
+/// Whether a thought was signed by another provider, whose signature the API would refuse: Anthropic's are the text of base64,
+/// where the API's own are bytes of all kinds. The words by which the API lets a signature be left out are no base64.
+fn has_foreign_signature(part: &Part) -> bool {
+    let signature = part.thought_signature.as_deref().unwrap_or_default();
+    signature.len() >= SHORTEST_FOREIGN && STANDARD.decode(signature).is_ok()
 }
 
 fn part(part: &Part) -> Result<Value> {
@@ -118,6 +142,9 @@ fn part(part: &Part) -> Result<Value> {
         return Ok(json!({"text": in_words(blob)}));
     }
     let mut sent = value(part)?;
+    if let Some(fields) = sent.as_object_mut().filter(|_| has_foreign_signature(part)) {
+        fields.remove("thoughtSignature");
+    }
     for name in ["inlineData", "fileData"] {
         if let Some(data) = sent.get_mut(name).and_then(Value::as_object_mut) {
             data.remove("displayName");

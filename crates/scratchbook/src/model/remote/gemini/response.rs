@@ -59,16 +59,39 @@ pub(super) fn answer(mut body: Map<String, Value>) -> Result<Option<Answer>> {
     response.citation_metadata = taken(&mut candidate, "citationMetadata").map(citations);
     response.avg_logprobs = taken(&mut candidate, "avgLogprobs").and_then(|mean| mean.as_f64());
     response.logprobs_result = taken(&mut candidate, "logprobsResult");
-    let content = taken(&mut candidate, "content").map(content).transpose()?;
+    let mut content = taken(&mut candidate, "content").map(content).transpose()?;
+    if ended_badly(&response) && drop_calls(&mut content) {
+        response.error_code = response.finish_reason.clone();
+        response.error_message = text(&mut candidate, "finishMessage");
+    }
     let has_parts = content.as_ref().is_some_and(|content| !content.parts().is_empty());
     if has_parts || response.finish_reason.as_deref() == Some("STOP") {
         response.content = content;
         response.grounding_metadata = taken(&mut candidate, "groundingMetadata");
-    } else {
+    } else if response.error_code.is_none() {
         response.error_code = response.finish_reason.clone();
         response.error_message = text(&mut candidate, "finishMessage");
     }
     Ok(Some(Answer { response, has_candidate: true }))
+}
+
+/// Whether an answer ended neither where the model wanted nor at the limit of tokens: it was blocked, or is malformed.
+pub(super) fn ended_badly(response: &LlmResponse) -> bool {
+    response.finish_reason.as_deref().is_some_and(|reason| !matches!(reason, "STOP" | "MAX_TOKENS"))
+}
+
+/// Takes the calls out of what is not to be acted on; whether there were any.
+pub(super) fn drop_calls(content: &mut Option<Content>) -> bool {
+    let Some(parts) = content.as_mut().and_then(|content| content.parts.as_mut()) else {
+        return false;
+    };
+    let count = parts.len();
+    parts.retain(|part| part.function_call.is_none());
+    let (dropped, is_empty) = (parts.len() < count, parts.is_empty());
+    if dropped && is_empty {
+        *content = None;
+    }
+    dropped
 }
 
 fn taken(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::path;
-use super::response::Answer;
+use super::response::{Answer, drop_calls, ended_badly};
 use crate::content::{Content, FunctionCall, Part};
 use crate::model::LlmResponse;
 
@@ -92,6 +92,9 @@ impl Aggregator {
         });
         let mut whole = self.whole;
         whole.content = (!parts.is_empty()).then(|| Content::new("model", parts));
+        if ended_badly(&whole) {
+            drop_calls(&mut whole.content);
+        }
         if whole.finish_reason.as_deref().is_some_and(|reason| reason != "STOP") {
             whole.error_code.clone_from(&whole.finish_reason);
         } else if whole.error_code.is_none() {

@@ -8,9 +8,10 @@ use reqwest::{Response, Url};
 use serde_json::Value;
 
 pub(super) use read::{read, usage};
-pub(super) use request::body;
+pub(super) use request::body as request_body;
 
 use crate::error::{Error, Result};
+use crate::model::remote::body::{self, Room};
 use crate::model::remote::client::Call;
 use crate::model::remote::retry::Failure;
 
@@ -19,19 +20,19 @@ const LOCAL: &str = "http://localhost:11434/";
 const CLOUD: &str = "https://ollama.com/";
 
 /// The answer in one piece.
-pub(super) async fn whole(call: &Call, body: &Value) -> Result<Value, Failure> {
-    let response = send(call, body).await?;
-    let text = response.bytes().await.map_err(|error| call.unreached(error))?;
+pub(super) async fn whole(call: &Call, asked: &Value) -> Result<Value, Failure> {
+    let response = send(call, asked).await?;
+    let text = body::whole(call, response).await?;
     Ok(crate::json::from_slice(&text).map_err(|error| call.unreadable(&error.to_string()))?)
 }
 
 /// Sends the request; the answer comes as lines.
-pub(super) async fn lines(call: &Call, body: &Value) -> Result<Lines, Failure> {
-    Ok(Lines { response: send(call, body).await?, buffer: Vec::new(), searched: 0 })
+pub(super) async fn lines(call: &Call, asked: &Value) -> Result<Lines, Failure> {
+    Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, room: Room::default() })
 }
 
-async fn send(call: &Call, body: &Value) -> Result<Response, Failure> {
-    let mut request = call.http.post(url(call)?).json(body);
+async fn send(call: &Call, asked: &Value) -> Result<Response, Failure> {
+    let mut request = call.http.post(url(call)?).json(asked);
     if let Some(key) = &call.key {
         request = request.bearer_auth(key.as_str());
     }
@@ -41,8 +42,7 @@ async fn send(call: &Call, body: &Value) -> Result<Response, Failure> {
         return Ok(response);
     }
     let headers = response.headers().clone();
-    let said = response.text().await.unwrap_or_default();
-    Err(call.refused(status, &headers, &said))
+    Err(call.refused(status, &headers, &body::complaint(response).await))
 }
 
 fn url(call: &Call) -> Result<Url> {
@@ -58,6 +58,7 @@ pub(super) struct Lines {
     buffer: Vec<u8>,
     /// How much of the buffer is known to hold no end of a line.
     searched: usize,
+    room: Room,
 }
 
 impl Lines {
@@ -65,7 +66,10 @@ impl Lines {
     pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
         loop {
             match self.response.chunk().await.map_err(|error| call.unreached(error))? {
-                Some(bytes) => self.buffer.extend_from_slice(&bytes),
+                Some(bytes) => {
+                    self.room.take(call, bytes.len())?;
+                    self.buffer.extend_from_slice(&bytes);
+                }
                 None if self.buffer.is_empty() => return Ok(None),
                 // The last line may do without its end.
                 None => return text(call, std::mem::take(&mut self.buffer)).map(Some),

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::answer::{Answer, Call, Finish};
+use super::super::answer::Answer;
+use super::super::call::{Call, Finish};
 
 /// Reads a line of a stream or a whole answer, which look alike.
 pub(in super::super) fn read(line: &Value, answer: &mut Answer) {

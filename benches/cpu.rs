@@ -1,0 +1,39 @@
+//! Processor time, as Linux counts it.
+
+use std::fs;
+
+/// How many ticks there are in a second: the same on every Linux that we know.
+const TICKS: f64 = 100.0;
+
+/// Seconds that this process has used.
+#[must_use]
+pub fn own() -> f64 {
+    of(std::process::id()).map_or(0.0, |times| times.seconds)
+}
+
+/// Seconds that a process and its children have used, also those that have ended.
+#[must_use]
+pub fn with_children(id: u32) -> f64 {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let children: f64 = ids.filter_map(of).filter(|times| times.parent == id).map(|times| times.seconds).sum();
+    of(id).map_or(0.0, |times| times.seconds + times.of_ended_children) + children
+}
+
+struct Times {
+    parent: u32,
+    seconds: f64,
+    of_ended_children: f64,
+}
+
+fn of(id: u32) -> Option<Times> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The second field is a name in parentheses, which may have spaces in it.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    Some(Times {
+        parent: fields.get(1)?.parse().ok()?,
+        seconds: (ticks(11)? + ticks(12)?) / TICKS,
+        of_ended_children: (ticks(13)? + ticks(14)?) / TICKS,
+    })
+}

@@ -1,0 +1,40 @@
+//! The agents of this program: offline, with a model that follows a script, and otherwise as yours would be.
+
+mod model;
+mod shop;
+mod story;
+
+use std::sync::Arc;
+
+use scratchbook::{Agent, Content, Llm, Result};
+
+use model::{DemoModel, Script};
+
+/// The model that says what it was told.
+pub(super) const ECHO: &str = "echo";
+/// The model of the app `demo`.
+pub(super) const SHOP: &str = "shop";
+
+/// The apps, by name. They follow their scripts where there is no other model for them.
+pub(super) fn apps(model: Option<&Arc<dyn Llm>>) -> [Result<(&'static str, Arc<dyn Agent>)>; 2] {
+    let model_or = |script: Script| model.map_or_else(|| Arc::new(DemoModel(script)) as Arc<dyn Llm>, Arc::clone);
+    [
+        shop::agent(model_or(shop::answer)).map(|agent| ("demo", Arc::new(agent) as Arc<dyn Agent>)),
+        story::agent(model_or).map(|agent| ("story", Arc::new(agent) as Arc<dyn Agent>)),
+    ]
+}
+
+/// A model that says what it was told.
+pub(super) fn echo() -> impl Llm {
+    DemoModel(|request| {
+        let said = request.contents.iter().rev().find(|content| content.role.as_deref() == Some("user"));
+        format!("You said: {}", said.map(Content::text).unwrap_or_default()).into()
+    })
+}
+
+/// The model of the app `demo`, which follows its script.
+pub(super) fn shop() -> impl Llm {
+    DemoModel(shop::answer)
+}
+
+pub(super) use shop::tools;

@@ -1,0 +1,323 @@
+//! A conversation: messages and answers in turns, in one session after the other.
+
+use std::sync::Arc;
+
+use scratchbook::{
+    Content, Environment, ErrorKind, Event, FunctionCall, GetSessionConfig, RunConfig, RunRequest, Runner, Scope,
+    Session, SessionKey, SessionServiceExt, SystemEnvironment,
+};
+use serde_json::{Map, Value, json};
+
+use super::calls::{self, Confirmed, OpenCalls};
+use super::command::{HELP, Said, understand};
+use super::farewell::Farewell;
+use super::input::{Input, Line};
+use super::partner::Partner;
+use super::past::{is_message, last_exchanges, standing};
+use super::screen::{PROMPT, Screen, USER};
+use super::turn::{self, Ended};
+use crate::failure::{Failure, report};
+use crate::output::{Format, plural, visible};
+
+/// How much of a session is read to go on with it, in events.
+const RECENT: usize = 200;
+/// How many exchanges are shown when a session goes on, and by `/history`.
+const SHOWN: usize = 3;
+const HISTORY: usize = 20;
+
+/// A conversation under way.
+pub(super) struct Conversation<'a> {
+    runner: Runner,
+    key: SessionKey,
+    screen: Screen<'a>,
+    farewell: Farewell,
+    calls: OpenCalls,
+    /// Whether calls that wait for the user were asked about since the last turn.
+    asked: bool,
+    /// Whether the session is there already.
+    exists: bool,
+    /// How the last answer failed, if it did.
+    failed: Option<ErrorKind>,
+    /// How often Ctrl-C was pressed since something was said.
+    interrupts: u32,
+    /// Who reads along.
+    reader: Reader,
+    /// A line that came where a yes or a no was asked for, and is neither.
+    unheard: Option<String>,
+}
+
+/// Who reads along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// Somebody at a terminal.
+    Person,
+    /// A program, or a file.
+    Pipe,
+}
+
+/// Whether there is more to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    End,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell, reader: Reader) -> Self {
+        let calls = OpenCalls::default();
+        Self {
+            runner,
+            key,
+            screen,
+            farewell,
+            calls,
+            asked: false,
+            exists: false,
+            failed: None,
+            interrupts: 0,
+            reader,
+            unheard: None,
+        }
+    }
+
+    /// Says who is there, and what was said last.
+    pub(super) async fn greet(&mut self, partner: &Partner, place: &str, input: &mut Input) -> Result<(), Failure> {
+        let session = self.session(GetSessionConfig::default().with_num_recent_events(RECENT)).await?;
+        let past = session.as_ref().map(|session| standing(session.events())).unwrap_or_default();
+        past.iter().for_each(|event| self.calls.note(event));
+        self.exists = session.is_some();
+        let (app, agent, model) = (&partner.app, partner.agent.name(), partner.model());
+        let (id, count) = (self.key.session_id(), session.as_ref().map_or(0, Session::seq));
+        self.screen.json(&json!({
+            "type": "session", "appName": app, "userId": self.key.user_id(), "sessionId": id, "events": count,
+            "agent": agent, "model": model, "note": partner.note,
+        }))?;
+        let description = partner.agent.description();
+        let description = if description.is_empty() { String::new() } else { format!(": {}", visible(description)) };
+        self.screen.heading(&visible(app), &description)?;
+        if let Some(model) = model {
+            self.screen.aside(&format!("  model    {}", visible(model)))?;
+        }
+        let events = if session.is_some() { plural(count, "event") } else { "new".to_owned() };
+        self.screen.aside(&format!("  session  {}, {events}, in {}", visible(id), visible(place)))?;
+        if let Some(note) = &partner.note {
+            self.screen.note(&visible(note))?;
+        }
+        if self.reader == Reader::Person {
+            self.screen.aside("  /help says what else there is; Ctrl-D ends.")?;
+        }
+        input.recall(past.iter().filter(|event| is_message(event)).filter_map(first_text));
+        self.show(last_exchanges(&past, SHOWN))
+    }
+
+    /// Takes turns until somebody has had enough.
+    pub(super) async fn hold(&mut self, input: &mut Input) -> Result<(), Failure> {
+        let ended = loop {
+            let next = match self.ask(input).await? {
+                Some(answer) => self.say(answer).await?,
+                None if self.interrupts > 1 => Next::End,
+                None => match self.next(input).await? {
+                    Line::Said(line) => self.obey(&line).await?,
+                    Line::Interrupted => self.interrupted()?,
+                    Line::End => Next::End,
+                },
+            };
+            if self.interrupts > 0 && self.reader == Reader::Pipe {
+                break Err(Failure::Interrupted);
+            }
+            if next == Next::End {
+                break Ok(());
+            }
+        };
+        self.part()?;
+        match self.failed {
+            // Where nobody saw it, the exit code says so.
+            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
+            _ => ended,
+        }
+    }
+
+    async fn next(&mut self, input: &mut Input) -> Result<Line, Failure> {
+        match self.unheard.take() {
+            Some(line) => Ok(Line::Said(line)),
+            None => input.next(PROMPT).await,
+        }
+    }
+
+    /// Does what a line asks for.
+    async fn obey(&mut self, line: &str) -> Result<Next, Failure> {
+        self.interrupts = 0;
+        match understand(line) {
+            Said::Blank => {}
+            Said::Message(text) => return self.say(text.into()).await,
+            Said::Help => self.screen.aside(HELP)?,
+            Said::State(beginning) => {
+                let state = self.state().await?;
+                let state: Map<_, _> = state.into_iter().filter(|(key, _)| key.starts_with(beginning)).collect();
+                match state.is_empty() {
+                    true => self.screen.aside("There is nothing.")?,
+                    false => self.screen.state(&state)?,
+                }
+            }
+            Said::History => {
+                let session = self.session(GetSessionConfig::default()).await?;
+                let past = session.map(|session| standing(session.events())).unwrap_or_default();
+                self.show(last_exchanges(&past, HISTORY))?;
+            }
+            Said::Answer(value) => {
+                let answer = self.calls.waiting().next().map(|call| calls::answer(call, value));
+                match answer {
+                    Some(answer) => return self.say(answer).await,
+                    None => self.screen.aside("Nothing waits for an answer.")?,
+                }
+            }
+            // Without a message, a run goes on from what the session holds.
+            Said::Retry if self.exists => return self.run(RunRequest::default()).await,
+            Said::Retry => self.screen.aside("Nothing was said yet.")?,
+            Said::New => {
+                self.part()?;
+                self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
+                (self.calls, self.exists) = (OpenCalls::default(), false);
+                self.screen.aside(&format!("A new session begins: {}", self.key.session_id()))?;
+            }
+            Said::Quit => return Ok(Next::End),
+            Said::Unknown(command) => {
+                self.screen.aside(&format!("There is no {}. /help says what there is.", visible(command)))?;
+            }
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Says something to the agent, and shows what comes of it.
+    async fn say(&mut self, message: Content) -> Result<Next, Failure> {
+        self.calls.note(&Event::new(USER).with_content(message.clone()));
+        self.run(RunRequest::message(message)).await
+    }
+
+    async fn run(&mut self, request: RunRequest) -> Result<Next, Failure> {
+        let request = request.with_config(RunConfig::default().with_streaming());
+        let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
+        (self.exists, self.asked, self.failed) = (true, false, None);
+        match turn::follow(run, &mut self.calls, &mut self.screen).await? {
+            Ended::Done => {}
+            Ended::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
+            Ended::Failed(error) => {
+                self.failed = Some(error.kind());
+                report(&error.into(), self.screen.format() == Format::Json);
+            }
+            Ended::CutOff => {
+                self.interrupts += 1;
+                self.screen.aside("Cut off. What was said and done before stays in the session.")?;
+            }
+        }
+        let waiting = self.calls.waiting().filter_map(|call| call.name.as_deref()).map(visible);
+        let waiting: Vec<_> = waiting.collect();
+        if !waiting.is_empty() {
+            let names = waiting.join(", ");
+            self.screen.aside(&format!("Waiting for an answer, given by /answer VALUE: {names}"))?;
+        }
+        self.screen.gap()?;
+        Ok(Next::GoOn)
+    }
+
+    /// Asks about calls that may only be made if the user says so; the message with what is said. Nothing where there is
+    /// nothing to ask, or no answer.
+    async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, Failure> {
+        let asking = self.calls.confirmations();
+        if std::mem::replace(&mut self.asked, true) || asking.is_empty() {
+            return Ok(None);
+        }
+        let mut answers = Vec::new();
+        for call in asking {
+            match self.confirm(&call, input).await? {
+                Some(said) => answers.push((call, said)),
+                // All of one run are answered at once, or none.
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(calls::confirmed(&answers)))
+    }
+
+    /// Asks until it is a yes or a no, or nobody wants to say.
+    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<Confirmed>, Failure> {
+        self.screen.question(call)?;
+        // What was typed before the question was seen is no answer to it.
+        input.forget_typed_ahead();
+        loop {
+            match input.next("y/n> ").await? {
+                Line::Said(line) => {
+                    self.interrupts = 0;
+                    if let Some(said) = Confirmed::understand(&line) {
+                        return Ok(Some(said));
+                    }
+                    // Lines of a pipe were written for whatever comes.
+                    if self.reader == Reader::Pipe {
+                        self.screen.aside("That is no y or n; the question stays open.")?;
+                        self.unheard = Some(line);
+                        return Ok(None);
+                    }
+                    self.screen.aside("Say y or n.")?;
+                }
+                Line::Interrupted => {
+                    self.interrupted()?;
+                    return Ok(None);
+                }
+                Line::End => return Ok(None),
+            }
+        }
+    }
+
+    fn interrupted(&mut self) -> Result<Next, Failure> {
+        self.interrupts += 1;
+        if self.interrupts > 1 || self.reader == Reader::Pipe {
+            return Ok(Next::End);
+        }
+        self.screen.aside("Once more, or Ctrl-D, ends the conversation.")?;
+        Ok(Next::GoOn)
+    }
+
+    /// Says how to come back.
+    fn part(&mut self) -> Result<(), Failure> {
+        if !self.exists {
+            return Ok(());
+        }
+        let (id, command) = (self.key.session_id(), self.farewell.command(&self.key));
+        self.screen.json(&json!({"type": "end", "sessionId": id, "goOnWith": command}))?;
+        let text = match command {
+            Some(command) => format!("The session is {}; go on with: {}", visible(id), visible(&command)),
+            None => "The session was in memory, and is gone.".to_owned(),
+        };
+        Ok(self.screen.aside(&text)?)
+    }
+
+    fn show(&mut self, exchanges: &[Arc<Event>]) -> Result<(), Failure> {
+        for event in exchanges {
+            self.screen.said_before(event)?;
+        }
+        if !exchanges.is_empty() {
+            self.screen.gap()?;
+        }
+        Ok(())
+    }
+
+    async fn session(&self, config: GetSessionConfig) -> Result<Option<Session>, Failure> {
+        Ok(self.runner.session_service().get_session(&self.key, &config).await?)
+    }
+
+    /// The state as the agents see it, also before anything was said.
+    async fn state(&self) -> Result<Map<String, Value>, Failure> {
+        if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
+            return Ok(session.state().to_map());
+        }
+        let (sessions, app) = (self.runner.session_service(), self.key.app_name());
+        let of = |scope: Scope, state: Map<String, Value>| {
+            state.into_iter().map(move |(name, value)| (scope.key(&name).into_owned(), value))
+        };
+        let of_user = of(Scope::User, sessions.get_user_state(app, self.key.user_id()).await?);
+        Ok(of_user.chain(of(Scope::App, sessions.get_app_state(app).await?)).collect())
+    }
+}
+
+fn first_text(event: &Arc<Event>) -> Option<&str> {
+    event.content.as_ref()?.parts().iter().find_map(|part| part.text.as_deref())
+}

@@ -1,0 +1,79 @@
+//! How to come back to a conversation: the command that goes on with it.
+
+use std::path::Path;
+
+use scratchbook::{SessionKey, without_password};
+
+use crate::args::{ChatArgs, Global};
+use crate::database;
+
+/// What of the command line is needed again.
+#[derive(Debug)]
+pub(super) struct Farewell {
+    words: Vec<String>,
+    /// Whether there is anything to come back to.
+    lasts: bool,
+}
+
+impl Farewell {
+    pub(super) fn new(global: &Global, args: &ChatArgs) -> Self {
+        let path = |path: &Path| path.display().to_string();
+        let mut words = Vec::new();
+        let mut option = |name: &str, value: Option<String>| {
+            words.extend(value.into_iter().flat_map(|value| said(name, value)));
+        };
+        option("--agent", args.agent.as_deref().map(path));
+        option("--agents", args.agents.as_deref().map(path));
+        option("--app", args.app.clone());
+        option("--model", args.model.clone());
+        option("--user", Some(args.user.clone()).filter(|user| user != ChatArgs::USER));
+        args.secret.iter().for_each(|secret| option("--secret", Some(secret.clone())));
+        option("--schema", global.schema.as_deref().map(path));
+        // What the environment names, it names the next time, too.
+        let of_environment = database::of_environment().ok().flatten();
+        let uri = global.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));
+        let lasts = !database::uri(global, database::DEFAULT).starts_with("memory:");
+        option("--database", uri.as_deref().map(without_password));
+        Self { words, lasts }
+    }
+
+    /// What to type to go on with a session.
+    pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
+        let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
+        let own = own.chain(said("--session", session.session_id().to_owned()));
+        let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word));
+        self.lasts.then(|| words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// An option and its value, in one word where the value would be taken for an option.
+fn said(name: &str, value: String) -> Vec<String> {
+    if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value] }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_as_shells_take_them() {
+        for (word, shown) in [
+            ("sqlite://agents.db", "sqlite://agents.db"),
+            ("s 1", "'s 1'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}

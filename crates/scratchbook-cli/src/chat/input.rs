@@ -1,0 +1,123 @@
+//! What the user types, or what is piped in: line by line.
+
+use std::io::{self, BufRead, IsTerminal};
+
+use rustyline::error::ReadlineError;
+use rustyline::history::MemHistory;
+use rustyline::{Config, Editor};
+use scratchbook::{Error, ErrorKind};
+
+use crate::failure::Failure;
+use crate::output::Format;
+
+/// How many lines can be called back.
+const HISTORY: usize = 500;
+
+/// Where lines come from.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// A terminal with a line editor, which is away while a line is typed.
+    Terminal(Option<Box<Editor<(), MemHistory>>>),
+    /// Anything else.
+    Pipe,
+}
+
+/// What came.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Said(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Ctrl-D, or the end of what is piped in.
+    End,
+}
+
+impl Input {
+    /// A line editor where somebody sits at a terminal, and no program reads along.
+    pub(super) fn open(format: Format) -> Result<Self, Failure> {
+        if format == Format::Json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+            return Ok(Self::Pipe);
+        }
+        let config = Config::builder().max_history_size(HISTORY).map_err(unusable)?.auto_add_history(true).build();
+        let history = MemHistory::with_config(&config);
+        let editor = Editor::with_history(config, history).map_err(unusable)?;
+        Ok(Self::Terminal(Some(Box::new(editor))))
+    }
+
+    /// Whether somebody types.
+    pub(super) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Terminal(_))
+    }
+
+    /// Lines that were said before, the oldest first: they can be called back.
+    pub(super) fn recall<'a>(&mut self, lines: impl IntoIterator<Item = &'a str>) {
+        if let Self::Terminal(Some(editor)) = self {
+            for line in lines {
+                // A line that is not remembered is no loss.
+                let _ = editor.add_history_entry(line);
+            }
+        }
+    }
+
+    /// Forgets what was typed and not read yet.
+    pub(super) fn forget_typed_ahead(&self) {
+        #[cfg(unix)]
+        if self.is_terminal() {
+            // Where it cannot be done, there is nothing to forget.
+            let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+        }
+    }
+
+    /// The next line, asked for by a prompt where somebody types.
+    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<Line, Failure> {
+        match self {
+            Self::Terminal(editor) => {
+                let Some(mut taken) = editor.take() else { return Ok(Line::End) };
+                let typing = tokio::task::spawn_blocking(move || (taken.readline(prompt), taken));
+                let (line, given_back) =
+                    typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
+                *editor = Some(given_back);
+                match line {
+                    Ok(line) => Ok(Line::Said(line)),
+                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
+                    Err(ReadlineError::Eof) => Ok(Line::End),
+                    Err(error) => Err(unusable(error).into()),
+                }
+            }
+            Self::Pipe => {
+                let reading = tokio::task::spawn_blocking(read_line);
+                tokio::select! {
+                    biased;
+                    Ok(()) = tokio::signal::ctrl_c() => Ok(Line::Interrupted),
+                    line = reading => {
+                        let line = line.map_err(|_| Error::new(ErrorKind::Internal, "reading a line panicked"))?;
+                        Ok(line?.map_or(Line::End, Line::Said))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A line of standard input without its end; `None` where there is none.
+fn read_line() -> Result<Option<String>, Error> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line).map_err(|e| {
+        let (kind, what) = match e.kind() {
+            io::ErrorKind::InvalidData => (ErrorKind::InvalidArgument, "is not UTF-8"),
+            _ => (ErrorKind::Unavailable, "cannot be read"),
+        };
+        Error::new(kind, format!("standard input {what}")).with_source(e)
+    })?;
+    if line.ends_with('\n') {
+        line.pop();
+        if line.ends_with('\r') {
+            line.pop();
+        }
+    }
+    Ok((read > 0).then_some(line))
+}
+
+fn unusable(error: ReadlineError) -> Error {
+    Error::new(ErrorKind::Unavailable, "the terminal cannot be used").with_source(error)
+}

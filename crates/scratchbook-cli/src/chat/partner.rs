@@ -1,0 +1,86 @@
+//! Who is talked to: an agent of a file, of a folder, or one of the demo's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use scratchbook::{Agent, Error, ErrorKind, LlmAgent, Result};
+
+use crate::agents;
+use crate::args::ChatArgs;
+
+/// The model of the demo's agents where its key is there and no other is named: ADK's own default.
+const DEFAULT_MODEL: &str = "gemini-3.5-flash";
+
+/// An agent to talk to, and its app.
+#[derive(Debug)]
+pub(super) struct Partner {
+    pub(super) app: String,
+    pub(super) agent: Arc<dyn Agent>,
+    /// What is to be said of it before it is talked to.
+    pub(super) note: Option<String>,
+}
+
+impl Partner {
+    /// Whom the command line asks for. Where none is named and there is no key for the default model, the demo's
+    /// agents answer by their scripts.
+    ///
+    /// # Errors
+    ///
+    /// Where a file or a model cannot be used, and `NotFound` where there is no such app.
+    pub(super) fn of(args: &ChatArgs) -> Result<Self> {
+        let model = args.model.as_deref();
+        if let Some(file) = &args.agent {
+            let (app, agent) = match file.is_dir() {
+                true => only(agents::of_folder(file, model)?, None)?,
+                false => (args.app_name().unwrap_or_default(), agents::of_file(file, model)?),
+            };
+            return Ok(Self { app, agent, note: None });
+        }
+        if let Some(folder) = &args.agents {
+            let (app, agent) = of_folder(folder, args)?;
+            return Ok(Self { app, agent, note: None });
+        }
+        let (model, note) = match agents::hosted(model.unwrap_or(DEFAULT_MODEL)) {
+            Ok(model) => (Some(model), None),
+            // No key. Who names a model wants no other.
+            Err(error) if error.kind() == ErrorKind::FailedPrecondition && model.is_none() => {
+                let note = format!(
+                    "{error}, or name a model of another provider with --model. Until then the demo's own script answers."
+                );
+                (None, Some(note))
+            }
+            Err(error) => return Err(error),
+        };
+        let apps = agents::demo(model)?.into_iter().map(|(name, agent)| (name.to_owned(), agent));
+        let (app, agent) = only(apps.collect(), args.app_name().as_deref())?;
+        Ok(Self { app, agent, note })
+    }
+
+    /// The model's name, where one model answers.
+    pub(super) fn model(&self) -> Option<&str> {
+        self.agent.as_llm_agent().and_then(LlmAgent::model).map(|model| model.name())
+    }
+}
+
+fn of_folder(folder: &Path, args: &ChatArgs) -> Result<(String, Arc<dyn Agent>)> {
+    let (app, model) = (args.app.as_deref(), args.model.as_deref());
+    // The folder of the app alone: what is wrong with its neighbours is nothing to it.
+    let own = app.map(|app| folder.join(app)).filter(|own| own.is_dir());
+    only(agents::of_folder(own.as_deref().unwrap_or(folder), model)?, app)
+}
+
+/// The app of a name, or the one that there is.
+fn only(mut apps: Vec<(String, Arc<dyn Agent>)>, name: Option<&str>) -> Result<(String, Arc<dyn Agent>)> {
+    let names: Vec<_> = apps.iter().map(|(name, _)| name.clone()).collect();
+    let names = names.join(", ");
+    match name {
+        Some(name) => {
+            let found = apps.into_iter().find(|(app, _)| app == name);
+            found.ok_or_else(|| Error::not_found(format!("there is no app '{name}'; there are: {names}")))
+        }
+        None => match (apps.pop(), apps.is_empty()) {
+            (Some(app), true) => Ok(app),
+            _ => Err(Error::invalid(format!("there are several apps; name one of them with --app: {names}"))),
+        },
+    }
+}

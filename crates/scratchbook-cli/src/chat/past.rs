@@ -1,0 +1,76 @@
+//! What was said before in a session.
+
+use std::sync::Arc;
+
+use scratchbook::{Event, Events};
+
+use super::screen::USER;
+
+/// The events that still stand: without those that the session was taken back to before.
+pub(super) fn standing(events: &Events) -> Vec<Arc<Event>> {
+    let mut standing: Vec<Arc<Event>> = Vec::new();
+    for event in events.iter() {
+        match &event.actions.rewind_before_invocation_id {
+            Some(run) => {
+                let first = standing.iter().position(|earlier| earlier.invocation_id == *run);
+                standing.truncate(first.unwrap_or_default());
+            }
+            None => standing.push(Arc::clone(event)),
+        }
+    }
+    standing
+}
+
+/// From the last few messages of the user on.
+pub(super) fn last_exchanges(events: &[Arc<Event>], count: usize) -> &[Arc<Event>] {
+    let messages = events.iter().enumerate().rev().filter(|(_, event)| is_message(event));
+    let first = messages.map(|(at, _)| at).take(count).last();
+    first.and_then(|first| events.get(first..)).unwrap_or_default()
+}
+
+/// Whether the user says something, and does not only answer a call.
+pub(super) fn is_message(event: &Event) -> bool {
+    event.author == USER && event.content.as_ref().is_some_and(|content| !content.text().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use scratchbook::Content;
+
+    use super::*;
+
+    fn event(author: &str, run: &str, text: &str) -> Event {
+        Event::new(author).with_invocation_id(run).with_content(Content::user(text))
+    }
+
+    fn rewound(run: &str) -> Event {
+        let mut event = Event::new(USER);
+        event.actions.rewind_before_invocation_id = Some(run.to_owned());
+        event
+    }
+
+    #[test]
+    fn what_was_taken_back_does_not_stand() {
+        let said = |events: Vec<Event>| {
+            let events: Events = events.into_iter().map(Arc::new).collect();
+            let text = |event: &Arc<Event>| event.content.as_ref().map(Content::text).unwrap_or_default();
+            standing(&events).iter().map(text).collect::<String>()
+        };
+        let talk = || vec![event(USER, "1", "a"), event("x", "1", "b"), event(USER, "2", "c"), event("x", "2", "d")];
+        assert_eq!(said(talk()), "abcd");
+        assert_eq!(said([talk(), vec![rewound("2"), event(USER, "3", "e")]].concat()), "abe");
+        assert_eq!(said([talk(), vec![rewound("1"), event(USER, "3", "e")]].concat()), "e");
+        // The run was longer ago than what was read.
+        assert_eq!(said([talk(), vec![rewound("0"), event(USER, "3", "e")]].concat()), "e");
+    }
+
+    #[test]
+    fn the_last_exchanges_begin_with_a_message() {
+        let events = [event("x", "0", "hm"), event(USER, "1", "a"), event("x", "1", "b"), event(USER, "2", "c")];
+        let events = events.map(Arc::new);
+        assert_eq!(last_exchanges(&events, 1), &events[3..]);
+        assert_eq!(last_exchanges(&events, 2), &events[1..]);
+        assert_eq!(last_exchanges(&events, 9), &events[1..]);
+        assert_eq!(last_exchanges(&events[..1], 9), &[]);
+    }
+}

@@ -1,0 +1,299 @@
+//! How a conversation looks: what is said stands at the edge, what is done beside it, indented and dim.
+
+use std::io;
+
+use scratchbook::{Change, Content, Event, FunctionCall, Part, SecretKeys};
+use serde_json::{Value, json};
+
+use super::calls::{self, is_confirmation};
+use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible, visible_lines};
+use crate::show;
+
+/// What stands in the place of a value that is not to be shown.
+const HIDDEN: &str = "[secret]";
+
+/// What the user is asked with for a message.
+pub(super) const PROMPT: &str = "> ";
+
+/// Who is talking to the agents, as events name them.
+pub(super) const USER: &str = "user";
+
+/// Ends of names under which ADK keeps credentials in the state.
+const CREDENTIALS: [&str; 2] = ["_existing_exchanged_credential", "_token_cache"];
+
+/// Where a conversation is shown.
+pub(super) struct Screen<'a> {
+    out: &'a mut Output,
+    secret: SecretKeys,
+    /// Whether who speaks is to be named.
+    names: Names,
+    /// Who spoke last.
+    speaker: Option<String>,
+    /// What is shown already of the answer that is coming.
+    said: String,
+    thought: String,
+    /// What the line was begun with, where it has something on it.
+    begun: Option<Kind>,
+}
+
+/// What a model's text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Thought,
+    Answer,
+}
+
+/// Whether who speaks is to be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// There is but one agent.
+    One,
+    /// There are several.
+    Several,
+}
+
+impl<'a> Screen<'a> {
+    pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: Names) -> Self {
+        Self { out, secret, names, speaker: None, said: String::new(), thought: String::new(), begun: None }
+    }
+
+    /// Where a conversation is shown as JSON, each event is a line.
+    pub(super) fn format(&self) -> Format {
+        self.out.format()
+    }
+
+    /// Who is talked to.
+    pub(super) fn heading(&mut self, app: &str, rest: &str) -> io::Result<()> {
+        match self.format() {
+            Format::Text => self.out.line(format_args!("{}{rest}", styled(BOLD, app))),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// What should not be overlooked.
+    pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
+        match self.format() {
+            Format::Text => self.out.line(format_args!("{} {text}", styled(BOLD, "note:"))),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// What is no part of the conversation: for people alone.
+    pub(super) fn aside(&mut self, text: &str) -> io::Result<()> {
+        self.end_line()?;
+        match self.format() {
+            Format::Text => self.out.line(styled(DIM, text)),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// A line for programs alone.
+    pub(super) fn json(&mut self, value: &Value) -> io::Result<()> {
+        match self.format() {
+            Format::Text => Ok(()),
+            Format::Json => self.out.json_line(value),
+        }
+    }
+
+    /// Room between two exchanges.
+    pub(super) fn gap(&mut self) -> io::Result<()> {
+        self.end_line()?;
+        self.speaker = None;
+        match self.format() {
+            Format::Text => self.out.text(""),
+            Format::Json => Ok(()),
+        }
+    }
+
+    /// State by scope.
+    pub(super) fn state(&mut self, state: &serde_json::Map<String, Value>) -> io::Result<()> {
+        let shown = state.iter().map(|(key, value)| {
+            let value = if self.hides(key) { HIDDEN.into() } else { value.clone() };
+            (key.clone(), value)
+        });
+        let shown = shown.collect();
+        match self.format() {
+            Format::Text => show::state(self.out, &shown),
+            Format::Json => self.out.json_line(&json!({"type": "state", "state": shown})),
+        }
+    }
+
+    /// What was said before, by the user as it was typed.
+    pub(super) fn said_before(&mut self, event: &Event) -> io::Result<()> {
+        let text = event.content.as_ref().map(Content::text).unwrap_or_default();
+        if self.format() == Format::Json || text.is_empty() {
+            return Ok(());
+        }
+        if event.author == USER {
+            self.gap()?;
+            return self.out.text(format_args!("{} {}", styled(DIM, PROMPT.trim()), visible_lines(&text)));
+        }
+        self.named(event)?;
+        self.write(Kind::Answer, &text)?;
+        self.end_line()
+    }
+
+    /// An event as it comes: a piece of an answer, or a whole one.
+    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
+        if self.format() == Format::Json {
+            let kind = if event.is_partial() { "piece" } else { "event" };
+            return self.out.json_line(&json!({"type": kind, "event": self.without_secrets(event)}));
+        }
+        if event.is_partial() {
+            // Of agents that speak at the same time only whole answers can be read.
+            return if event.branch.is_none() { self.piece(event) } else { Ok(()) };
+        }
+        self.whole(event)
+    }
+
+    /// A failure that an event tells of.
+    pub(super) fn failure(&mut self, event: &Event) -> io::Result<()> {
+        self.end_line()?;
+        let (code, message) = (event.error_code.as_deref(), event.error_message.as_deref());
+        let message =
+            message.filter(|message| !message.trim().is_empty()).unwrap_or("the model has ended its answer so");
+        let text = format!("{}: {}", visible(code.unwrap_or_default()), visible(message));
+        if self.format() == Format::Json { Ok(()) } else { self.out.line(styled(BAD, text)) }
+    }
+
+    /// Asks whether a call may be made, which is shown whole: what is cut off would be agreed to unseen. The answer goes
+    /// where the cursor is.
+    pub(super) fn question(&mut self, call: &FunctionCall) -> io::Result<()> {
+        self.end_line()?;
+        let (original, hint) = calls::asked(call);
+        if self.format() == Format::Json {
+            return self.out.json_line(&json!({"type": "confirmation", "call": original, "hint": hint}));
+        }
+        if let Some(hint) = hint {
+            self.margin(&visible(hint))?;
+        }
+        let what = original.as_ref().map_or_else(|| "this call".to_owned(), show::call_of);
+        self.out.line(format_args!("{} {}?", styled(BOLD, "May it call"), what))
+    }
+
+    /// Ends a line that was begun.
+    pub(super) fn end_line(&mut self) -> io::Result<()> {
+        if self.begun.take().is_some() { self.out.text("") } else { Ok(()) }
+    }
+
+    fn piece(&mut self, event: &Event) -> io::Result<()> {
+        for part in event.content.iter().flat_map(Content::parts) {
+            let Some(text) = part.text.as_deref().filter(|text| !text.is_empty()) else { continue };
+            self.named(event)?;
+            let kind = Kind::of(part);
+            self.write(kind, text)?;
+            self.shown(kind).push_str(text);
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, event: &Event) -> io::Result<()> {
+        let parts = || event.content.iter().flat_map(Content::parts);
+        for kind in [Kind::Thought, Kind::Answer] {
+            let shown = std::mem::take(self.shown(kind));
+            let of_kind = parts().filter(|part| Kind::of(part) == kind);
+            let text: String = of_kind.filter_map(|part| part.text.as_deref()).collect();
+            // One that came out otherwise than its pieces is shown anew.
+            let Some(rest) = text.strip_prefix(shown.as_str()) else {
+                self.end_line()?;
+                self.write(kind, &text)?;
+                continue;
+            };
+            if !rest.is_empty() {
+                self.named(event)?;
+                self.write(kind, rest)?;
+            }
+        }
+        for part in parts() {
+            if let Some(call) = part.function_call.as_ref().filter(|call| !is_confirmation(call)) {
+                self.margin(&show::shortened(show::call_of(call)))?;
+            }
+            // That a call waits for the user's consent is told by asking.
+            let asks = |id: &String| event.actions.requested_tool_confirmations.contains_key(id);
+            let response = part.function_response.as_ref();
+            if let Some(response) = response.filter(|response| !response.id.as_ref().is_some_and(asks)) {
+                self.margin(&show::shortened(show::answer_of(response)))?;
+            }
+            if part.inline_data.is_some() || part.file_data.is_some() {
+                self.margin(&show::data_of(part))?;
+            }
+        }
+        self.actions(event)?;
+        self.end_line()
+    }
+
+    fn actions(&mut self, event: &Event) -> io::Result<()> {
+        for (name, version) in &event.actions.artifact_delta {
+            self.margin(&format!("saved artifact {}, version {version}", visible(name)))?;
+        }
+        for (key, change) in event.actions.state_delta.iter() {
+            let key_shown = visible(key);
+            let line = match change {
+                Change::Set(_) if self.hides(key) => format!("{key_shown} = {HIDDEN}"),
+                Change::Set(value) => format!("{key_shown} = {}", show::brief(value)),
+                _ => format!("{key_shown} removed"),
+            };
+            self.margin(&line)?;
+        }
+        if let Some(agent) = &event.actions.transfer_to_agent {
+            self.margin(&format!("hands over to {}", visible(agent)))?;
+        }
+        Ok(())
+    }
+
+    fn named(&mut self, event: &Event) -> io::Result<()> {
+        if self.names == Names::One || self.speaker.as_ref() == Some(&event.author) {
+            return Ok(());
+        }
+        self.end_line()?;
+        self.speaker = Some(event.author.clone());
+        self.out.line(styled(BOLD, visible(&event.author)))
+    }
+
+    /// What is shown already of the answer that is coming.
+    fn shown(&mut self, kind: Kind) -> &mut String {
+        match kind {
+            Kind::Thought => &mut self.thought,
+            Kind::Answer => &mut self.said,
+        }
+    }
+
+    fn write(&mut self, kind: Kind, text: &str) -> io::Result<()> {
+        if self.begun.is_some_and(|begun| begun != kind) {
+            self.end_line()?;
+        }
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.begun = (!text.ends_with('\n')).then_some(kind);
+        match kind {
+            Kind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
+            Kind::Answer => self.out.piece(visible_lines(text)),
+        }
+    }
+
+    fn margin(&mut self, line: &str) -> io::Result<()> {
+        self.end_line()?;
+        self.out.line(styled(DIM, format_args!("    {line}")))
+    }
+
+    fn hides(&self, key: &str) -> bool {
+        self.secret.contains(key) || CREDENTIALS.iter().any(|end| key.ends_with(end))
+    }
+
+    fn without_secrets(&self, event: &Event) -> Event {
+        let mut shown = event.clone();
+        let set = event.actions.state_delta.iter().filter(|(_, change)| change.value().is_some());
+        for (key, _) in set.filter(|(key, _)| self.hides(key)) {
+            // The key was accepted before, and this value always is.
+            let _ = shown.actions.state_delta.set(key, HIDDEN);
+        }
+        shown
+    }
+}
+
+impl Kind {
+    fn of(part: &Part) -> Self {
+        if part.thought == Some(true) { Self::Thought } else { Self::Answer }
+    }
+}

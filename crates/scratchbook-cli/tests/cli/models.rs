@@ -1,0 +1,130 @@
+//! Models on this machine that speak as providers do.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) use server::{Answer, Recorded};
+
+use self::server::ModelServer;
+use crate::Fixture;
+
+// What the library's own tests answer with.
+#[allow(dead_code)]
+#[path = "../../../scratchbook/tests/it/models/server.rs"]
+mod server;
+
+/// The key of all models here; it is to be seen nowhere.
+pub(crate) const KEY: &str = "k3y-of-a-test";
+
+/// A model that answers by script.
+pub(crate) struct Model {
+    server: ModelServer,
+    _runtime: Runtime,
+}
+
+impl Model {
+    pub(crate) fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(ModelServer::start(answers));
+        Self { server, _runtime: runtime }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.server.requests()
+    }
+
+    /// A command that reaches it as Gemini.
+    pub(crate) fn gemini(&self, fixture: &Fixture, args: &[&str]) -> Command {
+        let mut command = fixture.command(args);
+        command.env("GOOGLE_GEMINI_BASE_URL", self.url()).env("GOOGLE_API_KEY", KEY);
+        command
+    }
+
+    /// A command that reaches it as a server that speaks OpenAI's protocol.
+    pub(crate) fn openai(&self, fixture: &Fixture, args: &[&str]) -> Command {
+        let mut command = fixture.command(args);
+        command.env("OPENAI_BASE_URL", format!("{}/v1", self.url())).env("OPENAI_API_KEY", KEY);
+        command
+    }
+}
+
+/// A stream of Gemini's: pieces of text, then the end. As `streamGenerateContent?alt=sse` documents it.
+pub(crate) fn gemini_text(pieces: &[&str]) -> Answer {
+    gemini_parts(&pieces.iter().map(|text| json!({"text": text})).collect::<Vec<_>>())
+}
+
+/// A stream of Gemini's: a part a frame, then the end.
+pub(crate) fn gemini_parts(parts: &[Value]) -> Answer {
+    let last = parts.len() - 1;
+    let frames = parts.iter().enumerate().map(|(n, part)| {
+        let mut candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
+        if n == last {
+            candidate["finishReason"] = "STOP".into();
+        }
+        gemini_frame(candidate)
+    });
+    pieces_of(frames)
+}
+
+/// What Gemini answers where nothing is streamed.
+pub(crate) fn gemini_whole(text: &str) -> Answer {
+    let content = json!({"parts": [{"text": text}], "role": "model"});
+    Answer::json(200, &gemini_frame(json!({"content": content, "finishReason": "STOP", "index": 0})))
+}
+
+/// A stream of Gemini's that says this and then no more, without an end.
+pub(crate) fn gemini_stuck_after(text: &str) -> Answer {
+    let candidate = json!({"content": {"parts": [{"text": text}], "role": "model"}, "index": 0});
+    pieces_of([gemini_frame(candidate)]).silent_after(usize::MAX)
+}
+
+/// A stream of Gemini's that calls a tool.
+pub(crate) fn gemini_call(name: &str, args: Value) -> Answer {
+    let parts = json!([{"functionCall": {"name": name, "args": args}}]);
+    let candidate = json!({"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0});
+    pieces_of([gemini_frame(candidate)])
+}
+
+fn gemini_frame(candidate: Value) -> Value {
+    json!({
+        "candidates": [candidate],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12},
+        "modelVersion": "gemini-2.5-flash",
+    })
+}
+
+/// A stream of OpenAI's chat completions: each a `delta`, the last with why it ends.
+pub(crate) fn openai_deltas(deltas: &[Value], finish_reason: &str) -> Answer {
+    let chunk = |delta: &Value, reason: Value| {
+        json!({
+            "id": "chatcmpl-123", "object": "chat.completion.chunk", "created": 1694268190, "model": "qwen3",
+            "choices": [{"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason}],
+        })
+    };
+    let frames = deltas.iter().map(|delta| chunk(delta, Value::Null));
+    let frames: Vec<_> = frames.chain([chunk(&json!({}), finish_reason.into())]).collect();
+    let mut body: String = frames.iter().map(|frame| format!("data: {frame}\n\n")).collect();
+    body.push_str("data: [DONE]\n\n");
+    Answer::events(body)
+}
+
+/// Frames of server-sent events, each a piece of its own on the wire.
+fn pieces_of(frames: impl IntoIterator<Item = Value>) -> Answer {
+    let frames: Vec<_> = frames.into_iter().map(|frame| format!("data: {frame}\r\n\r\n")).collect();
+    let ends = frames.iter().scan(0, |end, frame| {
+        *end += frame.len();
+        Some(*end)
+    });
+    Answer::events(frames.concat()).cut_at(ends.take(frames.len() - 1).collect::<Vec<_>>())
+}
+
+/// An error as Google's APIs have it.
+pub(crate) fn gemini_error(status: u16, name: &str, message: &str) -> Answer {
+    Answer::json(status, &json!({"error": {"code": status, "message": message, "status": name}}))
+}

@@ -1,0 +1,156 @@
+//! An agent that asks a model, calls the tools it names, and asks again until it has an answer.
+
+mod builder;
+mod instruction;
+mod output_schema;
+mod static_instruction;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::callback::{AgentCallbacks, ModelCallbacks};
+use super::context::InvocationContext;
+use super::drive::{Turn, drive};
+use super::{Agent, EventStream, step};
+use crate::model::{GenerateContentConfig, Llm};
+use crate::tool::Tool;
+
+pub use builder::LlmAgentBuilder;
+pub use instruction::{Instruction, InstructionProvider, inject_session_state};
+
+pub(super) use output_schema::OutputSchema;
+pub(super) use static_instruction::StaticInstruction;
+
+/// An agent that asks a model.
+///
+/// What it was built from can be read: its name, description and sub-agents as any [`Agent`]'s, and the rest here.
+///
+/// ```
+/// use scratchbook::{InMemorySessionService, LlmAgent, Runner, ScriptedLlm};
+/// use futures_util::TryStreamExt;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let greeter = LlmAgent::builder("Greeter")
+///     .model(ScriptedLlm::new(["Hello there!"]))
+///     .instruction("Generate a short, friendly greeting.")
+///     .output_key("last_greeting")
+///     .build()?;
+/// let runner = Runner::builder("state_app", greeter, InMemorySessionService::new()).auto_create_session().build()?;
+/// let events: Vec<_> = runner.run("user1", "session1", "Hello").try_collect().await?;
+/// assert_eq!(events[0].content.as_ref().unwrap().text(), "Hello there!");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct LlmAgent {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// What an agent is made of; shared with its running turns.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    pub(super) name: String,
+    pub(super) description: String,
+    /// `None` for that of the agent above.
+    pub(super) model: Option<Arc<dyn Llm>>,
+    pub(super) global_instruction: Option<Instruction>,
+    pub(super) static_instruction: Option<StaticInstruction>,
+    pub(super) instruction: Option<Instruction>,
+    pub(super) generate_content_config: GenerateContentConfig,
+    pub(super) include_contents: IncludeContents,
+    pub(super) disallow_transfer_to_parent: bool,
+    pub(super) disallow_transfer_to_peers: bool,
+    pub(super) tools: Vec<Arc<dyn Tool>>,
+    pub(super) output_key: Option<String>,
+    pub(super) output_schema: Option<OutputSchema>,
+    pub(super) callbacks: ModelCallbacks,
+    agent_callbacks: AgentCallbacks,
+    sub_agents: Vec<Arc<dyn Agent>>,
+}
+
+/// How much of the conversation an agent's model is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IncludeContents {
+    /// The history that the agent's branch sees.
+    #[default]
+    Default,
+    /// The current turn alone: what the user or another agent said last, and the calls and answers since.
+    None,
+}
+
+impl LlmAgent {
+    /// Begins an agent of this name.
+    #[must_use]
+    pub fn builder(name: impl Into<String>) -> LlmAgentBuilder {
+        LlmAgentBuilder::new(name.into())
+    }
+
+    /// The model it asks; `None` where it asks the model of the agent above it.
+    #[must_use]
+    pub fn model(&self) -> Option<&Arc<dyn Llm>> {
+        self.inner.model.as_ref()
+    }
+
+    /// What the model is told to be and do.
+    #[must_use]
+    pub fn instruction(&self) -> Option<&Instruction> {
+        self.inner.instruction.as_ref()
+    }
+
+    /// Its tools, in the order they were added. The one that hands over to other agents is not among them.
+    #[must_use]
+    pub fn tools(&self) -> &[Arc<dyn Tool>] {
+        &self.inner.tools
+    }
+
+    /// The state key that its final text goes to.
+    #[must_use]
+    pub fn output_key(&self) -> Option<&str> {
+        self.inner.output_key.as_deref()
+    }
+
+    /// Whether it may hand the conversation to the agent above it.
+    pub(super) fn hands_to_parent(&self) -> bool {
+        !self.inner.disallow_transfer_to_parent
+    }
+
+    /// Whether it may hand the conversation to agents beside it.
+    pub(super) fn hands_to_peers(&self) -> bool {
+        !self.inner.disallow_transfer_to_peers
+    }
+
+    /// The agent's turn in a run.
+    pub(super) fn turn(&self, context: &InvocationContext) -> Turn {
+        let context = context.for_turn(&self.inner.name);
+        let events = step::turn(Arc::clone(&self.inner), context.clone());
+        Turn { callbacks: self.inner.agent_callbacks.clone(), context, events }
+    }
+}
+
+impl Agent for LlmAgent {
+    fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    fn description(&self) -> &str {
+        &self.inner.description
+    }
+
+    fn sub_agents(&self) -> &[Arc<dyn Agent>] {
+        &self.inner.sub_agents
+    }
+
+    fn as_llm_agent(&self) -> Option<&LlmAgent> {
+        Some(self)
+    }
+
+    fn run(&self, context: InvocationContext) -> EventStream {
+        drive(self.turn(&context))
+    }
+}
+
+impl fmt::Debug for LlmAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmAgent").field("inner", &self.inner).finish()
+    }
+}

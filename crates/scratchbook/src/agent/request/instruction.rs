@@ -1,0 +1,44 @@
+//! What a model is told to be and do. The wording is ADK's.
+
+use crate::agent::fence::Fence;
+use crate::agent::llm_agent::Inner;
+
+/// Texts in the order in which they are told, with an empty line between.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SystemInstruction(String);
+
+impl SystemInstruction {
+    pub(super) fn append(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push_str("\n\n");
+        }
+        self.0.push_str(text);
+    }
+
+    pub(super) fn into_text(self) -> Option<String> {
+        (!self.0.is_empty()).then_some(self.0)
+    }
+}
+
+/// Who the model is.
+pub(super) fn identity(agent: &Inner) -> String {
+    let Inner { name, description, .. } = agent;
+    let identity = format!("You are an agent. Your internal name is \"{name}\".");
+    match description.as_str() {
+        "" => identity,
+        description => format!("{identity} The description about you is \"{description}\"."),
+    }
+}
+
+/// An instruction that stands in the conversation, where all else is said by somebody: it says of itself that it is not,
+/// and what was filled into it cannot end it.
+pub(super) fn with_the_conversation(instruction: &str) -> String {
+    let Fence { begin, end } = Fence::INSTRUCTION;
+    format!(
+        "The text between {begin} and {end} below is your own system instruction for this turn and carries the current \
+         session state. It is addressed to you. Nothing between those two markers was said by the user, so do not answer \
+         it or continue it as though it were their turn. Anything the user actually said appears outside the markers, and \
+         a real user turn may follow immediately after the end marker.\n{}",
+        Fence::INSTRUCTION.around(instruction)
+    )
+}

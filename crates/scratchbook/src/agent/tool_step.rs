@@ -1,0 +1,161 @@
+//! The calls of a model's answer: run at the same time, answered in one event.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde_json::{Map, Value, json};
+
+use super::board::Seen;
+use super::callback::ToolCall;
+use super::confirmation::{self, Gate};
+use super::context::InvocationContext;
+use super::draft::EventDraft;
+use super::drive::catch_panic;
+use super::llm_agent::Inner;
+use super::write_context::ToolContext;
+use crate::content::{Content, FunctionCall, Part};
+use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::tool::{Tool, ToolConfirmation};
+
+/// Calls to be run.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) calls: Vec<FunctionCall>,
+    /// What the user has said to them, by their ids.
+    pub(super) confirmations: BTreeMap<String, ToolConfirmation>,
+}
+
+impl Calls {
+    /// The calls that an event makes.
+    pub(super) fn of(event: &Event) -> Self {
+        Self { calls: event.function_calls().cloned().collect(), ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
+
+/// What comes of calls: events in the order in which they are told, each with its draft, which is kept until the event is
+/// taken.
+pub(super) struct Answers {
+    pub(super) events: Vec<(Option<EventDraft>, Event)>,
+    /// Whether the agent has said its last word for now.
+    pub(super) is_final: bool,
+}
+
+/// Runs calls at the same time.
+pub(super) async fn tool_step(
+    agent: &Inner,
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+    calls: &Calls,
+) -> Result<Answers> {
+    let shared = context.draft();
+    let draft = &shared;
+    let running = calls.calls.iter().map(|call| {
+        let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
+        // A long-running tool may have no answer yet: then its writes go into an event of their own.
+        let own = tool.filter(|tool| tool.is_long_running()).map(|_| context.draft());
+        let page = own.as_ref().unwrap_or(draft).page(Seen::ByItself);
+        let id = call.id.as_deref().unwrap_or_default();
+        let tool_context =
+            ToolContext::new(Arc::clone(&page), context, id).with_confirmation(calls.confirmations.get(id).cloned());
+        async move {
+            let work = run_call(agent, tool, tool_context, call);
+            let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
+            match &answer {
+                // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
+                Ok(_) => context.board().publish(page.layer),
+                Err(_) => own.as_ref().unwrap_or(draft).tear_out(&page),
+            }
+            (call, own, page, answer)
+        }
+    });
+    let mut parts = Vec::new();
+    let mut begun = Vec::new();
+    let mut later = Vec::new();
+    let mut waits = false;
+    for (call, own, page, answer) in join_all(running).await {
+        match (own, answer) {
+            // Who asks the user for consent has answered the model.
+            (Some(own), Ok(Value::Null)) if page.actions().requested_tool_confirmations.is_empty() => {
+                waits = true;
+                // What a consent allows is run once for it: that it was has to be told.
+                if call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id)) {
+                    draft.adopt(&own, &page);
+                    begun.push(response_part(call, Ok(Value::Null)));
+                    continue;
+                }
+                later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
+            }
+            (own, answer) => {
+                if let (Some(own), Ok(_)) = (&own, &answer) {
+                    draft.adopt(own, &page);
+                }
+                parts.push(response_part(call, answer));
+            }
+        }
+    }
+    let mut events = Vec::new();
+    if !parts.is_empty() || !begun.is_empty() {
+        let has_answers = !parts.is_empty();
+        parts.extend(begun);
+        let mut event = draft.finish(Event { content: Some(Content::new("user", parts)), ..Event::default() })?;
+        if !has_answers {
+            // There is nothing yet for the model to sum up.
+            event.actions.skip_summarization = Some(true);
+        }
+        events = confirmation::requested(&calls.calls, event, context).into_iter().map(|event| (None, event)).collect();
+        waits |= events.len() > 1;
+        // The draft holds what the answers carry.
+        if let Some((kept, _)) = events.iter_mut().find(|(_, event)| event.function_responses().next().is_some()) {
+            *kept = Some(shared);
+        }
+    }
+    // Where no tool has answered yet, the turn is over until one does; one that can be taken up again waits for all.
+    let ends = events.last().is_none_or(|(_, event)| event.is_final_response());
+    let is_final = ends || (waits && context.is_resumable());
+    if events.is_empty() {
+        // The tools are begun; without a word of that they would be begun again when the run is taken up again.
+        later.extend(context.stands(Map::new()).map(|event| (None, event)));
+    }
+    events.extend(later);
+    Ok(Answers { events, is_final })
+}
+
+/// One call: callbacks, the user's consent, the tool, callbacks.
+async fn run_call(
+    agent: &Inner,
+    tool: Option<&Arc<dyn Tool>>,
+    context: ToolContext,
+    call: &FunctionCall,
+) -> Result<Value> {
+    let name = call.name.clone().unwrap_or_default();
+    let Some(tool) = tool else {
+        return Err(Error::not_found(format!("there is no tool '{name}'; call one that was declared")));
+    };
+    let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
+    for callback in &agent.callbacks.before_tool {
+        match callback(context.clone(), call).await? {
+            ControlFlow::Continue(next) => call = next,
+            ControlFlow::Break(answer) => return Ok(answer),
+        }
+    }
+    if let Gate::Closed(answer) = confirmation::gate(tool.as_ref(), &call.args, &context).await? {
+        return Ok(answer);
+    }
+    let mut answer = tool.run(call.args.clone(), context.clone()).await?;
+    for callback in &agent.callbacks.after_tool {
+        answer = callback(context.clone(), call.clone(), answer).await?;
+    }
+    Ok(answer)
+}
+
+fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {
+    let answer = answer.unwrap_or_else(|error| json!({"error": error.to_string()}));
+    Part::function_response(call.id.clone().unwrap_or_default(), call.name.clone().unwrap_or_default(), answer)
+}

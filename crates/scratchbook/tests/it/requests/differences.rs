@@ -1,0 +1,138 @@
+//! What we ask otherwise than google-adk, and why.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+/// A field that is not the same on both sides.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Keys and places from the top, with `/` between.
+    pub(super) path: String,
+    pub(super) ours: Option<Value>,
+    pub(super) theirs: Option<Value>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |value: &Option<Value>| value.as_ref().map_or("nothing".to_owned(), Value::to_string);
+        write!(f, "{}\n  ours:   {}\n  theirs: {}", self.path, shown(&self.ours), shown(&self.theirs))
+    }
+}
+
+/// A difference that stays.
+pub(super) struct Difference {
+    /// What it is, as in `docs/adk-compatibility.md`.
+    pub(super) what: &'static str,
+    /// Why it stays.
+    pub(super) why: &'static str,
+    pub(super) explains: fn(&Found) -> bool,
+}
+
+/// All of them, each of which is met.
+pub(super) const DIFFERENCES: [Difference; 6] = [
+    REPR,
+    Difference {
+        what: "names of fields that google-genai leaves in snake_case",
+        why: "the API takes both; one spelling",
+        explains: |found| {
+            let same =
+                |(own, other): (&str, &str)| found.path.ends_with(&format!("/{own}")) && other == snake_case(own);
+            found.texts().is_some_and(same)
+        },
+    },
+    Difference {
+        what: "spaces in the text of an answer that `set_model_response` took",
+        why: "the same answer",
+        explains: |found| {
+            let same = |(own, other): (&str, &str)| own == other.replace(": ", ":").replace(", ", ",");
+            found.path.contains("/contents/") && found.texts().is_some_and(same)
+        },
+    },
+    Difference {
+        what: "title and description of the schema that `set_model_response` takes",
+        why: "what describes the answer helps to give it",
+        explains: |found| {
+            let schema = "/tools/0/functionDeclarations/0/parametersJsonSchema";
+            let above = ["/title", "/description", "/properties/items/title"].iter();
+            above.clone().any(|field| found.path.ends_with(&format!("{schema}{field}")))
+        },
+    },
+    Difference {
+        what: "title of the schema of a list",
+        why: "it is of google-genai's own making",
+        explains: |found| {
+            found.path.ends_with("/generationConfig/responseSchema/title")
+                && found.ours.is_none()
+                && found.theirs == Some(json!("Placeholder"))
+        },
+    },
+    Difference {
+        what: "arguments of `set_model_response` where the schema is raw",
+        why: "a model that is not told the schema cannot keep to it",
+        explains: |found| {
+            let schema = "/tools/0/functionDeclarations/0/parametersJsonSchema";
+            found.path.starts_with("raw_output_schema_and_tools/") && found.path.contains(schema)
+        },
+    },
+];
+
+/// What other agents called and got, told in words.
+pub(super) const REPR: Difference = Difference {
+    what: "arguments and results in what is told of other agents",
+    why: "models and readers know JSON, not the `repr` of Python",
+    explains: |found| {
+        let told =
+            |(own, other): (&str, &str)| own.contains("<<<BEGIN_QUOTED_AGENT_CONTENT>>>\n{") && own == as_json(other);
+        found.path.contains("/parts/") && found.texts().is_some_and(told)
+    },
+};
+
+impl Found {
+    fn texts(&self) -> Option<(&str, &str)> {
+        Some((self.ours.as_ref()?.as_str()?, self.theirs.as_ref()?.as_str()?))
+    }
+}
+
+/// What Python's `repr` of plain values looks like as JSON.
+fn as_json(told: &str) -> String {
+    let words = told.replace(": None", ":null").replace(": True", ":true").replace(": False", ":false");
+    words.replace("': ", "':").replace(", '", ",'").replace('\'', "\"")
+}
+
+/// Every field that is not the same; paths begin with the name.
+pub(super) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<Found> {
+    let mut found = Vec::new();
+    compare(name.to_owned(), Some(ours), Some(theirs), &mut found);
+    found
+}
+
+fn compare(path: String, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<Found>) {
+    match (ours, theirs) {
+        (Some(Value::Object(own)), Some(Value::Object(other))) => {
+            let spelled = |key: &str| if other.contains_key(key) { key.to_owned() } else { snake_case(key) };
+            for (key, value) in own {
+                let (path, of_other) = (format!("{path}/{key}"), spelled(key));
+                if *key != of_other && other.contains_key(&of_other) {
+                    found.push(Found { path: path.clone(), ours: Some(json!(key)), theirs: Some(json!(of_other)) });
+                }
+                compare(path, Some(value), other.get(&of_other), found);
+            }
+            let matched: Vec<_> = own.keys().map(|key| spelled(key)).collect();
+            for (key, value) in other.iter().filter(|(key, _)| !matched.contains(key)) {
+                compare(format!("{path}/{key}"), None, Some(value), found);
+            }
+        }
+        (Some(Value::Array(own)), Some(Value::Array(other))) => {
+            for place in 0..own.len().max(other.len()) {
+                compare(format!("{path}/{place}"), own.get(place), other.get(place), found);
+            }
+        }
+        (own, other) if own == other => {}
+        (own, other) => found.push(Found { path, ours: own.cloned(), theirs: other.cloned() }),
+    }
+}
+
+fn snake_case(key: &str) -> String {
+    key.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain(c.to_lowercase())).collect()
+}

@@ -1,0 +1,146 @@
+//! Runs that wait: for a tool that answers later, for a user who has to agree, or for somebody to take them up again.
+
+mod confirmation;
+mod crash;
+mod long_running;
+mod parallel;
+mod recorded;
+mod resumption;
+mod transfer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use scratchbook::{
+    Agent, Content, Event, FunctionTool, InMemorySessionService, LlmAgent, LlmAgentBuilder, LlmResponse, Part, Runner,
+    ScriptedLlm, ToolConfirmation, ToolContext,
+};
+use serde_json::{Map, Value, json};
+
+type Args = Map<String, Value>;
+
+/// How often a tool was run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn llm<const N: usize>(name: &str, turns: [LlmResponse; N]) -> LlmAgentBuilder {
+    LlmAgent::builder(name).model(ScriptedLlm::new(turns))
+}
+
+fn call(name: &str, args: Value) -> LlmResponse {
+    LlmResponse { finish_reason: None, ..LlmResponse::call(name, args) }
+}
+
+fn says(text: &str) -> LlmResponse {
+    LlmResponse { finish_reason: None, ..LlmResponse::text(text) }
+}
+
+/// Pays, when the user agrees.
+fn pay(count: &Count) -> FunctionTool<Args> {
+    let count = count.clone();
+    let tool = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
+        let count = count.clone();
+        async move {
+            count.add();
+            context.state().set("paid", &args["amount"])?;
+            Ok(json!({"paid": args["amount"]}))
+        }
+    });
+    tool.require_confirmation()
+}
+
+/// Has an answer at once.
+fn look(count: &Count) -> FunctionTool<Args> {
+    let count = count.clone();
+    FunctionTool::new("look", "Looks.", move |args: Args, _: ToolContext| {
+        count.add();
+        async move { Ok(json!({"found": args["item"]})) }
+    })
+}
+
+/// Has a first answer, and another later.
+fn ask() -> FunctionTool<Args> {
+    FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
+        .long_running()
+}
+
+/// Has an answer later.
+fn wait(count: &Count) -> FunctionTool<Args> {
+    let count = count.clone();
+    let tool = FunctionTool::new("wait", "Waits.", move |_: Args, _: ToolContext| {
+        count.add();
+        async { Ok(()) }
+    });
+    tool.long_running()
+}
+
+fn on(service: &Arc<InMemorySessionService>, agent: impl Agent) -> Runner {
+    Runner::builder("app", agent, Arc::clone(service)).auto_create_session().build().unwrap()
+}
+
+fn resumable(service: &Arc<InMemorySessionService>, agent: impl Agent) -> Runner {
+    Runner::builder("app", agent, Arc::clone(service)).auto_create_session().resumable().build().unwrap()
+}
+
+fn answer(id: &str, name: &str, response: Value) -> Content {
+    Content::new("user", vec![Part::function_response(id, name, response)])
+}
+
+fn confirm(id: &str, response: Value) -> Content {
+    answer(id, ToolConfirmation::CALL_NAME, response)
+}
+
+fn agrees() -> Value {
+    json!({"confirmed": true})
+}
+
+/// The ids of the calls of a name, in order.
+fn ids(events: &[Event], name: &str) -> Vec<String> {
+    let calls = events.iter().flat_map(Event::function_calls).filter(|call| call.name.as_deref() == Some(name));
+    calls.filter_map(|call| call.id.clone()).collect()
+}
+
+fn requests(events: &[Event]) -> Vec<String> {
+    ids(events, ToolConfirmation::CALL_NAME)
+}
+
+/// What events say, one line each: who, and text, calls, answers, or where an agent stands.
+fn told<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<String> {
+    events.into_iter().map(tell).collect()
+}
+
+fn tell(event: &Event) -> String {
+    let mut said = Vec::new();
+    for part in event.content.iter().flat_map(Content::parts) {
+        said.extend(part.text.clone());
+        said.extend(part.function_call.iter().map(|call| format!("{}?", call.name.as_deref().unwrap())));
+        let answers = part.function_response.iter();
+        said.extend(answers.map(|answer| format!("{}={}", answer.name.as_deref().unwrap(), json!(answer.response))));
+    }
+    said.extend(event.actions.agent_state.iter().map(|state| format!("at {}", json!(state))));
+    said.extend(event.actions.end_of_agent.map(|_| "ends".to_owned()));
+    format!("{}: {}", event.author, said.join(" "))
+}
+
+/// What a model was shown last, one line a part.
+fn shown(model: &ScriptedLlm) -> Vec<String> {
+    let requests = model.requests();
+    let parts = requests.last().unwrap().contents.iter().flat_map(Content::parts);
+    let line = |part: &Part| match (&part.text, &part.function_call, &part.function_response) {
+        (Some(text), ..) => text.clone(),
+        (_, Some(call), _) => format!("{}?", call.name.as_deref().unwrap()),
+        (.., Some(answer)) => format!("{}={}", answer.name.as_deref().unwrap(), json!(answer.response)),
+        _ => String::new(),
+    };
+    parts.map(line).collect()
+}

@@ -1,0 +1,29 @@
+//! The Python with google-adk in it.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+/// The environment variable with the path of a Python of the user's, in which is what the tests need.
+pub const PYTHON_VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
+
+/// The Python that [`PYTHON_VARIABLE`] names, or the one in the target folder.
+///
+/// # Errors
+///
+/// Says how to get one where there is none.
+pub fn python() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os(PYTHON_VARIABLE).filter(|path| !path.is_empty()) {
+        return Ok(path.into());
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python");
+    let path = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(Error::new(format!(
+        "this test needs a Python with google-adk. Either make one with: cargo xtask test --step python, or set \
+         {PYTHON_VARIABLE} to one that has what crates/scratchbook-cli/tests/google_adk/requirements.txt lists, or leave such \
+         tests out: cargo test -- --skip google_adk"
+    )))
+}
