@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -117,9 +116,7 @@ async def _shared(core: Store, record: dict[str, Any], done: dict[str, Any]) -> 
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are one, bit for bit."""
-    if isinstance(a, float) and isinstance(b, float):
-        return a == b and math.copysign(1, a) == math.copysign(1, b)
+    """Whether two values are one. The sign of a zero is the event's: a file of google-adk's loses it from the state."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -6,7 +6,8 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from . import _url
@@ -40,6 +41,27 @@ class _Appending(NamedTuple):
     temp: dict[str, Any]
 
 
+class _UnderWay:
+    """Which copies of sessions have sent an append whose outcome they have not taken over yet."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    @contextmanager
+    def of(self, session: object) -> Iterator[None]:
+        """While an append of this copy is under way."""
+        self._counts[id(session)] = self._counts.get(id(session), 0) + 1
+        try:
+            yield
+        finally:
+            count = self._counts.pop(id(session)) - 1
+            if count:
+                self._counts[id(session)] = count
+
+    def any(self, session: object) -> bool:
+        return id(session) in self._counts
+
+
 class SessionServiceOf(Generic[S, E]):
     """What a session service does, whatever its sessions and events are made of."""
 
@@ -63,6 +85,7 @@ class SessionServiceOf(Generic[S, E]):
         self._core = Store(_url.store_uri(uri))
         self._conflict: Conflict = conflict
         self._keeps_repeated_ids = keep_repeated_ids
+        self._under_way = _UnderWay()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._core!r})"
@@ -232,18 +255,21 @@ class SessionServiceOf(Generic[S, E]):
             if seen is None and conflict != "merge":
                 seen = await self._find_seen(session)
             try:
-                outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
-                break
+                with self._under_way.of(session):
+                    outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
+                    if changes is not None:
+                        appending = appending._replace(delta=json.loads(changes))
+                    now = self._seen_of(session) or seen
+                    advanced = None if now is None else advance(now, written)
+                    self._take_over(session, event, appending, advanced, outcome == "stored")
+                return event
             except StaleSessionError:
-                # Not where it was this copy itself that has moved the session on, by another append of its holder.
-                if self._seen_of(session) == mark:
-                    raise
-        if changes is not None:
-            appending = appending._replace(delta=json.loads(changes))
-        now = self._seen_of(session) or seen
-        advanced = None if now is None else advance(now, written)
-        self._take_over(session, event, appending, advanced, outcome == "stored")
-        return event
+                # Not where it was this copy itself that has moved the session on, by another append of its holder, which
+                # may be stored and not taken over yet.
+                while self._seen_of(session) == mark:
+                    if not self._under_way.any(session):
+                        raise
+                    await self._core.pause(0.001)
 
     async def _send(
         self, appending: _Appending, conflict: Conflict, seen: str | None, operations: bytes | None
