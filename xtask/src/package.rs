@@ -45,7 +45,7 @@ fn install(profile: &str) -> Result<(), Stop> {
     }
     let manifest = ["--manifest-path", "bindings/python/Cargo.toml"];
     let mut build = program(python::interpreter());
-    build.args(["-m", "maturin", "build", "--quiet", "--profile", profile, "--out", WHEELS]).args(manifest);
+    build.args(["-m", "maturin", "build", "--quiet", "--locked", "--profile", profile, "--out", WHEELS]).args(manifest);
     run(build.arg("--interpreter").arg(python::interpreter()))?;
     let pip =
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--no-index"];

@@ -34,6 +34,11 @@ REFUSED: Counter[str] = Counter()
 Work = Callable[[Any], Awaitable[float]]
 
 
+def load() -> str:
+    """How many processes have wanted a processor, in the last minute, five and fifteen."""
+    return " ".join(f"{average:.2f}" for average in os.getloadavg())
+
+
 def event(n: int) -> Event:
     """What an agent says, with a change: about 400 bytes of JSON."""
     content = types.Content(role="model", parts=[types.Part(text=f"This is answer number {n}. " * 6)])
@@ -116,10 +121,7 @@ async def compare(name: str, ours: Any, theirs: Any, work: Work, target: float, 
 
 
 async def main(rounds: int) -> int:
-    load = os.getloadavg()
-    print(
-        f"load {load[0]:.1f} {load[1]:.1f} {load[2]:.1f}, {os.cpu_count()} processors, Python {sys.version.split()[0]}"
-    )
+    print(f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, load before {load()}")
     print("| | scratchbook, per s | google-adk, per s | times | target |\n|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         ours = ScratchbookSessionService(f"sqlite:///{folder}/ours.db")
@@ -148,6 +150,7 @@ async def main(rounds: int) -> int:
             await service.close()
     for name, times in REFUSED.items():
         print(f"{name} said {times} times that its database is locked, and was asked again")
+    print(f"load afterwards {load()}")
     return 0 if all(met) else 1
 
 

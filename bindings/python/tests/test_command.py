@@ -1,4 +1,4 @@
-"""`adk api_server` on these sessions, by a file `services.py` and a URI."""
+"""`adk web` and `adk api_server` on these sessions, by a file `services.py` and a URI."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def ask(url: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-def serve(folder: Path, uri: str) -> tuple[subprocess.Popen[bytes], str]:
+def serve(command: str, folder: Path, uri: str) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ["api_server", str(folder), "--port", str(port), "--session_service_uri", uri]
+    words = [command, str(folder), "--port", str(port), "--session_service_uri", uri]
     log = (folder.parent / f"{port}.log").open("wb")
     server = subprocess.Popen([sys.executable, "-m", "google.adk.cli", *words], stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
@@ -59,8 +59,8 @@ def serve(folder: Path, uri: str) -> tuple[subprocess.Popen[bytes], str]:
             time.sleep(0.2)
 
 
-@pytest.mark.parametrize("file", ["services.py", "services.yaml"])
-def test_adk_api_server_keeps_its_sessions_here(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize(("command", "file"), [("web", "services.py"), ("api_server", "services.yaml")])
+def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: str, file: str) -> None:
     agents = tmp_path / "agents"
     (agents / "echo").mkdir(parents=True)
     (agents / "echo" / "agent.py").write_text(AGENT)
@@ -74,7 +74,7 @@ def test_adk_api_server_keeps_its_sessions_here(tmp_path: Path, file: str) -> No
     message = {"role": "user", "parts": [{"text": "hi"}]}
     run = {"app_name": "echo", "user_id": "u", "session_id": "s", "new_message": message}
     for turn in (1, 2):
-        server, url = serve(agents, uri)
+        server, url = serve(command, agents, uri)
         try:
             if turn == 1:
                 ask(f"{url}/apps/echo/users/u/sessions/s", {"made": True})

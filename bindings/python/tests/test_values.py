@@ -139,6 +139,12 @@ async def test_keys_and_ids_no_store_could_hold_are_a_value_error(service: Any, 
     for key in ("a\u0000b", "k" * 1025):
         with pytest.raises(ValueError):
             await service.append_event(session, keyed({key: 1}))
+    odd = keyed({})
+    odd.actions.state_delta = {1: "one"}  # type: ignore[dict-item]
+    with pytest.raises(scratchbook.InvalidArgumentError, match="string, not 1"):
+        await service.append_event(session, odd)
+    with pytest.raises(scratchbook.InvalidArgumentError, match="string, not 1"):
+        await service.create_session(app_name=app, user_id="u", state={1: "one"})
     with pytest.raises(ValueError, match="control character"):
         await service.create_session(app_name=app, user_id="u\n")
     with pytest.raises(ValueError, match="milliseconds"):

@@ -37,6 +37,17 @@ def check_finite(value: Any) -> None:
         raise InvalidArgumentError(f"{where} is NaN or infinite, which JSON has no form for; leave it out")
 
 
+def check_keys(state: dict[Any, Any]) -> None:
+    """Refuses keys of state that are no strings, of which JSON would make some.
+
+    Raises:
+        InvalidArgumentError: names the first one.
+    """
+    for key in state:
+        if not isinstance(key, str):
+            raise InvalidArgumentError(f"a key of state is a string, not {key!r}")
+
+
 def _plain(value: Any) -> Any:
     try:
         from pydantic_core import to_jsonable_python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -13,12 +14,13 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from . import _url
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError, StaleSessionError
 from ._import import import_adk
-from ._json import dumps
+from ._json import check_keys, dumps
 from ._scratchbook import REMOVED, Store, advance, wait
 from ._watch import Watch
 
 S = TypeVar("S")
 E = TypeVar("E")
+Service = TypeVar("Service", bound="SessionServiceOf[Any, Any]")
 
 Address = tuple[str, str, str]
 """App, user and session id: all that names a session."""
@@ -54,8 +56,8 @@ class _UnderWay:
         try:
             yield
         finally:
-            count = self._counts.pop(id(session)) - 1
-            if count:
+            count = self._counts.pop(id(session), 1) - 1
+            if count > 0:
                 self._counts[id(session)] = count
 
     def any(self, session: object) -> bool:
@@ -143,6 +145,7 @@ class SessionServiceOf(Generic[S, E]):
         Raises:
             AlreadyExistsError: the id is taken.
         """
+        check_keys(state or {})
         config = dumps({"session_id": session_id, "state": state or {}})
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
@@ -150,7 +153,8 @@ class SessionServiceOf(Generic[S, E]):
         """A session with its merged state and its events in the order of their appends; `None` where there is none.
 
         Args:
-            config: `num_recent_events` for the last so many, 0 for none; `after_timestamp` for those from a time on.
+            config: google-adk's `GetSessionConfig`, or a dict: `num_recent_events` for the last so many, 0 for none;
+                `after_timestamp` for those from a time on.
         """
         recent, after = _read(config)
         found = await self._core.get((app_name, user_id, session_id), recent, after)
@@ -181,7 +185,7 @@ class SessionServiceOf(Generic[S, E]):
         """Ends what was begun and closes the store; every later call is refused."""
         await self._core.close()
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self: Service) -> Service:
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -264,8 +268,8 @@ class SessionServiceOf(Generic[S, E]):
                     self._take_over(session, event, appending, advanced, outcome == "stored")
                 return event
             except StaleSessionError:
-                # Not where it was this copy itself that has moved the session on, by another append of its holder, which
-                # may be stored and not taken over yet.
+                # Not where it was this copy itself that has moved the session on, by another append of its holder: that
+                # one may be stored and not taken over yet.
                 while self._seen_of(session) == mark:
                     if not self._under_way.any(session):
                         raise
@@ -275,15 +279,12 @@ class SessionServiceOf(Generic[S, E]):
         self, appending: _Appending, conflict: Conflict, seen: str | None, operations: bytes | None
     ) -> tuple[str, str, bytes | None]:
         address, event_id, text, _, _ = appending
-        repeated = 1
-        while True:
-            try:
-                return await self._core.append(address, text, conflict, seen, operations)
-            except AlreadyExistsError:
-                if not self._keeps_repeated_ids:
-                    raise
-            repeated += 1
-            text = _with_id(appending.text, event_id, f"{event_id}{REPEATED}{repeated}")
+        try:
+            return await self._core.append(address, text, conflict, seen, operations)
+        except AlreadyExistsError:
+            if not self._keeps_repeated_ids:
+                raise
+        return await self._core.append(address, _with_own_id(text, event_id), conflict, seen, operations)
 
     async def _find_seen(self, session: S) -> str:
         """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule.
@@ -419,6 +420,7 @@ class SessionServiceOf(Generic[S, E]):
         Args:
             changes: Values by key, without prefix; `REMOVED` removes a key.
         """
+        check_keys(changes)
         steps = {
             key: ["remove" if isinstance(value, str) and value == REMOVED else {"set": value}]
             for key, value in changes.items()
@@ -510,10 +512,11 @@ def own_id(event_id: str) -> str:
     return event_id.partition(REPEATED)[0]
 
 
-def _with_id(text: bytes, old: str, new: str) -> bytes:
+def _with_own_id(text: bytes, event_id: str) -> bytes:
+    """An event with an id that its content makes its own: the same event again has the same one."""
     event = json.loads(text)
-    event["id"] = new
-    return dumps(event)
+    content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
+    return dumps({**event, "id": f"{event_id}{REPEATED}{content[:32]}"})
 
 
 def _no_session(address: Address) -> ScratchbookError:
@@ -603,8 +606,7 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         moment = event.get("timestamp")
         sent = {**event, "id": event_id, "timestamp": time.time() if moment is None else moment}
         name, actions, delta = _delta_of(event)
-        temp = {key: value for key, value in delta.items() if key.startswith("temp:")}
-        kept = {key: value for key, value in delta.items() if key not in temp}
+        kept, temp = without_temp(delta)
         if temp:
             sent["actions"] = {**actions, name: kept}
         text = dumps(sent)
@@ -636,6 +638,17 @@ def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any
     actions = event.get("actions") or {}
     name = "state_delta" if "state_delta" in actions else "stateDelta"
     return name, actions, actions.get(name) or {}
+
+
+def without_temp(delta: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The changes that are stored, and those that are not.
+
+    Raises:
+        InvalidArgumentError: a key is no string.
+    """
+    check_keys(delta)
+    kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
+    return kept, {} if len(kept) == len(delta) else {key: value for key, value in delta.items() if key not in kept}
 
 
 def as_kept(seconds: float) -> float:

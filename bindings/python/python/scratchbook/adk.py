@@ -17,14 +17,14 @@ from google.adk.errors.already_exists_error import AlreadyExistsError as _AdkAlr
 from google.adk.errors.session_not_found_error import SessionNotFoundError as _AdkSessionNotFound
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
-from google.adk.sessions.base_session_service import BaseSessionService, GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.base_session_service import BaseSessionService, ListSessionsResponse
 from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
-from ._json import check_finite, dumps
+from ._json import check_finite, check_keys, dumps
 from ._scratchbook import wait
-from ._service import Address, Conflict, SessionServiceOf, _Appending, as_kept, change_state, own_id
+from ._service import Address, Conflict, SessionServiceOf, _Appending, as_kept, change_state, own_id, without_temp
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -93,16 +93,9 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             AlreadyExistsError: the id is taken.
             ValueError: a key or value that no store could hold.
         """
+        check_keys(state or {})
         config = dumps({"session_id": session_id, "state": _json_state(state) if state else {}})
         return self._make_session(*await self._core.create(app_name, user_id, config))
-
-    async def get_session(
-        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
-    ) -> Session | None:
-        """A session with its merged state and its events in the order of their appends; `None` where there is none."""
-        recent, after = (None, None) if config is None else (config.num_recent_events, config.after_timestamp)
-        found = await self._core.get((app_name, user_id, session_id), recent, after)
-        return None if found is None else self._make_session(*found)
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
@@ -157,8 +150,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         if event.partial:
             return None
         delta = event.actions.state_delta
-        kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
-        temp = {} if len(kept) == len(delta) else {key: value for key, value in delta.items() if key not in kept}
+        kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
             return _Appending(address, event.id, _json_event(event), kept, temp)
         # Whatever a temporary value is, it needs no JSON; what is stored becomes what it becomes in a new session.
