@@ -1,7 +1,8 @@
 //! The Python package: built as users get it, and tested in the Python environment of the tests.
 
-use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::{env, fs};
 
 use crate::command::{cargo, program, root, run};
 use crate::step::Stop;
@@ -10,6 +11,10 @@ use crate::{python, servers};
 /// Where the wheel is built to, and where it is unpacked for the tests: no Python of anybody's is changed.
 const WHEELS: &str = "target/package/wheels";
 const SITE: &str = "target/package/site";
+/// The same of the source package.
+const SOURCE: &str = "target/package/source";
+const FROM_SOURCE: &str = "target/package/from-source";
+const BUILD: &str = "target/package/build";
 
 /// The step `package`.
 pub(crate) fn test() -> Result<(), Stop> {
@@ -28,6 +33,26 @@ pub(crate) fn test() -> Result<(), Stop> {
     installed
 }
 
+/// The source package, from which pip builds where there is no wheel: it has to have all that it takes.
+pub(crate) fn source() -> Result<(), Stop> {
+    python::install()?;
+    empty(&[SOURCE, FROM_SOURCE, BUILD])?;
+    let mut pack = maturin(&["sdist", "--out", SOURCE]);
+    run(&mut pack)?;
+    let mut build = pip_into(FROM_SOURCE, SOURCE);
+    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
+    // From nothing: its files are so old that Cargo would take what it has built of others for built of them.
+    build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
+    // Where pip looks for maturin.
+    let found = env::var_os("PATH").unwrap_or_default();
+    let path = python::interpreter().parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
+    build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
+    run(&mut build)?;
+    empty(&[BUILD])?;
+    let words = ["-c", "from scratchbook import *; wait(SessionService('memory:').open())"];
+    run(program(python::interpreter()).args(words).env("PYTHONPATH", root().join(FROM_SOURCE)))
+}
+
 /// The package beside google-adk's services.
 pub(crate) fn bench() -> Result<(), Stop> {
     python::install()?;
@@ -37,19 +62,35 @@ pub(crate) fn bench() -> Result<(), Stop> {
 
 /// Builds a wheel and unpacks it.
 fn install(profile: &str) -> Result<(), Stop> {
-    for folder in [WHEELS, SITE] {
+    empty(&[WHEELS, SITE])?;
+    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", profile, "--out", WHEELS]);
+    run(build.arg("--interpreter").arg(python::interpreter()))?;
+    run(&mut pip_into(SITE, WHEELS))
+}
+
+fn maturin(words: &[&str]) -> Command {
+    let mut command = program(python::interpreter());
+    command.args(["-m", "maturin"]).args(words).args(["--manifest-path", "bindings/python/Cargo.toml"]);
+    command
+}
+
+/// Unpacks the package into a folder, from what lies in another.
+fn pip_into(folder: &str, from: &str) -> Command {
+    let mut command = program(python::interpreter());
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    command.args(["--no-index", "--find-links", from, "--target", folder, "scratchbook"]);
+    command
+}
+
+/// Removes what an earlier run has left.
+fn empty(folders: &[&str]) -> Result<(), Stop> {
+    for folder in folders {
         let path = root().join(folder);
         if path.exists() {
             fs::remove_dir_all(&path).map_err(|error| Stop::Failed(format!("{folder}: {error}")))?;
         }
     }
-    let manifest = ["--manifest-path", "bindings/python/Cargo.toml"];
-    let mut build = program(python::interpreter());
-    build.args(["-m", "maturin", "build", "--quiet", "--locked", "--profile", profile, "--out", WHEELS]).args(manifest);
-    run(build.arg("--interpreter").arg(python::interpreter()))?;
-    let pip =
-        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--no-index"];
-    run(program(python::interpreter()).args(pip).args(["--find-links", WHEELS, "--target", SITE, "scratchbook"]))
+    Ok(())
 }
 
 fn site() -> std::path::PathBuf {

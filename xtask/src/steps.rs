@@ -53,6 +53,7 @@ pub(crate) fn full() -> Vec<Step> {
             demo(&["--release"])
         }),
         Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
+        Step::new("source", "the Python package builds from its source package alone", package::source),
         bench(&[]),
         serve_bench(),
         package_bench(),

@@ -159,6 +159,19 @@ async def test_appends_of_one_copy_at_the_same_time_are_not_stale_to_each_other(
         assert len((await again(service, session)).events) == len(session.events) == 11
 
 
+@pytest.mark.parametrize("conflict", ["strict", "by_key"])
+async def test_a_retry_after_a_lost_answer_is_not_stale(uri: str, app: str, conflict: Any) -> None:
+    async with ScratchbookSessionService(uri, conflict=conflict) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        # Stored, though this copy never heard of it.
+        sent = keyed({"n": 1, "user:n": 1})
+        await service.append_event(await again(service, session), sent.model_copy(deep=True))
+        await service.append_event(session, sent)
+        await service.append_event(session, keyed({"n": 2, "user:n": 2}))
+        assert session.state == (await again(service, session)).state == {"n": 2, "user:n": 2}
+        assert len((await again(service, session)).events) == len(session.events) == 2
+
+
 async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: str) -> None:
     session = await service.create_session(app_name=app, user_id="u", state={"a": 0})
     other = await again(service, session)

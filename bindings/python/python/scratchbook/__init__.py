@@ -22,8 +22,8 @@ from ._errors import (
     UnavailableError,
     UnsupportedError,
 )
+from ._plain import SessionService
 from ._scratchbook import REMOVED, __version__, wait
-from ._service import SessionService
 from ._watch import Watch
 
 if TYPE_CHECKING:

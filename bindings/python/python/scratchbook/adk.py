@@ -22,9 +22,12 @@ from google.adk.sessions.session import Session
 from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
+from ._appends import own_id
+from ._base import Address, Appending, Conflict
 from ._json import check_finite, check_keys, dumps
 from ._scratchbook import wait
-from ._service import Address, Conflict, SessionServiceOf, _Appending, as_kept, change_state, own_id, without_temp
+from ._service import SessionServiceOf
+from ._state import as_kept, change_state, without_temp
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -146,21 +149,21 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     def _state_of(self, session: Session) -> dict[str, Any]:
         return session.state
 
-    def _prepare(self, address: Address, event: Event) -> _Appending | None:
+    def _prepare(self, address: Address, event: Event) -> Appending | None:
         if event.partial:
             return None
         delta = event.actions.state_delta
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
-            return _Appending(address, event.id, _json_event(event), kept, temp)
+            return Appending(address, event.id, _json_event(event), kept, temp)
         # Whatever a temporary value is, it needs no JSON; what is stored becomes what it becomes in a new session.
         event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
         try:
-            return _Appending(address, event.id, _json_event(event), kept, temp)
+            return Appending(address, event.id, _json_event(event), kept, temp)
         finally:
             event.actions.state_delta = delta
 
-    def _take_over(self, session: Session, event: Event, appending: _Appending, seen: str | None, is_new: bool) -> None:
+    def _take_over(self, session: Session, event: Event, appending: Appending, seen: str | None, is_new: bool) -> None:
         if event.actions.state_delta or appending.delta:
             event.actions.state_delta = appending.delta
         if seen is not None:
