@@ -9,9 +9,10 @@
 //! - `call.rs`: a call on its way, awaited or waited for; `port.rs`: how an event loop hears that one has ended.
 //! - `runtime.rs`: the threads that calls run on, and what a fork makes of them.
 //! - `opened.rs`: a store that is opened at its first call.
-//! - `shape.rs`, `seen.rs`, `operations.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
+//! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
 
 mod call;
+mod creation;
 mod error;
 mod opened;
 mod operations;

@@ -7,14 +7,12 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt, StateOwner,
-    Watched, json,
+    AppendOptions, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Outcome,
+    PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt, StateOwner, Watched, json,
 };
-use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::call::Call;
+use crate::creation::Creation;
 use crate::opened::{Opened, let_go};
 use crate::seen::{Seen, Written, conflict_mode};
 use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
@@ -353,40 +351,5 @@ async fn seq_of(store: &scratchbook::Store, key: &SessionKey, event_id: &str) ->
             Some(first) if first > 1 => before = first,
             _ => return Err(Error::not_found(format!("no event of {key} has the id '{event_id}'"))),
         }
-    }
-}
-
-/// A new session as Python's side asks for it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Creation {
-    session_id: Option<String>,
-    #[serde(default)]
-    state: Map<String, Value>,
-    #[serde(default)]
-    events: Vec<Event>,
-    /// What the user's and the app's keys in state and events are: `written` or, in a session from elsewhere, `left`.
-    #[serde(default)]
-    shared_keys: SharedKeys,
-    create_time: Option<f64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SharedKeys {
-    #[default]
-    Written,
-    Left,
-}
-
-impl From<Creation> for CreateSessionConfig {
-    fn from(creation: Creation) -> Self {
-        let mut config = Self::default().with_state(creation.state).with_events(creation.events);
-        config.session_id = creation.session_id;
-        config.create_time = creation.create_time;
-        if let SharedKeys::Left = creation.shared_keys {
-            config = config.with_shared_keys_left();
-        }
-        config
     }
 }

@@ -165,6 +165,20 @@ async def test_a_watch_hears_of_writes_by_others_and_loses_none_when_it_is_cance
         assert numbers == list(range(1, 11))
 
 
+async def test_a_watch_that_was_cancelled_as_it_began_has_begun_all_the_same(service: Any, session: Any) -> None:
+    watch = service.watch(session)
+    first = asyncio.ensure_future(anext(watch))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await watch.start()
+    await service.increment(session, "step")
+    assert (await anext(watch))["event"]["seq"] == 4
+    await watch.aclose()
+    with pytest.raises(RuntimeError, match="closed"):
+        await anext(watch)
+
+
 async def test_who_waits_for_an_entry_hears_that_the_watch_was_closed(service: Any, session: Any) -> None:
     watch = await service.watch(session).start()
     waiting = asyncio.ensure_future(anext(watch))

@@ -54,6 +54,12 @@ def test_what_names_no_store_is_refused_at_the_first_call(url: str) -> None:
         wait(SessionService(url).open())
 
 
+@pytest.mark.parametrize("timeout", ["soon", "inf", "nan", ""])
+def test_a_timeout_that_is_none_is_refused(timeout: str) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError, match="number of seconds"):
+        SessionService(f"sqlite:///a.db?timeout={timeout}")
+
+
 def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,10 +50,16 @@ def _sqlite(rest: str) -> str:
     parameters = parse_qsl(query, keep_blank_values=True)
     # As Python's sqlite3 has it: seconds to wait for others.
     known = [
-        ("lock_timeout_ms", str(round(float(value) * 1000))) if name == "timeout" else (name, value)
-        for name, value in parameters
+        ("lock_timeout_ms", _milliseconds(value)) if name == "timeout" else (name, value) for name, value in parameters
     ]
     return f"sqlite://{path}" + (f"?{urlencode(known)}" if known else "")
+
+
+def _milliseconds(seconds: str) -> str:
+    try:
+        return str(round(float(seconds) * 1000))
+    except (ValueError, OverflowError):
+        raise InvalidArgumentError(f"timeout={seconds} is no number of seconds; timeout=5 is one") from None
 
 
 def _without(rest: str, names: set[str]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 from . import _scratchbook
+
+T = TypeVar("T")
 
 
 class Watch(AsyncIterator[dict[str, Any]]):
@@ -18,18 +20,18 @@ class Watch(AsyncIterator[dict[str, Any]]):
     is a place to go on from. A wait that is cancelled loses no entry.
     """
 
-    def __init__(self, start: _scratchbook.Call[_scratchbook.Watch]) -> None:
-        self._start: _scratchbook.Call[_scratchbook.Watch] | None = start
+    def __init__(self, begin: Callable[[], Awaitable[_scratchbook.Watch]]) -> None:
+        self._beginning = _Kept(begin)
         self._feed: _scratchbook.Watch | None = None
-        self._next: asyncio.Future[bytes] | None = None
+        self._entry = _Kept(self._next)
+        self._is_closed = False
 
     async def start(self) -> Watch:
         """Begins now: what is committed from here on will be given. The first entry that is asked for begins else."""
+        if self._is_closed:
+            raise RuntimeError("the watch was closed; begin another")
         if self._feed is None:
-            start, self._start = self._start, None
-            if start is None:
-                raise RuntimeError("the watch was closed; begin another")
-            self._feed = await start
+            self._feed = await self._beginning.wait()
         return self
 
     def __aiter__(self) -> Watch:
@@ -37,29 +39,16 @@ class Watch(AsyncIterator[dict[str, Any]]):
 
     async def __anext__(self) -> dict[str, Any]:
         await self.start()
-        assert self._feed is not None
-        if self._next is None:
-            self._next = asyncio.ensure_future(_next(self._feed))
-        # Whoever is cancelled here leaves the entry to the next one who asks.
-        try:
-            text = await asyncio.shield(self._next)
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
-            self._next = None
-            raise
-        self._next = None
-        entry: dict[str, Any] = json.loads(text)
+        entry: dict[str, Any] = json.loads(await self._entry.wait())
         return entry
 
     async def aclose(self) -> None:
         """Ends it; whoever waits for an entry hears so."""
-        self._start = None
+        self._is_closed = True
         if self._feed is not None:
             self._feed.close()
-        if self._next is not None:
-            pending, self._next = self._next, None
-            await asyncio.gather(pending, return_exceptions=True)
+        await self._beginning.end()
+        await self._entry.end()
 
     async def __aenter__(self) -> Watch:
         return await self.start()
@@ -67,6 +56,33 @@ class Watch(AsyncIterator[dict[str, Any]]):
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
+    async def _next(self) -> bytes:
+        assert self._feed is not None
+        return await self._feed.next()
 
-async def _next(feed: _scratchbook.Watch) -> bytes:
-    return await feed.next()
+
+class _Kept(Generic[T]):
+    """Something to be waited for. Whoever is cancelled meanwhile leaves what comes to the next one who asks."""
+
+    def __init__(self, make: Callable[[], Awaitable[T]]) -> None:
+        self._make = make
+        self._under_way: asyncio.Future[T] | None = None
+
+    async def wait(self) -> T:
+        if self._under_way is None or self._under_way.cancelled():
+            self._under_way = asyncio.ensure_future(self._await())
+        under_way = self._under_way
+        # Whoever is cancelled takes nothing, also where it has come by then.
+        await asyncio.wait([under_way])
+        if self._under_way is under_way:
+            self._under_way = None
+        return under_way.result()
+
+    async def end(self) -> None:
+        """Waits for the end of what is under way, whatever comes of it."""
+        if self._under_way is not None:
+            await asyncio.gather(self._under_way, return_exceptions=True)
+            self._under_way = None
+
+    async def _await(self) -> T:
+        return await self._make()
