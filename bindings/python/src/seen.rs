@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::exception;
 
+/// How many numbers beyond a gap are kept. A gap that is one only because appends of one copy have ended out of order is
+/// closed long before; one that somebody else's event has left is closed by no number at all.
+const MOST_BEYOND: usize = 256;
+
 /// The places up to which everything was seen; keys that were seen further, and events beyond a gap: those that the
 /// holder wrote itself.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -90,6 +94,9 @@ impl Seen {
         self.own.insert(seq);
         while self.own.remove(&(self.seq + 1)) {
             self.seq += 1;
+        }
+        while self.own.len() > MOST_BEYOND {
+            self.own.pop_first();
         }
         for key in keys {
             let place = place(&key, seq, user, app);

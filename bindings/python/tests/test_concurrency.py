@@ -159,6 +159,17 @@ async def test_appends_of_one_copy_at_the_same_time_are_not_stale_to_each_other(
         assert len((await again(service, session)).events) == len(session.events) == 11
 
 
+async def test_a_copy_that_stays_behind_for_long_costs_no_more_for_it(app: str) -> None:
+    async with ScratchbookSessionService("memory:") as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        await service.append_event(await again(service, session), keyed({"other": 1}))
+        for n in range(1000):
+            await service.append_event(session, keyed({"n": n, f"user:k{n % 5}": n}))
+        assert len(service._seen_of(session)) < 3000
+        await service.refresh(session)
+        assert session.state["other"] == 1 and len(session.events) == 1001
+
+
 @pytest.mark.parametrize("conflict", ["strict", "by_key"])
 async def test_a_retry_after_a_lost_answer_is_not_stale(uri: str, app: str, conflict: Any) -> None:
     async with ScratchbookSessionService(uri, conflict=conflict) as service:
