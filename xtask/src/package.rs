@@ -15,6 +15,8 @@ const SITE: &str = "target/package/site";
 const SOURCE: &str = "target/package/source";
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
+/// The environment variable with the path of a checkout of google-adk's repository.
+const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
 /// The step `package`.
 pub(crate) fn test() -> Result<(), Stop> {
@@ -27,7 +29,7 @@ pub(crate) fn test() -> Result<(), Stop> {
     run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
     // Without a server its tests are skipped, and the step says so at its end.
     let installed = servers::install();
-    let mut tests = cargo(&["run", "--quiet", "-p", "scratchbook-servers", "--bin", "with-servers", "--"]);
+    let mut tests = with_servers();
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
     run(&mut tests)?;
     installed
@@ -58,6 +60,21 @@ pub(crate) fn bench() -> Result<(), Stop> {
     python::install()?;
     install("release")?;
     run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
+}
+
+/// google-adk's own tests on the package, which are in its repository alone.
+pub(crate) fn suites() -> Result<(), Stop> {
+    let checkout = env::var_os(CHECKOUT).filter(|path| !path.is_empty());
+    let checkout = checkout.ok_or_else(|| {
+        Stop::LeftOut(format!("{CHECKOUT} names no checkout of google-adk's repository, whose tests these are"))
+    })?;
+    python::install()?;
+    install("dev")?;
+    let installed = servers::install();
+    let mut tests = with_servers();
+    tests.arg(python::interpreter()).args(["bindings/python/tests/google_adk/run.py", "--adk"]).arg(checkout);
+    run(tests.arg("--package").arg(site()))?;
+    installed
 }
 
 /// Builds a wheel and unpacks it.
@@ -91,6 +108,11 @@ fn empty(folders: &[&str]) -> Result<(), Stop> {
         }
     }
     Ok(())
+}
+
+/// What runs a command with the addresses of servers.
+fn with_servers() -> Command {
+    cargo(&["run", "--quiet", "-p", "scratchbook-servers", "--bin", "with-servers", "--"])
 }
 
 fn site() -> std::path::PathBuf {
