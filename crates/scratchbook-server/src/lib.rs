@@ -26,6 +26,7 @@
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
 //!   that are known by something else than their number.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
+//! - `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients; laid out as these two.
 //! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
 mod access;
@@ -47,6 +48,7 @@ mod served;
 mod server;
 mod sse;
 mod v1;
+mod vertex;
 
 pub use access::{Login, MadeToken, NewToken, Right};
 pub use limits::{RateLimit, ServerLimits};

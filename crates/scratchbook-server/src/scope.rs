@@ -39,6 +39,14 @@ pub(crate) struct AppScope<R> {
     refusal: PhantomData<R>,
 }
 
+/// An app named by a path, of which the caller reaches something: all of it, or what is its user's.
+#[derive(Debug)]
+pub(crate) struct AppPart<R> {
+    pub(crate) app_name: String,
+    pub(crate) caller: Caller,
+    refusal: PhantomData<R>,
+}
+
 /// An app named by a path, of which a handler says itself who may know of it.
 #[derive(Debug)]
 pub(crate) struct AppName<R> {
@@ -88,6 +96,17 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for AppScope<R> {
     }
 }
 
+impl<R: Refusal> FromRequestParts<Arc<Served>> for AppPart<R> {
+    type Rejection = R;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, R> {
+        let caller = caller(parts)?;
+        let [app_name] = named::<R, _>(parts, ["app"])?;
+        within_reach(parts, served, &caller, &app_name, caller.user()).await?;
+        Ok(Self { app_name, caller, refusal: PhantomData })
+    }
+}
+
 impl<R: Refusal> FromRequestParts<Arc<Served>> for AppName<R> {
     type Rejection = R;
 
@@ -118,6 +137,15 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
         let key = SessionKey::new(&app_name, &user_id, &session_id)?;
         Ok(Self { key, caller, refusal: PhantomData })
     }
+}
+
+/// A user that a body or a query names, checked against the caller as one that a path names; for a change.
+///
+/// # Errors
+///
+/// `NotFound` where it is out of reach; `PermissionDenied` names the right that is missing.
+pub(crate) async fn user_of_body(served: &Served, caller: &Caller, app_name: &str, user_id: &str) -> Result<()> {
+    check(served, caller, app_name, Some(user_id), Right::Write).await
 }
 
 /// A session that a body names, checked against the caller as one that a path names; for a change, or a run.

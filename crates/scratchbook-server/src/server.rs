@@ -19,7 +19,7 @@ use crate::listen::{self, Closing, Tls};
 use crate::operations::Metrics;
 use crate::runs::Runs;
 use crate::served::Served;
-use crate::{adk, layers, operations, v1};
+use crate::{adk, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -268,6 +268,7 @@ impl Server {
             .merge(operations::routes(self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .merge(v1::routes())
+            .merge(vertex::routes())
             .fallback(move |request: Request| paths.clone().not_found(request));
         layers::around(routes, served, guard)
     }

@@ -47,6 +47,7 @@
 //! - `encryption`: values, events and artifacts sealed before a store sees them, `WithEncryption`.
 //! - `compression`: large ones compressed, `WithCompression`.
 //! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
+//! - `vertex`: sessions and events in the JSON of Vertex AI's Agent Engine Sessions, the module `vertex`.
 //! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
@@ -77,6 +78,8 @@ mod state;
 mod store;
 #[cfg(feature = "agent")]
 mod tool;
+#[cfg(feature = "vertex")]
+pub mod vertex;
 
 #[cfg(any(feature = "encryption", feature = "compression"))]
 pub use adapter::Coded;
@@ -114,7 +117,7 @@ pub use schema::{StateSchema, WithStateSchema};
 pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
+    IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
     SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
     StatePage, StateSelection, TitleFilter, Verified, Watch, Watched,

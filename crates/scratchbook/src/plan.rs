@@ -14,5 +14,6 @@ pub use crate::store::commit::{
 pub use crate::store::feed::{Feed, FeedPlace};
 pub use crate::store::filter::SessionFilter;
 pub use crate::store::fork::{check_event_number, fork_key, log_pruned};
+pub use crate::store::locate::LocateQuery;
 pub use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 pub use crate::store::resolve::{Found, Refusal, WrittenKey};

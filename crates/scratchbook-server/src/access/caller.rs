@@ -79,6 +79,11 @@ impl Caller {
         self.name.as_ref()
     }
 
+    /// The only user within reach; `None` for all.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// Whether a user of an app is within reach; with no user, whether all of the app is.
     pub(crate) fn reaches(&self, app_name: &str, user_id: Option<&str>) -> bool {
         self.app.as_deref().is_none_or(|app| app == app_name)

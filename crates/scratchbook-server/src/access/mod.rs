@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
@@ -20,7 +20,7 @@ use tokio::time::sleep;
 
 use crate::refusal;
 use crate::served::Served;
-use crate::sse;
+use crate::{sse, vertex};
 
 pub(crate) use caller::Caller;
 pub use caller::Right;
@@ -31,6 +31,9 @@ pub use new_token::{MadeToken, NewToken};
 
 /// What is open to all: whether the server is there and can work, which says nothing of what it holds.
 const OPEN_TO_ALL: [&str; 2] = ["/health", "/health/ready"];
+
+/// Where Google's clients put a key, in place of a token.
+const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// How the routes of streams end that go on for ever.
 const WATCHES: &str = "/watch";
@@ -51,6 +54,9 @@ pub(crate) enum Access {
 pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Request, next: Next) -> Response {
     if OPEN_TO_ALL.contains(&request.uri().path()) {
         return next.run(request).await;
+    }
+    if vertex::serves(request.uri().path()) {
+        take_api_key(request.headers_mut());
     }
     let caller = match &served.access {
         Access::Open => Ok(Caller::anyone()),
@@ -73,6 +79,18 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
     match endless {
         Some(token) => sse::until(response, let_in_no_more(served, caller, token)),
         None => response,
+    }
+}
+
+/// Takes a key of Google's clients for a token, where there is no other.
+fn take_api_key(headers: &mut HeaderMap) {
+    if headers.get_all(API_KEY).iter().count() > 1 {
+        return;
+    }
+    let Some(key) = headers.remove(API_KEY) else { return };
+    let token = HeaderValue::from_bytes(&[b"Bearer ", key.as_bytes()].concat()).ok();
+    if let Some(token) = token.filter(|_| !headers.contains_key(AUTHORIZATION)) {
+        headers.insert(AUTHORIZATION, token);
     }
 }
 

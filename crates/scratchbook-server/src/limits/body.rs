@@ -48,8 +48,7 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
 
 /// What is left of the body is not read: the connection ends with the answer.
 fn refuse(path: &str, status: StatusCode, error: Error) -> Response {
-    let mut response = refusal::of(path, error);
-    *response.status_mut() = status;
+    let mut response = refusal::with_status(path, status, error);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -12,6 +12,7 @@ mod security;
 mod sessions;
 mod support;
 mod v1;
+mod vertex;
 
 use support::Client;
 

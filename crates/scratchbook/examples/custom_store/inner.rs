@@ -39,6 +39,14 @@ impl Inner {
         self.sessions.get(key).filter(|kept| !kept.is_expired())
     }
 
+    /// The users of an app who have a session with this id.
+    pub(super) fn users_with(&self, app_name: &str, session_id: &str) -> impl Iterator<Item = &str> {
+        let of_app = self.sessions.iter().filter(move |(key, kept)| {
+            (key.app_name(), key.session_id()) == (app_name, session_id) && !kept.is_expired()
+        });
+        of_app.map(|(key, _)| key.user_id())
+    }
+
     pub(super) fn drop_expired(&mut self, key: &SessionKey) {
         if self.sessions.get(key).is_some_and(Kept::is_expired) {
             self.delete(key);
@@ -246,6 +254,7 @@ impl Inner {
         };
         let session = Session::new(key.clone(), merged.into())
             .with_events(events.into_iter().collect())
+            .with_create_time(seconds(kept.made))
             .with_last_update_time(seconds(kept.micros))
             .with_seq(kept.last())
             .with_expire_time(kept.expires.map(seconds))

@@ -22,6 +22,7 @@ pub(super) struct Kept {
     pub(super) positions: Vec<u64>,
     /// The hash of an event as it was sent, and the position of its commit.
     pub(super) known: HashMap<String, ([u8; 32], u64)>,
+    pub(super) made: i64,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
     pub(super) metadata: SessionMetadata,

@@ -18,7 +18,11 @@ impl SessionService for MapStore {
         let prepared = prepare_session(app_name, user_id, config, &SystemEnvironment, &self.limits)?;
         let (key, mut inner) = (prepared.key.clone(), self.open()?);
         inner.drop_expired(&key);
-        if inner.sessions.contains_key(&key) {
+        let is_taken = match prepared.id_scope {
+            IdScope::App => inner.users_with(key.app_name(), key.session_id()).next().is_some(),
+            _ => inner.sessions.contains_key(&key),
+        };
+        if is_taken {
             return Err(taken(&key));
         }
         let mut found = Found::new(0);
@@ -34,9 +38,10 @@ impl SessionService for MapStore {
         let (position, micros, expires) = (inner.position, prepared.created, prepared.expires);
         let metadata = prepared.metadata;
         let made = FeedCommit::Created { session: key.clone(), state: initial.clone(), forked_at: None };
-        inner
-            .sessions
-            .insert(key.clone(), Kept { initial, state, metadata, position, micros, expires, ..Kept::default() });
+        inner.sessions.insert(
+            key.clone(),
+            Kept { initial, state, metadata, position, made: micros, micros, expires, ..Kept::default() },
+        );
         for change in &prepared.shared {
             inner.change(owner_of(change.scope, &key)?, change, |change| {
                 change.with_origin(key.clone(), 0, "").with_author("user", seconds(prepared.created))
@@ -133,6 +138,7 @@ impl SessionService for MapStore {
             positions: kept.positions_up_to(at).to_vec(),
             events,
             known,
+            made: now(),
             micros,
             expires: None,
             metadata: kept.metadata.clone(),
@@ -288,6 +294,11 @@ impl SessionService for MapStore {
             sessions.extend(inner.session(key, EventQuery::None, &StateQuery::All)?);
         }
         Ok(ListSessionsResponse::new(sessions, token))
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let (query, inner) = (LocateQuery::new(app_name, session_id)?, self.open()?);
+        query.pick(inner.users_with(&query.app_name, &query.session_id))
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {

@@ -129,6 +129,10 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         self.bound(self.service.list_sessions(app_name, config)).await
     }
 
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        self.bound(self.service.locate_session(app_name, session_id)).await
+    }
+
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.bound(self.service.delete_session(key)).await
     }

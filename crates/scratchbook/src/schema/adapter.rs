@@ -163,6 +163,10 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
         self.service.list_sessions(app_name, config).await
     }
 
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        self.service.locate_session(app_name, session_id).await
+    }
+
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.service.delete_session(key).await
     }

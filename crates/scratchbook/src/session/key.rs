@@ -33,12 +33,8 @@ impl SessionKey {
     ///
     /// `InvalidArgument` for an id over 512 bytes or with a control character, and for an empty session id.
     pub fn new(app_name: &str, user_id: &str, session_id: &str) -> Result<Self> {
-        let session_id = session_id.trim();
         check_owner(app_name, user_id)?;
-        check_id("session id", session_id)?;
-        if session_id.is_empty() {
-            return Err(Error::invalid("the session id is empty; name the session"));
-        }
+        let session_id = check_session_id(session_id)?;
         Ok(Self { app_name: app_name.into(), user_id: user_id.into(), session_id: session_id.into() })
     }
 
@@ -147,6 +143,16 @@ impl StateOwner {
             Self::App { .. } => None,
         }
     }
+}
+
+/// A session's id, trimmed; refuses one that not every store could hold, and an empty one.
+pub(crate) fn check_session_id(session_id: &str) -> Result<&str> {
+    let session_id = session_id.trim();
+    check_id("session id", session_id)?;
+    if session_id.is_empty() {
+        return Err(Error::invalid("the session id is empty; name the session"));
+    }
+    Ok(session_id)
 }
 
 /// Refuses an app name or user id that not every store could hold.

@@ -33,8 +33,8 @@ pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
 pub use options::{
     AppendOptions, Committed, ConflictMode, CreateSessionConfig, EventCursor, Expiry, ForkConfig, GetSessionConfig,
-    InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PutStateOptions,
-    SharedKeys, StateChange, StatePage, StateSelection,
+    IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, SharedKeys, StateChange, StatePage, StateSelection,
 };
 pub use secret::SecretKeys;
 pub use seen::{LogPositions, Seen};
@@ -48,7 +48,7 @@ pub(crate) use ext::temp_changes;
 pub(crate) use feed::feed_name;
 pub(crate) use history::event_writer;
 pub use key::check_id;
-pub(crate) use key::check_owner;
+pub(crate) use key::{check_owner, check_session_id};
 pub(crate) use retry::pauses as retry_pauses;
 
 /// A conversation as it was when it was read: its events and its merged state.
@@ -60,6 +60,7 @@ pub struct Session {
     key: SessionKey,
     state: StateMap,
     events: Events,
+    create_time: Option<f64>,
     last_update_time: f64,
     expire_time: Option<f64>,
     metadata: Arc<SessionMetadata>,
@@ -73,7 +74,7 @@ impl Session {
     pub fn new(key: SessionKey, state: StateMap) -> Self {
         let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
         let metadata = Arc::default();
-        Self { key, state, events, last_update_time: 0.0, expire_time: None, metadata, seen, secret }
+        Self { key, state, events, create_time: None, last_update_time: 0.0, expire_time: None, metadata, seen, secret }
     }
 
     /// With events, in the store's order, each with its number.
@@ -87,6 +88,13 @@ impl Session {
     #[cfg(any(feature = "encryption", feature = "compression"))]
     pub(crate) fn with_state(mut self, state: StateMap) -> Self {
         self.state = state;
+        self
+    }
+
+    /// With the time at which it was made, in seconds.
+    #[must_use]
+    pub fn with_create_time(mut self, seconds: f64) -> Self {
+        self.create_time = Some(seconds);
         self
     }
 
@@ -166,6 +174,12 @@ impl Session {
     #[must_use]
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// When it was made, in seconds, to the microsecond; `None` where its store does not say.
+    #[must_use]
+    pub fn create_time(&self) -> Option<f64> {
+        self.create_time
     }
 
     /// The timestamp of the event appended last, in seconds, to the microsecond; at first the creation's.
@@ -303,7 +317,9 @@ impl fmt::Debug for Session {
             let keys: Vec<_> = self.state.iter().map(|(key, _)| key).collect();
             out.field("state", &keys).field("events", &self.events.len());
         }
-        out.field("last_update_time", &self.last_update_time).field("expire_time", &self.expire_time);
+        out.field("create_time", &self.create_time)
+            .field("last_update_time", &self.last_update_time)
+            .field("expire_time", &self.expire_time);
         out.field("seen", &self.seen).finish()
     }
 }

@@ -46,7 +46,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` where the id is taken, which changes nothing; `InvalidArgument` for bad ids, keys or
+    /// `AlreadyExists` where the id is taken, by the same user or, [where that was asked
+    /// for](CreateSessionConfig::with_id_unique_in_app), by any user of the app, which changes nothing; `InvalidArgument` for bad ids, keys or
     /// values; `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); and what its events and its
     /// [check](CreateSessionConfig::check) are refused for.
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
@@ -103,6 +104,20 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `InvalidArgument` for a page size of 0 or above 1,000, a token that is none, and a title or labels that no session
     /// could have.
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
+
+    /// Finds the session of an app that has an id, whoever of its users has it; `None` where none has it.
+    ///
+    /// For what names a session by app and id alone. The id is trimmed as at creation. A session that has expired is not
+    /// there. It costs one look into an index, however many sessions and users there are.
+    ///
+    /// Whether a caller may know of what is found is for who asks: this looks at the sessions of all users.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where several users have a session with this id, which then has to be addressed in full: ids
+    /// are unique in an app only as far as its sessions [are made so](CreateSessionConfig::with_id_unique_in_app).
+    /// `InvalidArgument` for ids that no session could have.
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>>;
 
     /// Deletes a session with its events and its own state. The user's and the app's state stay.
     /// Silent where there is no such session.
@@ -340,6 +355,10 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         (**self).list_sessions(app_name, config).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        (**self).locate_session(app_name, session_id).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
 use crate::json;
 use crate::session::{
-    CreateSessionConfig, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck, StateOwner,
-    check_id, check_owner, micros_of_seconds,
+    CreateSessionConfig, IdScope, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck,
+    StateOwner, check_id, check_owner, micros_of_seconds,
 };
 use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
 
@@ -161,6 +161,8 @@ pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
 pub struct PreparedSession {
     /// Its address, with an id of the environment's where none was given.
     pub key: SessionKey,
+    /// Among whose sessions its id has to be a new one.
+    pub id_scope: IdScope,
     /// The session's own keys, with which its fold begins.
     pub initial: Map<String, Value>,
     /// The changes to the user's and the app's keys, by name.
@@ -212,8 +214,9 @@ pub fn prepare_session(
     check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
     let created = micros_of_seconds(created);
     let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
-    let (limits, check) = (*limits, config.check);
-    let prepared = PreparedSession { key, initial, shared, metadata, created, expires, events, limits, check };
+    let (limits, check, id_scope) = (*limits, config.check, config.id_scope);
+    let prepared =
+        PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, check };
     // What operations come to is not known yet.
     if prepared.events.iter().all(|event| !event.text.is_empty()) {
         prepared.check_own_keys()?;

@@ -17,6 +17,7 @@ pub(crate) mod filter;
 mod folded;
 pub(crate) mod fork;
 pub(crate) mod limits;
+pub(crate) mod locate;
 mod memory;
 mod migrate;
 #[allow(private_interfaces)]

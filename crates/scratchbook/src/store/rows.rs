@@ -60,7 +60,8 @@ pub(crate) fn metadata(title: Option<&str>, labels: Option<&str>, of: impl Fn() 
     Ok(SessionMetadata { title: title.filter(|title| !title.is_empty()).map(str::to_owned), labels })
 }
 
-/// A session without its events.
-pub(crate) fn described(key: SessionKey, state: StateMap, micros: i64, seq: u64) -> Session {
-    Session::new(key, state).with_last_update_time(seconds_of_micros(micros)).with_seq(seq)
+/// A session without its events; when it was made and updated, in microseconds since 1970.
+pub(crate) fn described(key: SessionKey, state: StateMap, (made, updated): (i64, i64), seq: u64) -> Session {
+    let session = Session::new(key, state).with_create_time(seconds_of_micros(made)).with_seq(seq);
+    session.with_last_update_time(seconds_of_micros(updated))
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::json;
-use crate::session::{SessionKey, SessionMetadata};
+use crate::session::{IdScope, SessionKey, SessionMetadata};
 use crate::state::Scope;
 
 use super::commit::{KeyChange, Prepared, PreparedSession};
@@ -77,6 +77,7 @@ impl TextMetadata {
 #[derive(Debug)]
 pub(crate) struct NewSession {
     pub(crate) key: SessionKey,
+    pub(crate) id_scope: IdScope,
     pub(crate) metadata: TextMetadata,
     /// The state it begins with, as one object and key by key.
     pub(crate) initial: Option<String>,
@@ -93,12 +94,14 @@ pub(crate) struct NewSession {
 
 impl NewSession {
     pub(crate) fn new(prepared: PreparedSession) -> Result<Self> {
-        let PreparedSession { key, initial, shared, metadata, created, expires, events, limits, .. } = prepared;
+        let PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, .. } =
+            prepared;
         let own = initial.iter().map(|(name, value)| {
             Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
         });
         Ok(Self {
             key,
+            id_scope,
             metadata: TextMetadata::new(metadata)?,
             own: own.collect::<Result<_>>()?,
             initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, LogPositions, Part,
-    Seen, SessionKey, StateDelta, StateOwner, Store, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig,
+    LogPositions, Part, Seen, SessionKey, StateDelta, StateOwner, Store, connect,
 };
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -89,6 +89,14 @@ pub(crate) async fn check(store: &Store) {
     let versions = artifacts.list_artifact_versions(&alices, "user:photo").await.unwrap();
     assert_eq!(versions.iter().map(|v| json!(v.custom_metadata)).collect::<Vec<_>>(), [json!({"n": 1})]);
 
+    assert_eq!(sessions.locate_session("shop", "s1").await.unwrap().as_ref(), Some(&alices));
+    assert_eq!(sessions.locate_session(ODD, ODD).await.unwrap(), Some(key(ODD, ODD, ODD)));
+    let unique = |id: &str| CreateSessionConfig::default().with_session_id(id).with_id_unique_in_app();
+    let refused = sessions.create_session("shop", "bob", unique("s1")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
+    let made = sessions.create_session("shop", "bob", unique("s2")).await.unwrap();
+    sessions.delete_session(made.key()).await.unwrap();
+
     let again = Event::new(ODD).with_id(ODD).with_timestamp(1_700_000_001.5);
     let again = sessions.append(&alices, again, AppendOptions::default()).await.unwrap();
     assert_eq!((again.outcome, again.event.seq), (scratchbook::Outcome::Replayed, Some(2)));
@@ -115,7 +123,7 @@ async fn what_is_checked_is_what_was_filled_in() {
 
 #[tokio::test]
 async fn sqlite_files_of_every_version_are_read_and_written() {
-    for version in ["v1", "v2"] {
+    for version in VERSIONS {
         let folder = tempfile::tempdir().unwrap();
         check(&connect(&old_file(&folder, version)).await.unwrap()).await;
     }
@@ -124,7 +132,7 @@ async fn sqlite_files_of_every_version_are_read_and_written() {
 /// What was committed before there were feeds, forks and states at events is known all the same.
 #[tokio::test]
 async fn the_past_of_old_files_is_known() {
-    for version in ["v1", "v2"] {
+    for version in VERSIONS {
         let folder = tempfile::tempdir().unwrap();
         let sessions = connect(&old_file(&folder, version)).await.unwrap().sessions;
         let alices = key("shop", "alice", "s1");
@@ -155,6 +163,9 @@ async fn the_past_of_old_files_is_known() {
     }
 }
 
+/// The versions of SQLite's tables.
+const VERSIONS: [&str; 3] = ["v1", "v2", "v3"];
+
 /// Makes a file as that version of the tables had it, and gives its URI.
 fn old_file(folder: &TempDir, version: &str) -> String {
     let path = folder.path().join("old.db");
@@ -167,7 +178,7 @@ fn old_file(folder: &TempDir, version: &str) -> String {
 /// Where keys were written last was told by the log alone, before version 2.
 #[tokio::test]
 async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
-    for version in ["v1", "v2"] {
+    for version in VERSIONS {
         let folder = tempfile::tempdir().unwrap();
         let sessions = connect(&old_file(&folder, version)).await.unwrap().sessions;
         let alices = key("shop", "alice", "s1");

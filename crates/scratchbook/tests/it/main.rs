@@ -40,5 +40,6 @@ mod slow;
 mod sqlite;
 mod tools;
 mod travel;
+mod unique;
 mod verify;
 mod wire;

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::counting::{self, PROCESSES};
 use crate::database::{self, Database};
+use crate::unique;
 
 const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
 
@@ -65,6 +66,25 @@ async fn a_child_counts() {
         return;
     };
     counting::count(&Arc::new(database::open_path(&path).await), process).await;
+}
+
+#[tokio::test]
+async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
+    let database = Database::new();
+    let service = database.open().await;
+    let children = start(|| database.child("processes::a_child_wants_ids"));
+    for child in children {
+        finish(child);
+    }
+    unique::check(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_wants_ids() {
+    let Some((path, process)) = database::of_parent().zip(writer()) else {
+        return;
+    };
+    unique::want(&Arc::new(database::open_path(&path).await), process).await;
 }
 
 /// `SCRATCHBOOK_SATURATED_SECONDS` says how long.

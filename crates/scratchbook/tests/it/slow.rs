@@ -90,6 +90,10 @@ impl SessionService for Slow {
         self.store.list_sessions(app_name, config).await
     }
 
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        self.store.locate_session(app_name, session_id).await
+    }
+
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.store.delete_session(key).await
     }

@@ -26,13 +26,24 @@ const UNDOCUMENTED: &[&str] = &[
     "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
     "/run",
     "/run_sse",
+    "/v1/projects/p/locations/l/reasoningEngines/{app}/sessions",
+    "/v1/projects/p/locations/l/reasoningEngines/{app}/sessions/{session}",
+    "/v1beta1/reasoningEngines/{app}/sessions/{session}/events",
+    "/v1beta1/reasoningEngines/{app}/sessions/{session}/operations/{operation}",
+    "/v1beta1/projects/{project}",
     "/nope/{nope}",
     "/v1",
     "/v1/nope",
 ];
 
-/// Where sessions are made and changed, which is asked more often than the rest.
-const SESSIONS: &[&str] = &["/apps/{app}/users/{user}/sessions", "/apps/{app}/users/{user}/sessions/{session}"];
+/// Where sessions are made and changed, which is asked more often than the rest. The second name of a path is `u1` mostly.
+const SESSIONS: &[&str] = &[
+    "/apps/{app}/users/{user}/sessions",
+    "/apps/{app}/users/{user}/sessions/{session}",
+    "/v1/reasoningEngines/{app}/sessions?sessionId=u1",
+    "/v1/reasoningEngines/{app}/sessions/{session}",
+    "/v1/reasoningEngines/{app}/sessions/{session}:appendEvent",
+];
 
 /// What is sent, readable where a case fails.
 #[derive(Clone, Debug)]
@@ -101,14 +112,20 @@ fn path(documented: Vec<String>) -> impl Strategy<Value = String> {
         "?detailed=x",
         "?version=99999999999999999999",
         "?a=%ff&&=",
+        "?pageSize=-1",
+        "?filter=user_id%3D%22u1%22&orderBy=update_time%20desc&pageSize=1",
+        "?filter=timestamp%3E1",
+        "?filter=timestamp%3E%3D%221970-01-01T00:00:00Z%22&orderBy=timestamp%20desc",
+        "?updateMask=sessionState,ttl",
+        "?$alt=json&key=x",
         "/x",
     ]);
     let names = [name("demo"), name("u1"), name("s-1"), name("a.txt"), name("0"), name("x")];
     (path, names, end).prop_map(|(path, names, end)| {
         let mut names = names.iter();
-        let segments = path.split('/').map(|segment| match segment.starts_with('{') {
-            true => names.next().map_or("x", String::as_str),
-            false => segment,
+        let segments = path.split('/').map(|segment| match segment.strip_prefix('{').and_then(|s| s.split_once('}')) {
+            Some((_, rest)) => format!("{}{rest}", names.next().map_or("x", String::as_str)),
+            None => segment.to_owned(),
         });
         segments.collect::<Vec<_>>().join("/") + end
     })
@@ -136,6 +153,8 @@ fn value() -> impl Strategy<Value = Value> {
             json!("aGk="),
             json!("user"),
             json!("1700000000.5"),
+            json!("2026-01-01T00:00:00Z"),
+            json!("7s"),
             json!(1_700_000_000_000_u64),
             json!("adk_request_input"),
         ]),
@@ -200,6 +219,13 @@ fn key() -> impl Strategy<Value = String> {
         "path",
         "bogus",
         "ttl",
+        "expireTime",
+        "sessionState",
+        "displayName",
+        "labels",
+        "eventMetadata",
+        "rawEvent",
+        "_compaction",
     ];
     prop_oneof![20 => select(known).prop_map(str::to_owned), 1 => any::<String>()]
 }
@@ -216,6 +242,10 @@ fn nearly_right() -> impl Strategy<Value = Value> {
         json!({"appName": "demo", "userId": "u1", "sessionId": "s-1", "streaming": true, "stateDelta": {"a": 1},
                "newMessage": {"role": "user", "parts": [{"text": "add artifact"}]}, "customMetadata": {"k": 1}}),
         json!({"filename": "a.txt", "artifact": {"inlineData": {"data": "aGk=", "mimeType": "text/plain"}}}),
+        json!({"userId": "u1", "sessionState": {"a": 1, "user:b": 2, "temp:d": 1}, "labels": {"a": "b"}, "ttl": "60s"}),
+        json!({"author": "user", "invocationId": "i", "timestamp": "2026-01-01T00:00:00.5Z", "actions": {"state_delta": {"a": 1}},
+               "eventMetadata": {"customMetadata": {"_compaction": {"startTimestamp": 1, "endTimestamp": 2,
+               "compactedContent": {"parts": [{"text": "x"}]}}}}, "rawEvent": {"id": "e", "partial": false}}),
         json!({"filename": "user:b", "artifact": {"text": "x"}, "customMetadata": {"k": "v"}}),
     ]);
     (right, prop::option::of((any::<prop::sample::Index>(), value()))).prop_map(|(mut body, change)| {

@@ -12,6 +12,6 @@ mod rights;
 mod schemathesis;
 mod sessions;
 mod state;
-mod support;
+pub(crate) mod support;
 mod upkeep;
 mod watch;

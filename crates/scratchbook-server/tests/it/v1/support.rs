@@ -22,7 +22,8 @@ pub(crate) struct Api {
 pub(crate) const S1: &str = "/v1/apps/shop/users/alice/sessions/s1";
 
 impl Api {
-    async fn over(uri: &str, folder: TempDir) -> Self {
+    /// Over the store at a URI; the folder is kept as long.
+    pub(crate) async fn over(uri: &str, folder: TempDir) -> Self {
         let store = connect(uri).await.unwrap();
         Self { router: server(&store).router(), store, _folder: folder }
     }

@@ -9,11 +9,12 @@ use uuid::Uuid;
 use super::append::{Raw, Tried, guarded, is_late};
 use super::event::Sent;
 use super::{Codec, Coded, Place};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{CreateSessionConfig, GetSessionConfig, Session, SessionService, retry_pauses};
+use crate::session::{CreateSessionConfig, GetSessionConfig, IdScope, Session, SessionService, retry_pauses};
 use crate::state::{Change, Scope};
 use crate::store::commit::{Prepared, PreparedSession, prepare_session};
+use crate::store::locate::taken_within;
 use crate::store::resolve::Found;
 
 /// How often a creation with operations is tried again, some 100 times.
@@ -76,9 +77,18 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
             Ok(resolved) => resolved,
             Err(refusal) => {
                 // A taken id is told before what events come to.
-                let exists = self.service.get_session(key, &GetSessionConfig::state_only()).await?.is_some();
-                let taken = crate::store::taken(key);
-                return Ok(Tried::Answered(Err(if exists { taken } else { refusal.into_error([]) })));
+                let scope = creation.prepared.id_scope;
+                let mut exists = self.service.get_session(key, &GetSessionConfig::state_only()).await?.is_some();
+                if !exists && scope == IdScope::App {
+                    let found = self.service.locate_session(key.app_name(), key.session_id()).await;
+                    exists = match found {
+                        // Several users have it.
+                        Err(error) if error.kind() == ErrorKind::FailedPrecondition => true,
+                        found => found?.is_some(),
+                    };
+                }
+                let error = if exists { taken_within(scope, key) } else { refusal.into_error([]) };
+                return Ok(Tried::Answered(Err(error)));
             }
         };
         let config = self.coded_creation(creation, &resolved.events, &raw)?;

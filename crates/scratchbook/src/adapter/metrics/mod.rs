@@ -134,6 +134,11 @@ impl<S: SessionService> SessionService for WithMetrics<S> {
         call.watch(self.service.list_sessions(app_name, config), |page| page.sessions.len()).await
     }
 
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let call = self.call("locate_session", app_name, None);
+        call.watch(self.service.locate_session(app_name, session_id), |found| usize::from(found.is_some())).await
+    }
+
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.on_session("delete_session", key).watch(self.service.delete_session(key), |()| 0).await
     }

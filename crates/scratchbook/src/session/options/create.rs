@@ -17,6 +17,8 @@ use crate::session::{StateCheck, micros_of_seconds};
 pub struct CreateSessionConfig {
     /// The id; empty or absent, the service makes one.
     pub session_id: Option<String>,
+    /// Among whose sessions the id has to be a new one.
+    pub id_scope: IdScope,
     /// The state to start with, a JSON object of prefixed keys; `temp:` keys are dropped.
     pub state: Value,
     /// Events to begin with, committed together with the session, as if appended one by one.
@@ -33,6 +35,17 @@ pub struct CreateSessionConfig {
     pub labels: BTreeMap<String, String>,
     /// What refuses it for what its state and events come to.
     pub check: Option<Arc<dyn StateCheck>>,
+}
+
+/// Among whose sessions an id has to be a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdScope {
+    /// Those of the user: another user may have a session with the same id.
+    #[default]
+    User,
+    /// Those of all users of the app.
+    App,
 }
 
 /// What becomes of the `user:` and `app:` keys of the state and the events that a session begins with.
@@ -79,6 +92,30 @@ impl CreateSessionConfig {
     #[must_use]
     pub fn with_session_id(mut self, session_id: impl Into<String>) -> Self {
         self.session_id = Some(session_id.into());
+        self
+    }
+
+    /// Refused with `AlreadyExists` where any user of the app has a session with this id.
+    ///
+    /// Of several such creations of one id at the same time, from wherever, one succeeds. A creation without this, and a
+    /// fork, look at the ids of their user alone: an app in which ids are to be unique makes all its sessions with it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+    /// use scratchbook::{CreateSessionConfig, ErrorKind, SessionService, connect};
+    ///
+    /// let service = connect("memory:").await?.sessions;
+    /// let config = CreateSessionConfig::default().with_session_id("ticket-7").with_id_unique_in_app();
+    /// service.create_session("shop", "alice", config.clone()).await?;
+    /// let refused = service.create_session("shop", "bob", config).await;
+    /// assert_eq!(refused.err().map(|error| error.kind()), Some(ErrorKind::AlreadyExists));
+    /// let found = service.locate_session("shop", "ticket-7").await?;
+    /// assert_eq!(found.map(|key| key.to_string()).as_deref(), Some("shop/alice/ticket-7"));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_id_unique_in_app(mut self) -> Self {
+        self.id_scope = IdScope::App;
         self
     }
 

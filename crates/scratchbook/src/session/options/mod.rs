@@ -7,7 +7,7 @@ mod read;
 mod write;
 
 pub use change::StateChange;
-pub use create::{CreateSessionConfig, Expiry, ForkConfig, InitialState, SharedKeys};
+pub use create::{CreateSessionConfig, Expiry, ForkConfig, IdScope, InitialState, SharedKeys};
 pub use list::{ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
 pub use read::{EventCursor, GetSessionConfig, StateSelection};
 pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};

@@ -62,6 +62,7 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
     assert_refused(sessions.prune_state_log(&ground.app(), 9, 9).await, closed, "prune_state_log");
     assert_refused(sessions.list_owners(None, 1).await, closed, "list_owners");
     assert_refused(sessions.list_sessions(&ground.app, &ListSessionsConfig::default()).await, closed, "list_sessions");
+    assert_refused(sessions.locate_session(&ground.app, "s").await, closed, "locate_session");
     assert_refused(sessions.delete_session(&key).await, closed, "delete_session");
     assert_refused(ground.try_append(&key, saying("hello")).await, closed, "append");
     let mut partial = saying("hel");

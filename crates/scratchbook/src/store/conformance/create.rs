@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::support::{Ground, assert_refused, changing, removal, saying, seqs, state};
-use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, SessionServiceExt, Store};
+use crate::{CreateSessionConfig, ErrorKind, ForkConfig, GetSessionConfig, SessionServiceExt, Store};
 
 fn with_id(id: &str) -> CreateSessionConfig {
     CreateSessionConfig::default().with_session_id(id)
@@ -184,14 +184,19 @@ pub async fn the_state_at_creation_stays_readable(store: &Store) {
     }
 }
 
-/// A session that comes from elsewhere has the time of its creation there, until an event moves it.
+/// A session that comes from elsewhere has the time of its creation there, and was updated then until an event moves it.
 pub async fn a_session_may_have_been_made_earlier(store: &Store) {
     let ground = Ground::new(store);
     let made = ground.create_as("alice", with_id("s").with_create_time(1_700_000_000.25)).await;
-    assert_eq!(made.last_update_time(), 1_700_000_000.25);
+    assert_eq!((made.last_update_time(), made.create_time()), (1_700_000_000.25, Some(1_700_000_000.25)));
     assert_eq!(ground.get(made.key()).await.last_update_time(), 1_700_000_000.25);
     ground.append(made.key(), saying("hello").with_timestamp(1_600_000_000.5)).await;
-    assert_eq!(ground.get(made.key()).await.last_update_time(), 1_600_000_000.5);
+    for session in [ground.get(made.key()).await, ground.list(None).await.remove(0)] {
+        assert_eq!((session.last_update_time(), session.create_time()), (1_600_000_000.5, Some(1_700_000_000.25)));
+    }
+    let fork = ground.sessions().fork_session(made.key(), ForkConfig::default()).await.unwrap();
+    assert!(fork.create_time() > made.create_time(), "{:?}", fork.create_time());
+    ground.sessions().delete_session(fork.key()).await.unwrap();
     for bad in [-1.0, f64::NAN, 1_700_000_000_000.0] {
         let refused = ground.try_create("alice", with_id("bad").with_create_time(bad)).await;
         assert_refused(refused, ErrorKind::InvalidArgument, &format!("a creation at {bad}"));

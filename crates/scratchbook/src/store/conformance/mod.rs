@@ -44,6 +44,7 @@ pub mod handles;
 pub mod ids;
 pub mod limits;
 pub mod list;
+pub mod locate;
 pub mod log;
 pub mod operations;
 pub mod proof;

@@ -88,6 +88,18 @@ macro_rules! for_each_promise {
                 owners_are_listed_in_byte_order
                 pages_hold_every_owner_once
             }
+            locate {
+                a_session_is_found_by_its_id
+                a_session_that_is_written_to_is_found
+                an_id_of_another_app_is_not_found
+                an_id_of_several_users_is_refused
+                an_expired_session_is_not_found_by_its_id
+                a_deleted_session_is_not_found_by_its_id
+                an_id_is_looked_for_as_it_was_made
+                an_id_unique_in_its_app_is_made_once
+                racing_creates_of_an_id_unique_in_its_app_have_one_winner
+                creates_of_several_unique_ids_all_succeed
+            }
             titles {
                 titles_and_labels_come_back_as_they_were_given
                 a_session_is_made_with_all_of_it_or_not_at_all

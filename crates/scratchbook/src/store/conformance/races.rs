@@ -11,7 +11,9 @@ use super::support::{Ground, changing, saying, seqs, state};
 use crate::{CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, Result, SessionServiceExt, Store};
 
 /// Starts the calls together, each on a task of its own, and gives what they gave.
-async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(calls: impl IntoIterator<Item = F>) -> Vec<T> {
+pub(super) async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    calls: impl IntoIterator<Item = F>,
+) -> Vec<T> {
     let calls: Vec<_> = calls.into_iter().collect();
     let barrier = Arc::new(Barrier::new(calls.len()));
     let mut tasks = JoinSet::new();

@@ -111,7 +111,8 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Changes state of a user or an app by operations.
     async fn put_resolved(&self, owner: &StateOwner, new: &PreparedState, author: &str, time: f64) -> Attempt<u64>;
 
-    /// Makes a session with all it begins with. `false` where the id is taken; the token tells whether by a try before
+    /// Makes a session with all it begins with. `false` where the id is taken, by the user or, as `id_scope` says, by any
+    /// user of the app, which holds against other such creations at the same time; the token tells whether by a try before
     /// this one.
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 
@@ -137,6 +138,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Reads a page of sessions with their merged state.
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse>;
+
+    /// Finds users of an app who have a session with an id that has not expired, two of them at most.
+    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
 
     /// Removes a session and what is its own.
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()>;

@@ -19,6 +19,7 @@ use crate::session::{
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
 use crate::store::fork::fork_key;
+use crate::store::locate::{LocateQuery, taken_within};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
@@ -33,19 +34,21 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let prepared = prepare_session(app_name, user_id, config, self.environment(), &self.options.limits)?;
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let expires = prepared.expires.map(seconds_of_micros);
+        let id_scope = prepared.id_scope;
         let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?).await?,
             false => self.create_resolved(prepared).await?,
         };
         if !made {
-            return Err(taken(&key));
+            return Err(taken_within(id_scope, &key));
         }
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
         Ok(made.ok().flatten().unwrap_or_else(|| {
-            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
+            session.with_expire_time(expires).with_metadata(metadata)
         }))
     }
 
@@ -163,6 +166,11 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         check_id("app name", app_name)?;
         let query = ListQuery::new(config)?;
         self.read(|| self.dialect.list_sessions(app_name, &query)).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let query = LocateQuery::new(app_name, session_id)?;
+        query.pick(self.read(|| self.dialect.users_with(&query.app_name, &query.session_id)).await?)
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {

@@ -25,6 +25,8 @@ pub(super) struct App {
     pub(super) state: OwnedState,
     pub(super) users: HashMap<Arc<str>, User>,
     pub(super) by_update: BTreeSet<ListPosition>,
+    /// The ids of sessions, each with its user.
+    by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// What was committed, by its position.
     pub(super) feed: BTreeMap<u64, Item>,
 }
@@ -73,6 +75,8 @@ pub(super) struct Stored {
     pub(super) ids: HashMap<String, Known>,
     /// Timestamps in their order, with the number of the event.
     pub(super) by_time: BTreeSet<(u64, u64)>,
+    /// When it was made, and when it was updated last, in microseconds since 1970.
+    pub(super) made: i64,
     pub(super) micros: i64,
     pub(super) expires: Option<i64>,
     pub(super) metadata: Arc<SessionMetadata>,
@@ -157,6 +161,36 @@ impl App {
     pub(super) fn session(&self, key: &SessionKey) -> Option<(&User, &Stored)> {
         let user = self.users.get(key.user_id())?;
         Some((user, user.sessions.get(key.session_id())?))
+    }
+
+    /// The users who have a session with an id, those whose session has expired among them.
+    pub(super) fn users_with(&self, session_id: &str) -> impl Iterator<Item = (&str, &Stored)> {
+        let from = (Arc::from(session_id), Arc::from(""));
+        let same = self.by_id.range(from..).take_while(move |(id, _)| **id == *session_id);
+        same.filter_map(|(id, user_id)| Some((user_id.as_ref(), self.users.get(user_id)?.sessions.get(id)?)))
+    }
+
+    /// Puts a new session where it is found.
+    pub(super) fn keep(&mut self, stored: Stored) {
+        let (place, key) = (stored.list_position(), stored.key.clone());
+        self.by_id.insert((key.session_id().into(), key.user_id().into()));
+        self.by_update.insert(place.clone());
+        self.feed.insert(stored.created, Item::Created(key.clone()));
+        let user = self.user(key.user_id());
+        user.by_update.insert(place);
+        user.sessions.insert(key.session_id().into(), stored);
+    }
+
+    /// Removes a user with all that is theirs, but for what the app's log tells of them.
+    pub(super) fn remove_user(&mut self, user_id: &str) {
+        let Some(user) = self.users.remove(user_id) else {
+            return;
+        };
+        for place in &user.by_update {
+            self.by_update.remove(place);
+            self.by_id.remove(&(place.session_id.as_str().into(), user_id.into()));
+        }
+        self.feed.retain(|_, item| item.user_id() != Some(user_id));
     }
 
     pub(super) fn merged(&self, user: &User, stored: &Stored, query: &StateQuery) -> StateMap {
@@ -269,6 +303,7 @@ impl App {
         user.by_update.remove(&position);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
         self.by_update.remove(&position);
+        self.by_id.remove(&(key.session_id().into(), key.user_id().into()));
         self.leave_feed(key, &stored.positions);
         // The keys of the user and the app that it was made with stay.
         if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
@@ -296,6 +331,7 @@ impl Stored {
     pub(super) fn to_session(&self, state: StateMap, events: Events, position: u64) -> Session {
         Session::new(self.key.clone(), state)
             .with_events(events)
+            .with_create_time(seconds_of_micros(self.made))
             .with_last_update_time(seconds_of_micros(self.micros))
             .with_seq(self.last())
             .with_expire_time(self.expires.map(seconds_of_micros))

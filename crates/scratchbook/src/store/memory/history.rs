@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde_json::Map;
 
 use super::app::{App, OwnedState, Stored, User};
-use super::feed::Item;
 use crate::error::{Error, KeyWriter, Result};
 use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
@@ -64,16 +63,12 @@ impl App {
         }
         let position = next_position();
         let forked = stored.forked(fork, at, position, created);
-        let place = forked.list_position();
         let user = self.users.get_mut(key.user_id()).ok_or_else(|| Error::internal("a session without its user"))?;
         let names = user.artifacts.iter().filter(|((session, _), _)| session.as_deref() == Some(key.session_id()));
         let copies: Vec<_> =
             names.map(|((_, name), kept)| ((Some(fork.session_id().into()), name.clone()), kept.clone())).collect();
         user.artifacts.extend(copies);
-        user.by_update.insert(place.clone());
-        user.sessions.insert(fork.session_id().into(), forked);
-        self.by_update.insert(place);
-        self.feed.insert(position, Item::Created(fork.clone()));
+        self.keep(forked);
         Ok(())
     }
 }
@@ -93,6 +88,7 @@ impl Stored {
             checkpoints: BTreeMap::new(),
             ids: HashMap::new(),
             by_time: BTreeSet::new(),
+            made: micros,
             micros,
             expires: None,
             metadata: Arc::default(),
@@ -149,6 +145,7 @@ impl Stored {
             checkpoints: self.checkpoints.range(..=at).map(|(seq, state)| (*seq, state.clone())).collect(),
             ids: self.ids.iter().filter(|(_, known)| known.seq <= at).map(|(id, k)| (id.clone(), k.clone())).collect(),
             by_time: self.by_time.iter().filter(|(_, seq)| *seq <= at).copied().collect(),
+            made: created,
             micros: micros.map_or(created, crate::session::micros_of_seconds),
             expires: None,
             metadata: Arc::clone(&self.metadata),

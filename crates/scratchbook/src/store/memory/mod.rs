@@ -21,20 +21,21 @@ use uuid::Uuid;
 
 use self::app::{App, Origin, Stored, User, owned};
 use self::feed::Item;
+use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
 use super::feed::Feed;
 use super::fork::fork_key;
 use super::limits::Limits;
+use super::locate::{LocateQuery, taken_within};
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use super::{closed, taken};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
-    ForkConfig, GetSessionConfig, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
-    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
+    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -142,6 +143,13 @@ impl InMemorySessionService {
         app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
     }
 
+    /// The users who have a session with an id that has not expired.
+    fn live_users_with<'a>(&self, app: &'a App, session_id: &str) -> impl Iterator<Item = &'a str> {
+        let now = std::cell::OnceCell::new();
+        let live = move |stored: &Stored| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
+        app.users_with(session_id).filter(move |(_, stored)| live(stored)).map(|(user_id, _)| user_id)
+    }
+
     /// A session to be read, unless it has expired.
     fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
         app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
@@ -167,25 +175,24 @@ impl SessionService for InMemorySessionService {
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
         self.drop_expired(&mut app, &prepared.key);
-        if app.session(&prepared.key).is_some() {
-            return Err(taken(&prepared.key));
+        let is_taken = match prepared.id_scope {
+            IdScope::User => app.session(&prepared.key).is_some(),
+            IdScope::App => self.live_users_with(&app, prepared.key.session_id()).next().is_some(),
+        };
+        if is_taken {
+            return Err(taken_within(prepared.id_scope, &prepared.key));
         }
         if !prepared.is_plain() {
             prepared = app.resolve_session(prepared)?;
         }
         app.check_created(&prepared)?;
         let key = prepared.key;
-        let user = app.user(user_id);
         let initial = prepared.initial.into_iter();
         let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
         let position = self.next_position();
         let (expires, metadata) = (prepared.expires, prepared.metadata.into());
         let stored = Stored { expires, metadata, ..Stored::new(&key, initial, position, prepared.created) };
-        let place = stored.list_position();
-        user.by_update.insert(place.clone());
-        user.sessions.insert(key.session_id().into(), stored);
-        app.by_update.insert(place);
-        app.feed.insert(position, Item::Created(key.clone()));
+        app.keep(stored);
         let origin = Origin {
             position,
             session: Some((&key, 0)),
@@ -282,6 +289,15 @@ impl SessionService for InMemorySessionService {
             stored.to_session(state, Events::default(), self.position())
         });
         Ok(ListSessionsResponse::new(sessions.collect(), token))
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let query = LocateQuery::new(app_name, session_id)?;
+        let Some(app) = self.app(app_name)? else {
+            return Ok(None);
+        };
+        let app = read(&app);
+        query.pick(self.live_users_with(&app, &query.session_id))
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
@@ -453,12 +469,7 @@ impl SessionService for InMemorySessionService {
         check_owner(app_name, user_id)?;
         if let Some(app) = self.app(app_name)? {
             let mut app = write(&app);
-            if let Some(user) = app.users.remove(user_id) {
-                user.by_update.iter().for_each(|position| {
-                    app.by_update.remove(position);
-                });
-                app.feed.retain(|_, item| item.user_id() != Some(user_id));
-            }
+            app.remove_user(user_id);
             for change in &mut app.state.log {
                 if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
                     change.origin = None;

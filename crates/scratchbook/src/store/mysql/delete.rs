@@ -40,6 +40,11 @@ impl MySql {
     /// Begins a transaction in which a session that has expired is not there any more; says whether there was one.
     pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         lease.begin().await?;
+        self.remove_expired_on(lease, key).await
+    }
+
+    /// The same in a transaction that has begun.
+    pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
         self.remove_where(lease, key, "expire_time <= ?", &[self.now().into()]).await
     }
 

@@ -8,7 +8,7 @@ use super::MySql;
 use super::batch::json;
 use super::events::{Picked, sql_limit};
 use super::pool::{Care, Lease};
-use super::read::{self, EXPIRY_AND_TITLE};
+use super::read::{self, TIMES_AND_TITLE};
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{
@@ -38,7 +38,7 @@ impl MySql {
             return Ok(response(page, token));
         }
         let scan = format!(
-            "SELECT {SESSION}, {EXPIRY_AND_TITLE}, labels, user_id, id, seq, update_time FROM ({}) AS p",
+            "SELECT {SESSION}, {TIMES_AND_TITLE}, labels, user_id, id, seq, update_time FROM ({}) AS p",
             found.sql
         );
         let rows = lease.rows(&self.sql(&scan), found.values).await?;
@@ -65,7 +65,7 @@ impl MySql {
         Picked { sql: page, values: here }: Picked,
     ) -> Attempt<Vec<(ListPosition, Session)>> {
         let sql = self.sql(&format!(
-            "SELECT {SESSION} AS part, {EXPIRY_AND_TITLE} AS name, p.labels AS text, p.user_id, p.id, p.seq AS number,
+            "SELECT {SESSION} AS part, {TIMES_AND_TITLE} AS name, p.labels AS text, p.user_id, p.id, p.seq AS number,
                  p.update_time AS micros
              FROM ({page}) AS p
              UNION ALL SELECT {OWN}, k.`key`, k.value, p.user_id, p.id, 0, 0
@@ -132,7 +132,7 @@ impl MySql {
     }
 }
 
-const COLUMNS: &str = "user_id, id, seq, update_time, expire_time, title, labels";
+const COLUMNS: &str = "user_id, id, seq, create_time, update_time, expire_time, title, labels";
 
 /// The sessions to pick a page from.
 fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
@@ -174,7 +174,7 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
 
 /// Sessions by their users and ids, as JSON.
 fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
-    let sql = "SELECT s.user_id, s.id, s.seq, s.update_time, s.expire_time, s.title, s.labels
+    let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels
          FROM JSON_TABLE(?, '$[*]' COLUMNS (
              user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
              id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
@@ -188,6 +188,7 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
 /// A session of the page.
 struct Place {
     seq: u64,
+    made: i64,
     expires: Option<f64>,
     metadata: SessionMetadata,
 }
@@ -200,9 +201,9 @@ fn place(app_name: &str, row: Row) -> Result<(ListPosition, Place)> {
     let (mut cells, unnamed) = (Cells::from(row), || format!("a session of {app_name:?}"));
     let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
-    let (expires, metadata) = read::expiry_and_metadata(&mut cells, of)?;
+    let (made, expires, metadata) = read::times_and_metadata(&mut cells, of)?;
     let (seq, micros) = (number(cells.integer(5, of)?, of)?, cells.integer(6, of)?);
-    Ok((ListPosition { micros, user_id, session_id }, Place { seq, expires, metadata }))
+    Ok((ListPosition { micros, user_id, session_id }, Place { seq, made, expires, metadata }))
 }
 
 /// The sessions of a page, in the list's order, from its rows.
@@ -236,12 +237,12 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
         }
     }
     query.sort(&mut places);
-    let session = |(at, Place { seq, expires, metadata }): (ListPosition, Place)| {
+    let session = |(at, Place { seq, made, expires, metadata }): (ListPosition, Place)| {
         let key = stored_key(app_name, &at.user_id, &at.session_id)?;
         let user = users.get(&at.user_id).cloned().unwrap_or_default();
         let logs = LogPositions::new(user_logs.get(&at.user_id).copied().unwrap_or_default(), app_log);
         let own = own.remove(&(at.user_id.clone(), at.session_id.clone())).unwrap_or_default();
-        let session = described(key, StateMap::new(own, user, app.clone()), at.micros, seq);
+        let session = described(key, StateMap::new(own, user, app.clone()), (made, at.micros), seq);
         Ok((at, session.with_metadata(metadata).with_log_positions(logs).with_expire_time(expires)))
     };
     places.into_iter().map(session).collect()

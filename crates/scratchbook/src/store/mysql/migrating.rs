@@ -13,7 +13,10 @@ use crate::store::database::{Attempt, Failure};
 use crate::store::migrate::Migration;
 
 /// Every version of the tables, by number.
-const MIGRATIONS: &[(&str, &str)] = &[("V1__init", include_str!("migrations/V1__init.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("V1__init", include_str!("migrations/V1__init.sql")),
+    ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
+];
 
 /// The version that this build needs.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
@@ -66,24 +69,30 @@ pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
     MIGRATIONS.iter().map(migration).collect()
 }
 
-/// What a database lacks: the migrations above its version with the statements that record them, or else the procedures
-/// alone. A copy of a database may lack its procedures, which mysqldump leaves out unless asked.
+/// What makes the procedures that a database has lost, if any: a copy may lack them, since mysqldump leaves them out
+/// unless asked.
+pub(super) fn lost_procedures(seen: Seen, prefix: &str) -> Result<Option<String>> {
+    let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
+    let mut sql = String::new();
+    for migration in embedded(prefix)?.iter().filter(|migration| migration.version() <= seen.version) {
+        for procedure in statements(migration.sql().unwrap_or_default()) {
+            if made(&procedure).is_some_and(|name| names.iter().any(|missing| missing == name)) {
+                sql += procedure.trim_end();
+                sql += "//\n";
+            }
+        }
+    }
+    Ok((!sql.is_empty()).then(|| format!("{SETUP}DELIMITER //\n{sql}DELIMITER ;\n")))
+}
+
+/// What a database lacks: the migrations above its version with the statements that record them, behind the procedures
+/// that it has lost; or those alone.
 pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
     let all = embedded(prefix)?;
-    if seen.version == NEWEST && seen.missing().next().is_some() {
-        let newest = all.last().map(Migration::of).into_iter();
-        let procedures = newest.map(|plain| {
-            let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
-            let mut sql = format!("{SETUP}DELIMITER //\n");
-            for procedure in statements(&plain.sql) {
-                if made(&procedure).is_some_and(|name| names.iter().any(|missing| missing == name)) {
-                    sql += procedure.trim_end();
-                    sql += "//\n";
-                }
-            }
-            Migration { sql: sql + "DELIMITER ;\n", ..plain }
-        });
-        return Ok(procedures.collect());
+    let mut lost = lost_procedures(seen, prefix)?;
+    if seen.version == NEWEST {
+        let newest = all.last().map(Migration::of);
+        return Ok(newest.zip(lost).map(|(newest, sql)| Migration { sql, ..newest }).into_iter().collect());
     }
     let described = all.into_iter().filter(|migration| migration.version() > seen.version).map(|migration| {
         let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());
@@ -91,8 +100,9 @@ pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
         let version = plain.version;
         // The history first: by it the tables are known for ours, also where what follows is cut off.
         let sql = format!(
-            "{SETUP}{};\n\n{}\nINSERT INTO {table} (version, name, applied_on, checksum)\nVALUES ({version}, \
+            "{}{SETUP}{};\n\n{}\nINSERT INTO {table} (version, name, applied_on, checksum)\nVALUES ({version}, \
              '{name}', DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ'), '{checksum}');\n",
+            lost.take().unwrap_or_default(),
             Migrating::assert_migrations_table_query(&table).trim_end().trim_end_matches(';'),
             plain.sql,
         );

@@ -24,6 +24,7 @@ mod feed;
 mod fork;
 mod growth;
 mod list;
+mod locate;
 mod log;
 mod migrating;
 mod options;
@@ -202,6 +203,10 @@ impl Dialect for MySql {
 
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         self.read_list(app_name, query).await
+    }
+
+    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
+        self.read_users_with(app_name, session_id).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {

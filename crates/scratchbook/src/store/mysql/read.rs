@@ -27,8 +27,9 @@ const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
 const LOGS: i64 = 5;
 
-/// When a session expires, and, behind a space, its title: two texts that may be missing, in one column.
-pub(super) const EXPIRY_AND_TITLE: &str = "CONCAT_WS(' ', COALESCE(CAST(expire_time AS CHAR), ''), title)";
+/// When a session was made, when it expires and its title, which may be missing, with spaces between, in one column.
+pub(super) const TIMES_AND_TITLE: &str =
+    "CONCAT_WS(' ', CAST(create_time AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title)";
 
 /// The names that are wanted of a scope.
 const WANTED: &str =
@@ -44,7 +45,7 @@ impl MySql {
     ) -> Attempt<Option<Session>> {
         let address = [key.app_name(), key.user_id(), key.session_id()];
         let mut sql = format!(
-            "SELECT {SESSION} AS part, {EXPIRY_AND_TITLE} AS name, labels AS text, seq AS number, update_time AS micros
+            "SELECT {SESSION} AS part, {TIMES_AND_TITLE} AS name, labels AS text, seq AS number, update_time AS micros
              FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ?
                  AND (expire_time IS NULL OR expire_time > ?)"
         );
@@ -191,9 +192,9 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {
-                let (expires, metadata) = expiry_and_metadata(&mut cells, whole)?;
+                let of_row = times_and_metadata(&mut cells, whole)?;
                 let seq = rows::number(cells.integer(3, whole)?, whole)?;
-                head = Some((seq, cells.integer(4, whole)?, expires, metadata));
+                head = Some((seq, cells.integer(4, whole)?, of_row));
             }
             OWN => insert(&mut own, Scope::Session, &address, cells)?,
             USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
@@ -209,24 +210,29 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             }
         }
     }
-    let Some((seq, micros, expires, metadata)) = head else {
+    let Some((seq, micros, (made, expires, metadata))) = head else {
         return Ok(None);
     };
     events.sort_unstable_by_key(|event| event.seq);
     let state = StateMap::new(own, users, apps);
-    let session = described(key.clone(), state, micros, seq).with_log_positions(logs).with_expire_time(expires);
+    let session = described(key.clone(), state, (made, micros), seq).with_log_positions(logs).with_expire_time(expires);
     Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
 }
 
-/// When a session expires, in seconds, and its title and labels, from the second and third column of its row.
-pub(super) fn expiry_and_metadata(
+/// When a session was made, in microseconds, when it expires, in seconds, and its title and labels, from the second and
+/// third column of its row.
+pub(super) fn times_and_metadata(
     cells: &mut Cells,
     of: impl Fn() -> String,
-) -> Result<(Option<f64>, SessionMetadata)> {
+) -> Result<(i64, Option<f64>, SessionMetadata)> {
     let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
-    let (micros, title) = name.split_once(' ').map_or((name.as_str(), None), |(micros, title)| (micros, Some(title)));
-    let micros = (!micros.is_empty()).then(|| micros.parse().map_err(|_| rows::damaged(of()))).transpose()?;
-    Ok((micros.map(seconds_of_micros), rows::metadata(title, labels.as_deref(), of)?))
+    let mut parts = name.splitn(3, ' ');
+    let mut micros = || {
+        let text = parts.next().filter(|text| !text.is_empty());
+        text.map(|text| text.parse().map_err(|_| rows::damaged(of()))).transpose()
+    };
+    let (made, expires) = (micros()?.ok_or_else(|| rows::damaged(of()))?, micros()?);
+    Ok((made, expires.map(seconds_of_micros), rows::metadata(parts.next(), labels.as_deref(), of)?))
 }
 
 /// Puts a row of state where it belongs.

@@ -7,6 +7,7 @@ use mysql_async::Value;
 use super::MySql;
 use super::batch;
 use super::growth::Growth;
+use super::locate::{NewKey, Turn};
 use super::log::scope_of;
 use super::pool::{Care, Lease};
 use super::row::Cells;
@@ -94,6 +95,7 @@ impl MySql {
         // The user in any case, as for every creation.
         let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
         let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
+        let key = NewKey { key: &new.key, scope: new.id_scope, token };
         for room in [Room::Unknown, Room::Counted] {
             let reads = match room {
                 Room::Unknown => new.reads().into_iter().collect(),
@@ -102,7 +104,7 @@ impl MySql {
             let whole = new.reads_scopes().collect();
             let lock = Lock { made: made.clone(), event: None, reads, whole, room };
             let resolve = |found| new.clone().resolve(found);
-            if let Some(is_made) = self.create_in(&new.key, &lock, &scopes, resolve, token).await? {
+            if let Some(is_made) = self.create_in(&key, &lock, &scopes, resolve).await? {
                 return Ok(is_made);
             }
         }
@@ -112,23 +114,22 @@ impl MySql {
     /// `None` where it has to be counted whether there is room.
     async fn create_in(
         &self,
-        key: &SessionKey,
+        new: &NewKey<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
         resolve: impl FnOnce(Found) -> std::result::Result<PreparedSession, Refusal>,
-        token: &str,
     ) -> Attempt<Option<bool>> {
-        let target = Target::session(key);
+        let target = Target::session(new.key);
         let mut lease = self.connections.lease(Care::Again).await?;
-        let answers = self.lock_new(&mut lease, &target, lock, scopes).await?;
+        let answers = self.lock_new(&mut lease, new, lock, scopes).await?;
         let Some((_, found)) = target.found(&lock.reads, &answers)? else {
-            return self.is_made(key, &answers).map(Some);
+            return self.is_made(new.key, &answers).map(Some);
         };
         let resolved = match resolve(found) {
             Ok(resolved) => NewSession::new(resolved)?,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
-        self.create_on(lease, &resolved, lock, &answers, token).await
+        self.create_on(lease, &resolved, lock, &answers, new.token).await
     }
 
     /// Makes a session for which there may be no room, or one with a title or labels, which are written into a row that is
@@ -139,13 +140,14 @@ impl MySql {
         let made = batch::making(&new.key, (new.created, new.expires), events, token)?;
         let scopes: Vec<_> = changes().map(|change| change.scope).chain([Scope::User]).collect();
         let shared: BTreeSet<_> = changes().map(|change| (change.scope, change.name.as_str())).collect();
+        let key = NewKey { key: &new.key, scope: new.id_scope, token };
         let target = Target::session(&new.key);
         for room in rooms {
             let shared = shared.iter().copied().filter(|(scope, _)| *scope != Scope::Session);
             let reads = if *room == Room::Counted { shared.collect() } else { Vec::new() };
             let lock = Lock { made: made.clone(), event: None, reads, whole: Vec::new(), room: *room };
             let mut lease = self.connections.lease(Care::Again).await?;
-            let answers = self.lock_new(&mut lease, &target, &lock, &scopes).await?;
+            let answers = self.lock_new(&mut lease, &key, &lock, &scopes).await?;
             if target.found(&lock.reads, &answers)?.is_none() {
                 return self.is_made(&new.key, &answers);
             }
@@ -160,16 +162,26 @@ impl MySql {
     async fn lock_new(
         &self,
         lease: &mut Lease<'_>,
-        target: &Target<'_>,
+        new: &NewKey<'_>,
         lock: &Lock<'_>,
         scopes: &[Scope],
     ) -> Attempt<Vec<Answer>> {
-        let answers = self.lock(lease, target, lock, scopes, Begun::Here).await?;
-        let ([Answer::Expired], Some(key)) = (answers.as_slice(), target.session) else {
-            return Ok(answers);
+        let target = Target::session(new.key);
+        let begun = match self.begin_new(lease, new).await? {
+            Turn::Begun(begun) => begun,
+            Turn::Over(answer) => return Ok(vec![answer]),
         };
-        self.make_room(lease, key).await?;
-        self.lock(lease, target, lock, scopes, Begun::Before).await
+        let answers = self.lock(lease, &target, lock, scopes, begun).await?;
+        if !matches!(answers.as_slice(), [Answer::Expired]) {
+            return Ok(answers);
+        }
+        // The transaction is over, and so is the turn.
+        match self.begin_new(lease, new).await? {
+            Turn::Over(answer) => return Ok(vec![answer]),
+            Turn::Begun(Begun::Here) => drop(self.make_room(lease, new.key).await?),
+            Turn::Begun(_) => drop(self.remove_expired_on(lease, new.key).await?),
+        }
+        self.lock(lease, &target, lock, scopes, Begun::Before).await
     }
 
     async fn create_on(

@@ -9,7 +9,9 @@ use mysql_async::Value;
 use refinery::Runner;
 use refinery_core::traits::r#async::AsyncTransaction as _;
 
-use super::migrating::{HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, names};
+use super::migrating::{
+    HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, lost_procedures, names,
+};
 use super::pool::{Care, Connections, Lease};
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,6 +33,7 @@ const TABLES: &[&str] = &[
     "feeds",
     "database_id",
     "artifacts",
+    "id_turns",
     "session_overview",
 ];
 
@@ -122,7 +125,7 @@ async fn run_once(
         // Tables in use are waited for as long as for another process; the connection is not kept.
         migrating.lease.rows("SET SESSION lock_wait_timeout = ?", vec![PATIENCE.as_secs().into()]).await?;
         migrating.lease.extend(NO_END);
-        carry_out(&mut migrating, seen, &lacking, prefix, place).await?;
+        carry_out(&mut migrating, seen, prefix, place).await?;
         tracing::debug!(version = NEWEST, "migrated the database");
     }
     let mut lease = migrating.lease;
@@ -131,22 +134,17 @@ async fn run_once(
     Ok(lacking)
 }
 
-async fn carry_out(
-    migrating: &mut Migrating<'_>,
-    seen: Seen,
-    lacking: &[Migration],
-    prefix: &str,
-    place: &str,
-) -> Attempt<()> {
-    let done = if seen.version == NEWEST {
-        // The procedures alone.
-        migrating.execute(lacking.iter().map(|migration| migration.sql.as_str())).await.map(drop)
-    } else {
+async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, place: &str) -> Attempt<()> {
+    let mut done = match lost_procedures(seen, prefix)? {
+        Some(sql) => migrating.execute(std::iter::once(sql.as_str())).await.map(drop),
+        None => Ok(()),
+    };
+    if done.is_ok() && seen.version < NEWEST {
         let mut runner = Runner::new(&embedded(prefix)?).set_grouped(false).set_abort_missing(false);
         runner.set_migration_table_name(history(prefix));
         let run = runner.run_async(migrating).await;
-        run.map(drop).map_err(|e| Error::new(ErrorKind::FailedPrecondition, e.to_string()))
-    };
+        done = run.map(drop).map_err(|e| Error::new(ErrorKind::FailedPrecondition, e.to_string()));
+    }
     done.map_err(|error| {
         let (done, error) = migrating.failure.take().map_or((Done::Refused, error), |why| (why.done, why.error));
         let what = format!("{place}: the tables cannot be brought up to version {NEWEST}: {error}");

@@ -11,7 +11,7 @@ use super::pool::{Care, Lease};
 use super::resolve::SCOPES;
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{LogPositions, SessionKey, StateOwner};
+use crate::session::{IdScope, LogPositions, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::database::{AppendRow, Attempt, Done, Failure, NewAppend};
 use crate::store::limits::Limits;
@@ -135,7 +135,7 @@ impl MySql {
 
     /// Makes a session; `false` where its id is taken.
     pub(super) async fn write_session(&self, new: &NewSession, token: &str) -> Attempt<bool> {
-        if !new.metadata.is_empty() {
+        if !new.metadata.is_empty() || new.id_scope == IdScope::App {
             return self.create_locked(new, token, &[Room::Unknown, Room::Counted]).await;
         }
         let mut answers = self.call(batch::creation(new, token)?, Care::Again).await?;

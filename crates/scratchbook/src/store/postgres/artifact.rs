@@ -23,8 +23,10 @@ impl Postgres {
         let (expired, now) = (&self.statements.delete.lock_expired, self.now());
         // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
         // wait for each other in vain, which is rare and harmless.
-        let steps =
-            [Step::new(expired, [param(&app), &user, &session, &now]), Step::new(&statements.lock, [param(&lock)])];
+        let steps = [
+            Step::new(expired, [param(&app), &user, &session, &now]),
+            Step::new(&self.statements.lock, [param(&lock)]),
+        ];
         let answers = lease.begin_with(&steps).await?;
         if answers.first().is_some_and(|expired| !expired.is_empty()) {
             self.remove_locked(&lease, [app, user, session]).await?;
@@ -95,7 +97,7 @@ impl Postgres {
 }
 
 /// The number of the lock on a name.
-fn lock_number(columns: [&str; 4]) -> i64 {
+pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
     let mut hash = Sha256::new();
     for column in columns {
         hash.update(column.len().to_le_bytes());

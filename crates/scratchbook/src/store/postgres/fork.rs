@@ -7,7 +7,7 @@ use super::read::column;
 use super::resolve::param;
 use super::write::SessionRow;
 use crate::error::{Error, Result};
-use crate::session::{Session, SessionKey, micros_of_seconds, no_session};
+use crate::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
 use crate::store::database::{Attempt, NewFork, PastScopes};
 use crate::store::fork::check_event_number;
 use crate::store::query::{EventQuery, StateQuery};
@@ -47,6 +47,7 @@ impl Postgres {
         let metadata = TextMetadata { title: column(row, 2, of)?, labels: column(row, 3, of)? };
         let row = SessionRow {
             key: fork,
+            scope: IdScope::User,
             metadata: &metadata,
             seq,
             created: *created,
@@ -54,6 +55,7 @@ impl Postgres {
             token,
             expires: None,
             position: source_at.position,
+            now,
         };
         if !self.insert_session(&lease, &row).await? {
             return self.forked_before(lease, fork, token).await;
@@ -77,7 +79,7 @@ impl Postgres {
         fork: &SessionKey,
         token: &str,
     ) -> Attempt<Option<Session>> {
-        if !self.created_before(&lease, fork, token).await? {
+        if !self.created_before(&lease, fork, IdScope::User, token).await? {
             return Ok(None);
         }
         let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All).await?;

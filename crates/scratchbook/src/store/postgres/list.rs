@@ -94,7 +94,8 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
                 let (user_id, session_id) = (user.to_owned(), session.to_owned());
                 let micros = column(row, 3, described)?;
                 let (metadata, expires) = (metadata(row, [5, 6], described)?, column(row, 7, described)?);
-                places.push((ListPosition { micros, user_id, session_id }, (seq, metadata, expires)));
+                let made = column(row, 8, described)?;
+                places.push((ListPosition { micros, user_id, session_id }, (seq, made, metadata, expires)));
                 continue;
             }
             "user log" => {
@@ -114,15 +115,16 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
         rows::insert(values, scope, owner, column(row, 5, damaged_row)?, column(row, 6, damaged_row)?)?;
     }
     query.sort(&mut places);
-    let session = |(place, (seq, metadata, expires)): (ListPosition, (u64, SessionMetadata, Option<i64>))| {
-        let (user_id, session_id) = (place.user_id.as_str(), place.session_id.as_str());
-        let own = own.get_mut(user_id).and_then(|of_user| of_user.remove(session_id));
-        let of_user = of_users.get(user_id).cloned().unwrap_or_default();
-        let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
-        let logs = LogPositions::new(user_logs.get(user_id).copied().unwrap_or_default(), app_log);
-        let session = described(stored_key(app, user_id, session_id)?, state, place.micros, seq);
-        let session = session.with_metadata(metadata).with_log_positions(logs).with_expire_time(seconds(expires));
-        Ok((place, session))
-    };
+    let session =
+        |(place, (seq, made, metadata, expires)): (ListPosition, (u64, i64, SessionMetadata, Option<i64>))| {
+            let (user_id, session_id) = (place.user_id.as_str(), place.session_id.as_str());
+            let own = own.get_mut(user_id).and_then(|of_user| of_user.remove(session_id));
+            let of_user = of_users.get(user_id).cloned().unwrap_or_default();
+            let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
+            let logs = LogPositions::new(user_logs.get(user_id).copied().unwrap_or_default(), app_log);
+            let session = described(stored_key(app, user_id, session_id)?, state, (made, place.micros), seq);
+            let session = session.with_metadata(metadata).with_log_positions(logs).with_expire_time(seconds(expires));
+            Ok((place, session))
+        };
     places.into_iter().map(session).collect()
 }

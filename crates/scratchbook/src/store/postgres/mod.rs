@@ -28,6 +28,7 @@ mod growth;
 mod lease;
 mod list;
 mod listen;
+mod locate;
 mod owners;
 mod params;
 mod past;
@@ -213,6 +214,10 @@ impl Dialect for Postgres {
 
     async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
         self.list(app_name, query).await
+    }
+
+    async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
+        self.read_users_with(app_name, session_id).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Attempt<()> {

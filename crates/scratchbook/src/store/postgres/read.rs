@@ -144,7 +144,8 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
                 let described = || format!("the session {key}");
                 let seq = rows::number(column(row, 1, described)?, described)?;
                 let metadata = metadata(row, [3, 4], described)?;
-                place = Some((seq, column(row, 2, described)?, metadata, column(row, 5, described)?));
+                let times = (column(row, 6, described)?, column(row, 2, described)?);
+                place = Some((seq, times, metadata, column(row, 5, described)?));
                 continue;
             }
             "logs" => {
@@ -157,12 +158,12 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
         };
         rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)?;
     }
-    let Some((seq, micros, metadata, expires)) = place else {
+    let Some((seq, times, metadata, expires)) = place else {
         return Ok(None);
     };
     events.sort_by_key(|(seq, _)| *seq);
     let events = events.into_iter().map(|(_, event)| event).collect();
-    let session = described(key.clone(), StateMap::new(own, of_user, of_app), micros, seq);
+    let session = described(key.clone(), StateMap::new(own, of_user, of_app), times, seq);
     let session = session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires));
     Ok(Some(session.with_metadata(metadata)))
 }

@@ -93,9 +93,10 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         // What the operations come to is not in the session's row.
         let metadata = TextMetadata::new(new.metadata.clone())?;
-        let row = NewRow { key, metadata: &metadata, created: new.created, expires: new.expires, token };
+        let scope = new.id_scope;
+        let row = NewRow { key, scope, metadata: &metadata, created: new.created, expires: new.expires, token };
         if !self.begin_session(&lease, row, new.events.iter()).await? {
-            return self.created_before(&lease, key, token).await;
+            return self.created_before(&lease, key, scope, token).await;
         }
         let changes = new.shared.iter().chain(new.events.iter().flat_map(|event| &event.changes));
         let wanted = Wanted::new(new.reads().into_iter());

@@ -67,7 +67,11 @@ const NAMES: &[Type; 5] = &[TEXT; 5];
 pub(super) struct Statements {
     pub(super) append: Statement,
     pub(super) insert_session: Statement,
+    pub(super) insert_unique_session: Statement,
     pub(super) session_token: Statement,
+    pub(super) users_with: Statement,
+    /// On a name, to the end of the transaction.
+    pub(super) lock: Statement,
     pub(super) create: Statement,
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
@@ -132,7 +136,6 @@ pub(super) struct Resolves {
 /// What keeps artifacts.
 #[derive(Debug)]
 pub(super) struct Artifacts {
-    pub(super) lock: Statement,
     pub(super) save: Statement,
     pub(super) load: Statement,
     pub(super) names: Statement,
@@ -148,7 +151,10 @@ impl Statements {
         Self {
             append: fill.writing(include_str!("sql/append.sql"), APPEND, ["$21", "true", "true"]),
             insert_session: fill.statement(include_str!("sql/insert_session.sql"), INSERT_SESSION),
+            insert_unique_session: fill.by_id(include_str!("sql/insert_unique_session.sql"), INSERT_UNIQUE_SESSION),
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
+            users_with: fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
+            lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
             create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
             put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
             put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),
@@ -209,6 +215,12 @@ impl Fill<'_> {
         Statement { sql: sql.replace("{schema}", self.schema), types }
     }
 
+    /// A statement that looks for an id in an app.
+    fn by_id(&self, sql: &str, types: &'static [Type]) -> Statement {
+        let sql = sql.replace("{has id}", HAS_ID).replace("{hash}", HASH).replace("{wanted}", WANTED);
+        self.statement(&sql, types)
+    }
+
     /// A statement that writes keys: the parameter with the most rows that a scope may have, and when the rows of the
     /// user and the app were there before, so that the new keys are counted in them.
     fn writing(&self, sql: &str, types: &'static [Type], [limit, user_was, app_was]: [&str; 3]) -> Statement {
@@ -226,6 +238,20 @@ impl Fill<'_> {
 const HEARD: &str = "(SELECT d.heard_until > pg_catalog.now() FROM {schema}.database_id AS d WHERE d.one)";
 
 const INSERT_SESSION: &[Type] = &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT];
+
+const INSERT_UNIQUE_SESSION: &[Type] =
+    &[TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, TEXT, NUMBER, NUMBER, TEXT, TEXT, NUMBER];
+
+const USERS_WITH: &str = "SELECT s.user_id FROM {schema}.sessions AS s
+    WHERE {has id} AND CASE WHEN s.app_name = $1 AND s.id = $3
+        AND (s.expire_time IS NULL OR s.expire_time > $2) THEN true ELSE false END LIMIT 2";
+
+/// What the index by id finds: sessions with the id $3 in the app $1, and perhaps others of the same hash. It is said three
+/// times, so that the planner expects few of them in a young table, too: where it expects several it reads all before
+/// the first. What else is asked of them stands in a CASE, so that no other index will do.
+const HAS_ID: &str = "{hash} = {wanted} AND {hash} >= {wanted} AND {hash} <= {wanted}";
+const HASH: &str = "pg_catalog.hashtextextended(s.app_name, pg_catalog.hashtextextended(s.id, 0))";
+const WANTED: &str = "pg_catalog.hashtextextended($1 COLLATE \"C\", pg_catalog.hashtextextended($3 COLLATE \"C\", 0))";
 
 const SESSION_TOKEN: &str = "SELECT token FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR NO KEY UPDATE";
@@ -408,7 +434,6 @@ impl Artifacts {
         const SAVE: &[Type] = &[TEXT, TEXT, TEXT, TEXT, TEXT, TEXT, FLOAT, TEXT];
         const LOAD: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER];
         Self {
-            lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
             save: fill.statement(
                 "INSERT INTO {schema}.artifacts (app_name, user_id, session_id, filename, version, mime_type,
                      custom_metadata, create_time, artifact)

@@ -6,14 +6,15 @@ use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use super::append::Events;
+use super::artifact::lock_number;
 use super::changes::{Changes, owner};
 use super::growth::KeyLimit;
 use super::lease::{Lease, Step};
 use super::read::{column, scope_of};
-use super::resolve::Owner;
+use super::resolve::{Owner, param};
 use super::{Postgres, error};
 use crate::error::Error;
-use crate::session::{SessionKey, StateOwner, seconds_of_micros};
+use crate::session::{IdScope, SessionKey, StateOwner, seconds_of_micros};
 use crate::state::Scope;
 use crate::store::commit::Prepared;
 use crate::store::database::{Attempt, Done, Failure};
@@ -35,9 +36,10 @@ impl Postgres {
     async fn create_by(&self, new: &NewSession, token: &str, limit: KeyLimit) -> Attempt<bool> {
         let lease = self.connections.lease().await?;
         let events = new.events.iter().map(|event| &event.prepared);
-        let row = NewRow { key: &new.key, metadata: &new.metadata, created: new.created, expires: new.expires, token };
+        let NewSession { key, id_scope, metadata, created, expires, .. } = new;
+        let row = NewRow { key, scope: *id_scope, metadata, created: *created, expires: *expires, token };
         if !self.begin_session(&lease, row, events).await? {
-            return self.created_before(&lease, &new.key, token).await;
+            return self.created_before(&lease, key, *id_scope, token).await;
         }
         self.fill(&lease, new, limit).await?;
         lease.commit().await?;
@@ -51,15 +53,22 @@ impl Postgres {
         new: NewRow<'_>,
         events: impl Iterator<Item = &'e Prepared> + Clone,
     ) -> Attempt<bool> {
-        let NewRow { key, metadata, created, expires, token } = new;
+        let NewRow { key, scope, metadata, created, expires, token } = new;
         let ids: HashSet<_> = events.clone().map(|event| event.event.id.as_str()).collect();
         let mut seen = HashSet::new();
         let last = events.filter(|event| seen.insert(event.event.id.as_str())).last();
         let (seq, micros) = (ids.len() as i64, last.map_or(created, |event| event.micros));
-        let row = SessionRow { key, metadata, seq, created, micros, token, expires, position: 0 };
-        let inserted =
-            lease.begin_with(&[Step::new(&self.statements.insert_session, row.params(&row.address()))]).await?;
-        if inserted.first().is_some_and(|rows| !rows.is_empty()) {
+        let now = self.now();
+        let row = SessionRow { key, scope, metadata, seq, created, micros, token, expires, position: 0, now };
+        let (address, lock) = (row.address(), lock_number(["unique id", key.app_name(), key.session_id()]));
+        let mut steps = Vec::with_capacity(2);
+        if scope == IdScope::App {
+            // The first lock of the transaction, and no other writer takes it: it may come before those of sessions.
+            steps.push(Step::new(&self.statements.lock, [param(&lock)]));
+        }
+        steps.push(self.inserting(&row, &address));
+        let inserted = lease.begin_with(&steps).await?;
+        if inserted.last().is_some_and(|rows| !rows.is_empty()) {
             return Ok(true);
         }
         Ok(self.remove_expired_on(lease, key).await? && self.insert_session(lease, &row).await?)
@@ -67,22 +76,41 @@ impl Postgres {
 
     /// Inserts the row of a session, where its id is free or was an expired one's.
     pub(super) async fn insert_session(&self, lease: &Lease<'_>, row: &SessionRow<'_>) -> Attempt<bool> {
-        let address = row.address();
-        let statement = &self.statements.insert_session;
-        if !lease.query(statement, &row.params(&address)).await?.is_empty() {
+        let (address, is_new) = (row.address(), |answers: Vec<Vec<_>>| answers.iter().any(|rows| !rows.is_empty()));
+        if is_new(lease.all(&[self.inserting(row, &address)]).await?) {
             return Ok(true);
         }
         let was_expired = self.remove_expired_on(lease, row.key).await?;
-        Ok(was_expired && !lease.query(statement, &row.params(&address)).await?.is_empty())
+        Ok(was_expired && is_new(lease.all(&[self.inserting(row, &address)]).await?))
+    }
+
+    fn inserting<'p>(&'p self, row: &'p SessionRow<'p>, address: &'p [&'p str; 3]) -> Step<'p> {
+        let params = row.params(address);
+        match row.scope {
+            IdScope::User => Step::new(&self.statements.insert_session, params),
+            IdScope::App => {
+                Step::new(&self.statements.insert_unique_session, [&params[..], &[param(&row.now)]].concat())
+            }
+        }
     }
 
     /// Whether a session is there by an earlier try of the same creation. Its row is locked, so that what is told is
     /// told after a commit of our own, which a synchronous standby has then.
-    pub(super) async fn created_before(&self, lease: &Lease<'_>, key: &SessionKey, token: &str) -> Attempt<bool> {
+    pub(super) async fn created_before(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        scope: IdScope,
+        token: &str,
+    ) -> Attempt<bool> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let rows = lease.query(&self.statements.session_token, &[&app, &user, &session]).await?;
         lease.commit().await?;
         let Some(row) = rows.first() else {
+            if scope == IdScope::App {
+                // Another user has the id.
+                return Ok(false);
+            }
             let message = format!("the session {key} was deleted just now; try again");
             return Err(Failure::new(Done::Undone, Error::new(crate::ErrorKind::Unavailable, message)));
         };
@@ -264,6 +292,7 @@ pub(super) struct StateWrite<'a> {
 /// What a creation says of its session's row.
 pub(super) struct NewRow<'a> {
     pub(super) key: &'a SessionKey,
+    pub(super) scope: IdScope,
     pub(super) metadata: &'a TextMetadata,
     pub(super) created: i64,
     pub(super) expires: Option<i64>,
@@ -273,6 +302,7 @@ pub(super) struct NewRow<'a> {
 /// The row of a session.
 pub(super) struct SessionRow<'a> {
     pub(super) key: &'a SessionKey,
+    pub(super) scope: IdScope,
     pub(super) metadata: &'a TextMetadata,
     pub(super) seq: i64,
     pub(super) created: i64,
@@ -281,6 +311,8 @@ pub(super) struct SessionRow<'a> {
     pub(super) expires: Option<i64>,
     /// Where the fold of its events begins; 0 where that is still to be written.
     pub(super) position: i64,
+    /// By which sessions of the same id have expired.
+    pub(super) now: i64,
 }
 
 impl<'a> SessionRow<'a> {

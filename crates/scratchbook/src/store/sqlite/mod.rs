@@ -15,6 +15,7 @@ mod feed;
 mod fold;
 mod fork;
 mod growth;
+mod locate;
 mod lock;
 mod options;
 mod owned;

@@ -5,6 +5,7 @@ use rusqlite::types::ValueRef;
 
 use super::blame;
 use super::error::Fallible;
+use super::locate;
 use super::read::{self, decode, named, number};
 use super::transaction::Tx;
 use super::write::{self, Appended};
@@ -54,6 +55,7 @@ pub(super) fn append(
 /// Makes a session whose events hold operations.
 pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
     let key = &prepared.key;
+    locate::check_new(tx, key, prepared.id_scope, now)?;
     if write::find_last_seq(tx, key, now)?.is_some() {
         return Err(taken(key).into());
     }

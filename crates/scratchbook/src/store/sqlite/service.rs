@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::write::Appended;
 use super::{
-    Open, SqliteSessionService, at, blame, checkpoint, feed, fork, owned, owners, read, resolve, retention, write,
+    Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
+    write,
 };
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
@@ -25,6 +26,7 @@ use crate::store::commit::{Prepared, prepare_event, prepare_session, prepare_sta
 use crate::store::folded::CHECKPOINT_EVENTS;
 use crate::store::fork::fork_key;
 use crate::store::limits::Limits;
+use crate::store::locate::LocateQuery;
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -49,7 +51,8 @@ impl SessionService for SqliteSessionService {
         let expires = expires.map(seconds_of_micros);
         // Where there is none any more, this is what was made.
         Ok(made.unwrap_or_else(|| {
-            Session::new(key, own).with_last_update_time(created).with_expire_time(expires).with_metadata(metadata)
+            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
+            session.with_expire_time(expires).with_metadata(metadata)
         }))
     }
 
@@ -85,8 +88,11 @@ impl SessionService for SqliteSessionService {
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
         let made = self.made(&fork, EventQuery::None).await?;
-        Ok(made
-            .unwrap_or_else(|| Session::new(fork, StateMap::default()).with_last_update_time(seconds_of_micros(now))))
+        let made_now = || {
+            let now = seconds_of_micros(now);
+            Session::new(fork, StateMap::default()).with_create_time(now).with_last_update_time(now)
+        };
+        Ok(made.unwrap_or_else(made_now))
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
@@ -152,6 +158,11 @@ impl SessionService for SqliteSessionService {
         check_id("app name", app_name)?;
         let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
         self.read(move |connection| read::list(connection, &app_name, &query, now)).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let (query, now) = (LocateQuery::new(app_name, session_id)?, self.now_micros());
+        self.read(move |connection| locate::find(connection, &query, now)).await
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {

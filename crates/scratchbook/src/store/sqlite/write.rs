@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::error::Fallible;
 use super::growth::Growth;
+use super::locate;
 use super::read::{self, StoredEvent};
 use super::retention;
 use super::transaction::Tx;
@@ -107,6 +108,7 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
 /// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let key = &new.key;
+    locate::check_new(tx, key, new.id_scope, now)?;
     retention::delete_if_expired(tx, key, now)?;
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let position = tx.next_position()?;

@@ -1,7 +1,10 @@
 //! One of three Galera nodes is killed under load and comes back.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use scratchbook::{CreateSessionConfig, ErrorKind, MySqlSessionService, SessionService};
 use scratchbook_servers::{Galera, Proxy};
 
 use super::load::{Keys, Load};
@@ -103,5 +106,34 @@ async fn own_mariadb_galera_counts_conflicts_on_one_apps_key() {
         check::stored(&balanced.cluster.nodes()[1].uri(), &told).await;
         let rate = appends as f64 / seconds;
         println!("one key of the app from {what}: {rate:.0} appends a second, {conflicts} conflicts on {appends}");
+    }
+}
+
+/// A lock of one node's would keep nobody away on the others.
+#[ignore = "long: starts a cluster"]
+#[tokio::test(flavor = "multi_thread")]
+async fn own_mariadb_galera_written_on_three_nodes_makes_an_id_unique_in_its_app_once() {
+    let cluster = Galera::start().unwrap();
+    let connect = |node: &scratchbook_servers::MariaDb| {
+        let uri = node.uri();
+        async move { Arc::new(MySqlSessionService::connect(&uri).await.unwrap()) }
+    };
+    let services = join_all(cluster.nodes().iter().map(connect)).await;
+    for n in 0..40 {
+        let wanted = (0..16).map(|user| {
+            let service = Arc::clone(&services[user % services.len()]);
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_id_unique_in_app();
+            tokio::spawn(async move { service.create_session("app", &format!("user{user}"), config).await })
+        });
+        let made: Vec<_> = join_all(wanted).await.into_iter().map(Result::unwrap).collect();
+        let winners: Vec<_> = made.iter().flatten().map(|session| session.key().clone()).collect();
+        assert_eq!(winners.len(), 1, "s{n}: {winners:?}");
+        for error in made.iter().filter_map(|made| made.as_ref().err()) {
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        }
+        for service in &services {
+            let found = service.locate_session("app", &format!("s{n}")).await.unwrap();
+            assert_eq!(found.as_ref(), winners.first(), "each node knows at once");
+        }
     }
 }

@@ -43,7 +43,10 @@ async fn nothing_is_made_unless_it_may_be() {
 async fn migrations_can_be_looked_at_and_carried_out_apart() {
     let database = Database::new().await;
     let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
-    assert_eq!(dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(), [(1, "init")]);
+    assert_eq!(
+        dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(),
+        [(1, "init"), (2, "sessions_by_id")]
+    );
     assert!(open(&database.uri(), Migrate::Check).await.is_err());
     assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), dry);
     works(&open(&database.uri(), Migrate::Check).await.unwrap()).await;
@@ -115,6 +118,8 @@ async fn a_migration_that_was_cut_off_is_run_again() {
     let database = Database::new().await;
     connect(&database.uri()).await.unwrap();
     database.sql("DELETE FROM scratchbook_migrations; DROP TABLE artifacts; DROP VIEW session_overview").await;
+    works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
+    database.sql("DELETE FROM scratchbook_migrations WHERE version = 2; DROP TABLE id_turns").await;
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
     database.sql("SELECT * FROM artifacts; SELECT * FROM session_overview").await;
 }
@@ -192,10 +197,27 @@ async fn people_see_each_session_with_its_merged_state() {
 }
 
 #[tokio::test]
-async fn a_database_of_version_1_is_read_and_written() {
-    let database = Database::new().await;
-    database.client(&fixtures::fixture("mysql/v1.sql"));
-    fixtures::check(&connect(&database.uri()).await.unwrap()).await;
+async fn a_database_of_every_version_is_read_and_written() {
+    for version in ["v1", "v2"] {
+        let database = Database::new().await;
+        database.client(&fixtures::fixture(&format!("mysql/{version}.sql")));
+        fixtures::check(&connect(&database.uri()).await.unwrap()).await;
+    }
+}
+
+/// As `mysqldump` makes it unless it is asked for them.
+#[tokio::test]
+async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
+    let (by_us, by_hand) = (Database::new().await, Database::new().await);
+    for database in [&by_us, &by_hand] {
+        database.client(&fixtures::fixture("mysql/v1.sql"));
+        database.sql("DROP PROCEDURE scratchbook_write_1").await;
+    }
+    let lacking = migrate(&by_us.uri(), MigrationRun::Dry).await.unwrap();
+    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2]);
+    fixtures::check(&connect(&by_us.uri()).await.unwrap()).await;
+    by_hand.client(&lacking[0].sql);
+    fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;
 }
 
 /// Does nothing unless `SCRATCHBOOK_NEW_FIXTURE` names a file to make: a dump, the next fixture.

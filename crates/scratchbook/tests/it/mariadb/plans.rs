@@ -3,8 +3,8 @@
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use scratchbook::{
-    FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService, SessionKey, SessionService,
-    StateOwner,
+    CreateSessionConfig, FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService,
+    SessionKey, SessionService, StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions};
 
@@ -37,6 +37,10 @@ async fn fill(connection: &mut Conn, events: u64) {
              VALUES ('app', 'u', 'long', {events}, 0, {events}000000, '');
              INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token)
              SELECT 'app', CONCAT('user', seq % 100), CONCAT('s', seq), 0, 0, seq, '' FROM seq_1_to_20000;
+             INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token)
+             SELECT 'many', CONCAT('user', seq % 100), CONCAT('s', seq), 0, 0, seq, '' FROM seq_1_to_100000;
+             INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token)
+             SELECT 'many', CONCAT('user', seq), 'same', 0, 0, seq, '' FROM seq_1_to_1000;
              INSERT INTO users (app_name, user_id, position) VALUES ('app', 'u', {events});
              INSERT INTO apps (app_name, position) VALUES ('app', 0);
              INSERT INTO session_states (app_name, user_id, session_id, `key`, value, seq)
@@ -136,6 +140,23 @@ async fn a_read_costs_what_it_returns() {
     assert_eq!(service.delete_expired(10).await.unwrap(), 0);
     let rows = counter.rows().await;
     assert!(rows <= 30, "looking for expired sessions: {rows} rows");
+    for (id, most) in [("s1", 20), ("s77777", 20), ("none", 20), ("same", 20)] {
+        counter.rows().await;
+        let found = service.locate_session("many", id).await;
+        let rows = counter.rows().await;
+        println!("whose session '{id}' is: {rows} rows");
+        assert_eq!(found.ok().map(|key| key.is_some()), [Some(id != "none"), None][usize::from(id == "same")], "{id}");
+        assert!(rows <= most, "whose session '{id}' is: {rows} rows");
+    }
+    for (id, most) in [("s1", 60), ("same", 60), ("once", 150)] {
+        counter.rows().await;
+        let unique = CreateSessionConfig::default().with_session_id(id).with_id_unique_in_app();
+        let made = service.create_session("many", "somebody", unique).await;
+        let rows = counter.rows().await;
+        println!("a session made with the id '{id}', to be unique: {rows} rows");
+        assert_eq!(made.is_ok(), id == "once", "{id}");
+        assert!(rows <= most, "a session made with the id '{id}', to be unique: {rows} rows");
+    }
     for after in [0, EVENTS / 2, EVENTS - 5] {
         counter.rows().await;
         let changes = service.list_state_changes(&owner, after, 10).await.unwrap();

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::server::Database;
 use crate::counting;
 use crate::database::number_from_env;
+use crate::unique;
 
 const PROCESSES: u64 = 8;
 /// Tell a child process where to write, and which of the writers it is.
@@ -116,6 +117,23 @@ async fn a_child_counts() {
     };
     let service = Arc::new(MySqlSessionService::connect(&uri).await.unwrap());
     counting::count(&service, process.parse().unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
+    let database = Database::emptied().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    run(&database.uri(), "mariadb::processes::a_child_wants_ids", unique::PROCESSES as u64);
+    unique::check(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_wants_ids() {
+    let Some((uri, process)) = std::env::var(URI).ok().zip(std::env::var(WRITER).ok()) else {
+        return;
+    };
+    let service = Arc::new(MySqlSessionService::connect(&format!("{uri}?pool_size=4")).await.unwrap());
+    unique::want(&service, process.parse().unwrap()).await;
 }
 
 #[tokio::test]

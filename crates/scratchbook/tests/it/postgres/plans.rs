@@ -145,6 +145,19 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         service.delete_session(&key(&format!("short{n}"))).await.unwrap();
     })
     .await;
+    costs(schema, service, 20, "a session found by its id", |n| async move {
+        let found = service.locate_session("many", &format!("s{n}")).await.unwrap();
+        assert_eq!(found.map(|key| key.user_id().to_owned()), (n > 0).then(|| format!("user{}", n % 100)));
+        service.locate_session("many", "same").await.unwrap_err();
+    })
+    .await;
+    costs(schema, service, 60, "a session whose id is to be unique, refused and made and deleted", |n| async move {
+        let unique = |id: String| CreateSessionConfig::default().with_session_id(id).with_id_unique_in_app();
+        service.create_session("many", "somebody", unique("same".to_owned())).await.unwrap_err();
+        let made = service.create_session("many", "somebody", unique(format!("new{n}"))).await.unwrap();
+        service.delete_session(made.key()).await.unwrap();
+    })
+    .await;
     costs(schema, service, 20, "names of artifacts", |_| async move {
         assert_eq!(service.list_artifacts(&key("first")).await.unwrap(), ["of the session", "user:of the user"]);
     })
@@ -174,9 +187,22 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
         create(&service, &format!("other{n}"), json!({})).await;
         save(&service, &format!("other{n}"), "a").await;
     }
+    fill_many(&schema).await;
     every_call(&schema, &service).await;
     schema.sql("ANALYZE").await;
     every_call(&schema, &service).await;
+}
+
+/// As many sessions as an app may have, and one id that a thousand users have.
+async fn fill_many(schema: &Schema) {
+    let session = "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, token, position)";
+    let of = "SELECT 'many', 'user' || n";
+    schema
+        .sql(&format!(
+            "{session} {of} % 100, 's' || n, 0, 0, n, '', 0 FROM generate_series(1, 100000) AS n;
+             {session} {of}, 'same', 0, 0, n, '', 0 FROM generate_series(1, 1000) AS n"
+        ))
+        .await;
 }
 
 fn counting() -> Event {
@@ -226,6 +252,9 @@ async fn warm(service: &PostgresSessionService) {
     let update = SessionUpdate::default().with_label("a", "b");
     service.update_session(&key("first"), update).await.unwrap();
     service.list_state_changes(&StateOwner::user("app", "alice").unwrap(), 0, 5).await.unwrap();
+    service.locate_session("app", "first").await.unwrap();
+    let unique = CreateSessionConfig::default().with_session_id("once").with_id_unique_in_app();
+    service.delete_session(service.create_session("app", "alice", unique).await.unwrap().key()).await.unwrap();
     create(service, "gone", json!({})).await;
     service.delete_session(&key("gone")).await.unwrap();
     for name in ["of the session", "user:of the user"] {

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::server::{Schema, of_parent};
 use crate::counting;
 use crate::database::{APP, USER, append, check_whole, create, get, key, number_from_env, setting};
+use crate::unique;
 
 const PROCESSES: usize = 8;
 const WRITER: &str = "SCRATCHBOOK_TEST_WRITER";
@@ -113,5 +114,27 @@ async fn a_child_counts() {
     };
     let service = Arc::new(PostgresSessionService::connect(&format!("{uri}&pool_size=2")).await.unwrap());
     counting::count(&service, process.parse().unwrap()).await;
+    service.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn sixteen_in_four_processes_want_one_id_of_an_app_and_one_gets_it() {
+    let schema = Schema::new();
+    let service = schema.open().await;
+    let child = |process: usize| {
+        let mut child = schema.child("postgres::processes::a_child_wants_ids");
+        child.env(WRITER, process.to_string()).spawn().unwrap()
+    };
+    finish((0..unique::PROCESSES).map(child).collect());
+    unique::check(&service).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_wants_ids() {
+    let (Some(uri), Ok(process)) = (of_parent(), std::env::var(WRITER)) else {
+        return;
+    };
+    let service = Arc::new(PostgresSessionService::connect(&format!("{uri}&pool_size=4")).await.unwrap());
+    unique::want(&service, process.parse().unwrap()).await;
     service.close().await.unwrap();
 }

@@ -24,6 +24,8 @@ const PLANTED: &str = "
     CREATE FUNCTION public.pg_current_xact_id() RETURNS xid8 LANGUAGE sql AS 'SELECT public.planted()::text::xid8';
     CREATE FUNCTION public.octet_length(text) RETURNS int LANGUAGE sql AS 'SELECT public.planted()::int';
     CREATE FUNCTION public.to_char(timestamp, text) RETURNS text LANGUAGE sql AS 'SELECT public.planted()::text';
+    CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE sql IMMUTABLE
+        AS 'SELECT public.planted()';
     CREATE FUNCTION public.row_number() RETURNS bigint LANGUAGE sql AS 'SELECT public.planted()';";
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::fixtures::{check, fill, fixture};
 
 /// The schema that the dumps make.
 const SCHEMA: &str = "scratchbook_fixture";
-const VERSIONS: [u32; 1] = [1];
+const VERSIONS: [u32; 2] = [1, 2];
 
 async fn open(server: &str) -> Store {
     connect(&format!("{server}?schema={SCHEMA}")).await.unwrap()

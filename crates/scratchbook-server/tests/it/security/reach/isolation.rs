@@ -77,6 +77,10 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
                 assert_eq!(statuses, (404, well, well, well), "{route}");
                 assert_eq!(of_user.text, of_app.text, "{route}");
             }
+            Common::PartOfApp => {
+                assert_eq!(statuses, (404, well, well, well), "{route}");
+                assert!(tells(&of_app) && of_user.text.contains("of u1"), "{route}");
+            }
             Common::WholeApp => assert_eq!(statuses, (404, 404, well, well), "{route}"),
             Common::All => assert_eq!(statuses, (403, 403, 403, well), "{route}"),
         }

@@ -85,7 +85,7 @@ async fn what_answers_a_write_tells_nothing_to_who_may_not_read() {
 }
 
 /// Bodies that write a key of the app, by way of a session of `u2`.
-const WRITES: [(&str, &str, &str); 11] = [
+const WRITES: [(&str, &str, &str); 14] = [
     ("POST", "/apps/demo/users/u2/sessions", r#"{"state":{"k":1,"app:x":1}}"#),
     ("POST", "/apps/demo/users/u2/sessions/s-new", r#"{"k":1,"app:x":1}"#),
     ("PATCH", "/apps/demo/users/u2/sessions/s-2", r#"{"stateDelta":{"k":1,"app:x":1}}"#),
@@ -117,6 +117,13 @@ const WRITES: [(&str, &str, &str); 11] = [
         r#"{"author":"x","stateDelta":{"k":1,"app:x":"__ADK_SENTINEL_REMOVED__"}}"#,
     ),
     ("POST", "/v1/apps/demo/users/u2/sessions/s-2/runs", r#"{"message":"x","stateDelta":{"k":1,"app:x":1}}"#),
+    ("POST", "/v1/reasoningEngines/demo/sessions", r#"{"userId":"u2","sessionState":{"k":1,"app:x":1}}"#),
+    ("PATCH", "/v1/reasoningEngines/demo/sessions/s-2", r#"{"sessionState":{"k":1,"app:x":1}}"#),
+    (
+        "POST",
+        "/v1/reasoningEngines/demo/sessions/s-2:appendEvent",
+        r#"{"author":"x","timestamp":"2026-01-01T00:00:00Z","rawEvent":{"actions":{"stateDelta":{"k":1,"app:x":1}}}}"#,
+    ),
 ];
 
 #[tokio::test]

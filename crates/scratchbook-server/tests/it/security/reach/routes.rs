@@ -24,6 +24,8 @@ pub(super) enum Common {
     Same,
     /// Who has something of the app within reach, all of them alike.
     App,
+    /// Who has something of the app within reach, each with what is its.
+    PartOfApp,
     /// Who has all of the app within reach.
     WholeApp,
     /// Who has all apps within reach.
@@ -38,6 +40,15 @@ const RUN: &str =
     r#"{"appName":"demo","userId":"u2","sessionId":"s-2","newMessage":{"role":"user","parts":[{"text":"x"}]}}"#;
 const PATCH: &str = r#"{"author":"x","stateDelta":{"k":1}}"#;
 const PRUNE: &str = r#"{"before":1}"#;
+const EVENT: &str = r#"{"author":"x","timestamp":"2026-01-01T00:00:00Z","actions":{"stateDelta":{"k":1}}}"#;
+
+/// The forms of paths of Vertex AI: below each are the same routes, of which the first one's have entries.
+const ENGINES: [&str; 4] = [
+    "/v1beta1/projects/{project}/locations/{location}/reasoningEngines",
+    "/v1beta1/reasoningEngines",
+    "/v1/projects/{project}/locations/{location}/reasoningEngines",
+    "/v1/reasoningEngines",
+];
 
 /// What is one user's.
 pub(super) const OWNED: &[Owned] = &[
@@ -107,6 +118,44 @@ pub(super) const OWNED: &[Owned] = &[
     owned("GET", "/v1/apps/{app}/users/{user}/state/{key}", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/verify", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/watch", "from=beginning", ""),
+    // Vertex AI's.
+    owned(
+        "POST",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions",
+        "",
+        r#"{"userId":"u2","sessionState":{"k":1}}"#,
+    ),
+    owned("GET", "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}", "", ""),
+    owned(
+        "PATCH",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
+        "",
+        r#"{"displayName":"x"}"#,
+    ),
+    owned(
+        "DELETE",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}",
+        "",
+        "",
+    ),
+    owned(
+        "POST",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{append}",
+        "",
+        EVENT,
+    ),
+    owned(
+        "GET",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/events",
+        "",
+        "",
+    ),
+    owned(
+        "GET",
+        "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions/{session}/operations/{operation}",
+        "",
+        "",
+    ),
 ];
 
 /// What is not one user's.
@@ -147,6 +196,7 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/v1/apps/{app}/users", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/verify", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/watch?from=beginning", "", Common::WholeApp),
+    ("GET", "/v1beta1/projects/{project}/locations/{location}/reasoningEngines/{app}/sessions", "", Common::PartOfApp),
     ("GET", "/metrics", "", Common::All),
     ("POST", "/v1/prune-expired", "{}", Common::All),
 ];
@@ -156,6 +206,9 @@ const LIKE_OTHERS: &[(&str, &str)] = &[
     ("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
     ("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/"),
     ("ANY", "/v1/"),
+    ("ANY", "/v1beta1/"),
+    ("ANY", "/v1/projects/"),
+    ("ANY", "/v1/reasoningEngines/"),
 ];
 
 /// The path of a route for something of a user.
@@ -165,6 +218,11 @@ pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{user}", user),
         ("{session}", session),
         ("{new}", "s-new"),
+        ("{append}", &format!("{session}:appendEvent")),
+        ("{project}", "p1"),
+        ("{location}", "l1"),
+        // That of the creation of `s-2`, which follows from its name.
+        ("{operation}", "5239567565414647720"),
         ("{invocation}", "i-run"),
         ("{event}", "ev-u2"),
         ("{seq}", "1"),
@@ -216,10 +274,16 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
 
 #[tokio::test]
 async fn every_route_there_is_is_tried() {
-    let owned = OWNED.iter().map(|owned| (owned.method, owned.route.replace("{new}", "{session}")));
+    let plain = |route: &str| route.replace("{new}", "{session}").replace("{append}", "{session}");
+    let owned = OWNED.iter().map(|owned| (owned.method, plain(owned.route)));
     let common = COMMON.iter().map(|(method, route, ..)| (*method, route.split('?').next().unwrap().to_owned()));
     let like_others = LIKE_OTHERS.iter().map(|(method, route)| (*method, (*route).to_owned()));
-    let tried: Vec<_> = owned.chain(common).chain(like_others).map(|(m, route)| (m.to_owned(), route)).collect();
+    let mut tried: Vec<_> = owned.chain(common).chain(like_others).map(|(m, route)| (m.to_owned(), route)).collect();
+    let [first, others @ ..] = ENGINES;
+    let of_first = tried.iter().filter_map(|(method, route)| Some((method.clone(), route.strip_prefix(first)?)));
+    let alike = |(method, rest): (String, &str)| others.map(|other| (method.clone(), format!("{other}{rest}")));
+    let alike: Vec<_> = of_first.flat_map(alike).collect();
+    tried.extend(alike);
     let set: BTreeSet<_> = tried.iter().cloned().collect();
     assert_eq!(set.len(), tried.len(), "an entry is there twice");
     let there = of_router(&World::new().await);

@@ -1,6 +1,6 @@
 -- A session, its state and its events, in one snapshot: rows of different kinds, put together by the client.
-SELECT 'place' AS kind, seq, update_time AS micros, title AS key, labels AS text, expire_time FROM (
-    SELECT seq, update_time, title, labels, expire_time FROM {schema}.sessions
+SELECT 'place' AS kind, seq, update_time AS micros, title AS key, labels AS text, expire_time, create_time FROM (
+    SELECT seq, update_time, title, labels, expire_time, create_time FROM {schema}.sessions
     WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND (expire_time IS NULL OR expire_time > $12)
     ORDER BY id LIMIT 1
 ) AS place
@@ -16,4 +16,4 @@ SELECT
         SELECT position FROM {schema}.state_log
         WHERE app_name = $1 AND scope = 'app' AND user_id = '' ORDER BY position DESC LIMIT 1
     ),
-    NULL, NULL, NULL
+    NULL, NULL, NULL, NULL

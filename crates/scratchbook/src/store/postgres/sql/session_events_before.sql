@@ -1,5 +1,5 @@
 UNION ALL
-SELECT 'event', seq, NULL, NULL, event, NULL FROM (
+SELECT 'event', seq, NULL, NULL, event, NULL, NULL FROM (
     SELECT seq, event FROM {schema}.events
     WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq < $4 ORDER BY seq DESC LIMIT $5
 ) AS events

@@ -2,7 +2,7 @@
 -- finds them; where they are many, the last ones are soon met on the way back by number, not further than $8, unless
 -- the clock was very wrong. The orders of the inner queries are those of the index to be used.
 UNION ALL
-SELECT 'event', seq, NULL, NULL, event, NULL FROM (
+SELECT 'event', seq, NULL, NULL, event, NULL, NULL FROM (
     WITH many AS MATERIALIZED (
         SELECT pg_catalog.count(*) >= $7 AS yes FROM (
             SELECT 1 FROM {schema}.events

@@ -1,0 +1,85 @@
+//! Sessions in the order in which they were made. No store has them so: they are read as far as they may be, and sorted.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use scratchbook::{Error, ErrorKind, ListOrder, ListSessionsConfig, Result, Session};
+use serde_json::json;
+
+use crate::served::Served;
+
+/// How many sessions are sorted. Where more of them match, this order is refused.
+const MOST: usize = 10_000;
+/// How many sessions a store is asked for at once, and how often, where few are wanted.
+const LOOK: usize = 1000;
+const MOST_LOOKS: usize = 100;
+
+/// A place in the list: when a session was made, in microseconds, then user and id.
+type Place = (i64, String, String);
+
+/// A page of the sessions that a configuration asks for, in this order. No more than a page of them are held.
+pub(super) async fn page(
+    served: &Served,
+    app_name: &str,
+    mut config: ListSessionsConfig,
+    order: ListOrder,
+    size: usize,
+) -> Result<(Vec<Session>, Option<String>)> {
+    let is_newest = order == ListOrder::NewestFirst;
+    let after = config.page_token.take().map(|token| read_token(&token)).transpose()?;
+    let is_after =
+        |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
+    let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
+    for _ in 0..MOST_LOOKS {
+        let page = served.store.sessions.list_sessions(app_name, &config).await?;
+        count += page.sessions.len();
+        for session in page.sessions {
+            let place = place(&session);
+            if is_after(&place) {
+                found.insert(place, session);
+            }
+            // With a whole page it is left to see whether there is one more.
+            if found.len() > size + 1 {
+                if is_newest {
+                    found.pop_first()
+                } else {
+                    found.pop_last()
+                };
+            }
+        }
+        config.page_token = page.next_page_token;
+        if count > MOST {
+            break;
+        }
+        if config.page_token.is_none() {
+            return Ok(cut(found, is_newest, size));
+        }
+    }
+    let message = format!(
+        "too many sessions to be sorted by create_time, at most {MOST} are; filter them by user_id, or order by update_time"
+    );
+    Err(Error::new(ErrorKind::FailedPrecondition, message))
+}
+
+/// The first sessions of those found, and the token of the next page where one more was found.
+fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Session>, Option<String>) {
+    let has_more = found.len() > size;
+    let mut found: Vec<_> = found.into_iter().collect();
+    if is_newest {
+        found.reverse();
+    }
+    found.truncate(size);
+    let next = found.last().filter(|_| has_more).map(|(place, _)| URL_SAFE_NO_PAD.encode(json!(place).to_string()));
+    (found.into_iter().map(|(_, session)| session).collect(), next)
+}
+
+fn place(session: &Session) -> Place {
+    let micros = (session.create_time().unwrap_or_default() * 1e6).round() as i64;
+    (micros, session.user_id().to_owned(), session.id().to_owned())
+}
+
+fn read_token(token: &str) -> Result<Place> {
+    let place = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    place.ok_or_else(|| Error::invalid("the pageToken is none that a list in this order has given; start without one"))
+}

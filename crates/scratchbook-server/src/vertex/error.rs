@@ -1,0 +1,75 @@
+//! Errors in Google's form: `{"error": {"code", "message", "status"}}`.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use scratchbook::{Error, ErrorKind};
+use serde_json::json;
+
+use crate::adk::status;
+use crate::scope::Refusal;
+
+/// An error as Google's clients know it.
+#[derive(Debug)]
+pub(crate) struct GoogleError {
+    code: StatusCode,
+    status: &'static str,
+    message: String,
+}
+
+impl GoogleError {
+    /// An error with another code than its kind's.
+    pub(crate) fn with_code(code: StatusCode, error: &Error) -> Self {
+        let message = match code {
+            // What went wrong inside is in the log.
+            StatusCode::INTERNAL_SERVER_ERROR => {
+                tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
+                "Internal error encountered.".to_owned()
+            }
+            // Whose writes are in the way is not for everybody.
+            _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again".to_owned(),
+            _ => error.to_string(),
+        };
+        Self { code, status: status_name(error.kind()), message }
+    }
+}
+
+/// A kind's name in `google.rpc.Code`.
+fn status_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidArgument => "INVALID_ARGUMENT",
+        ErrorKind::NotFound => "NOT_FOUND",
+        ErrorKind::AlreadyExists => "ALREADY_EXISTS",
+        ErrorKind::Conflict => "ABORTED",
+        ErrorKind::FailedPrecondition => "FAILED_PRECONDITION",
+        ErrorKind::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        ErrorKind::Unauthenticated => "UNAUTHENTICATED",
+        ErrorKind::PermissionDenied => "PERMISSION_DENIED",
+        ErrorKind::Unavailable => "UNAVAILABLE",
+        ErrorKind::Unsupported => "UNIMPLEMENTED",
+        ErrorKind::DataCorrupted => "DATA_LOSS",
+        _ => "INTERNAL",
+    }
+}
+
+impl From<Error> for GoogleError {
+    fn from(error: Error) -> Self {
+        Self::with_code(status(error.kind()), &error)
+    }
+}
+
+impl Refusal for GoogleError {}
+
+impl IntoResponse for GoogleError {
+    fn into_response(self) -> Response {
+        let error = json!({"code": self.code.as_u16(), "message": self.message, "status": self.status});
+        (self.code, Json(json!({"error": error}))).into_response()
+    }
+}
+
+/// What answers where there is no such route, or none with this method: Google's servers make no difference.
+pub(super) async fn no_route() -> GoogleError {
+    GoogleError::from(Error::not_found(
+        "there is no such method; there are sessions of reasoningEngines, their events, operations and :appendEvent",
+    ))
+}

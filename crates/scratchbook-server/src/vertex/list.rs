@@ -1,0 +1,143 @@
+//! Sessions of an engine, found and listed page by page.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
+use serde_json::{Map, Value};
+
+use super::filter::{Comparison, Condition, conditions};
+use super::params::Params;
+use super::place::Engine;
+use super::sessions::shown;
+use super::{GoogleError, created};
+use crate::served::Served;
+
+/// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
+/// until then is empty and followed by another.
+const MOST_LOOKS: usize = 100;
+
+pub(super) async fn list(
+    State(served): State<Arc<Served>>,
+    engine: Engine,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, GoogleError> {
+    let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
+    let size = params.page_size()?;
+    let order = Order::new(params.text("orderBy"))?;
+    let mut config = ListSessionsConfig::default();
+    config.page_token = params.text("pageToken").map(str::to_owned);
+    let mut is_empty = false;
+    for condition in conditions(params.text("filter").unwrap_or_default())? {
+        is_empty |= !add(&mut config, condition)?;
+    }
+    if let Some(user) = engine.caller.user() {
+        // Others' sessions are not in this list, whoever is asked for.
+        is_empty |= config.user_id.as_ref().is_some_and(|wanted| wanted != user);
+        config.user_id = Some(user.to_owned());
+    }
+    let (sessions, next) = if is_empty {
+        // Refused is what is always refused.
+        served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
+        (Vec::new(), None)
+    } else {
+        match order {
+            Order::Updated(order) => {
+                config.order = order;
+                page(&served, &engine.app_name, config, size).await?
+            }
+            Order::Created(order) => created::page(&served, &engine.app_name, config, order, size).await?,
+        }
+    };
+    let sessions = sessions.iter().map(|session| shown(session, &engine.names, &engine.caller).to_json());
+    Ok(Json(answer("sessions", sessions.collect(), next)))
+}
+
+/// A page as proto-JSON has it: what is empty is not there.
+pub(super) fn answer(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
+    let mut out = Map::new();
+    if !items.is_empty() {
+        out.insert(name.to_owned(), items.into());
+    }
+    out.extend(next.map(|next| ("nextPageToken".to_owned(), next.into())));
+    Value::Object(out)
+}
+
+/// A page, whole but for the last, and whether it is the last: Google's clients for Python take an empty page for a fault.
+async fn page(
+    served: &Served,
+    app_name: &str,
+    mut config: ListSessionsConfig,
+    size: usize,
+) -> Result<(Vec<Session>, Option<String>)> {
+    let is_scanned = config.title.is_some() || !config.labels.is_empty();
+    let mut found = Vec::new();
+    for _ in 0..MOST_LOOKS {
+        // With a whole page it is left to see whether there is one more.
+        let wanted = (size - found.len()).max(1);
+        let page = served.store.sessions.list_sessions(app_name, &config.clone().with_page_size(wanted)).await?;
+        if found.len() == size && !page.sessions.is_empty() {
+            break;
+        }
+        found.extend(page.sessions);
+        config.page_token = page.next_page_token;
+        if config.page_token.is_none() || (found.len() == size && !is_scanned) {
+            break;
+        }
+    }
+    Ok((found, config.page_token))
+}
+
+/// By what sessions are ordered.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// By their last events, which stores have at hand.
+    Updated(ListOrder),
+    /// By when they were made.
+    Created(ListOrder),
+}
+
+impl Order {
+    fn new(text: Option<&str>) -> Result<Self> {
+        let mut words = text.unwrap_or_default().split_whitespace();
+        let (field, way, more) = (words.next(), words.next(), words.next());
+        let way = match way {
+            None | Some("asc") => Some(ListOrder::OldestFirst),
+            Some("desc") => Some(ListOrder::NewestFirst),
+            Some(_) => None,
+        };
+        match (field, way.filter(|_| more.is_none())) {
+            (None | Some("update_time" | "updateTime"), Some(way)) => Ok(Self::Updated(way)),
+            (Some("create_time" | "createTime"), Some(way)) => Ok(Self::Created(way)),
+            _ => {
+                let text = text.unwrap_or_default();
+                let right =
+                    "sessions are in the order of update_time or create_time, and with desc the other way round";
+                Err(Error::invalid(format!("orderBy is {text:?}; {right}")))
+            }
+        }
+    }
+}
+
+/// Adds a condition; false where it rules out all that the others let through.
+fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
+    let Condition { field, comparison, value } = condition;
+    if comparison != Comparison::Is {
+        return Err(Error::invalid(format!("'{}' of a session is compared by = alone", field.join("."))));
+    }
+    let before = match field.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["user_id" | "userId"] => config.user_id.replace(value.clone()),
+        ["display_name" | "displayName"] => match config.title.replace(TitleFilter::Is(value.clone())) {
+            Some(TitleFilter::Is(before)) => Some(before),
+            _ => None,
+        },
+        ["labels", name] => config.labels.insert(name.to_owned(), value.clone()),
+        _ => {
+            let field = field.join(".");
+            let message = format!("sessions are found by user_id, display_name and labels.NAME, not by '{field}'");
+            return Err(Error::invalid(message));
+        }
+    };
+    Ok(before.is_none_or(|before| before == value))
+}

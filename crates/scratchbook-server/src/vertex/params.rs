@@ -1,0 +1,161 @@
+//! What a request brings beside its path: parameters of its query, and a body of JSON.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use scratchbook::{Error, Result, json};
+use serde_json::Value;
+
+use super::GoogleError;
+use crate::served::Served;
+
+/// Parameters that every method of a Google API has. None changes what is answered here.
+const OF_THE_SYSTEM: [&str; 12] = [
+    "access_token",
+    "alt",
+    "callback",
+    "fields",
+    "key",
+    "oauth_token",
+    "pp",
+    "prettyPrint",
+    "quotaUser",
+    "uploadType",
+    "upload_protocol",
+    "userIp",
+];
+
+/// How many a page has where nothing is said, and at most.
+const USUAL: usize = 100;
+const MOST: usize = 1000;
+
+/// The parameters of a query that a method has, by their names in camelCase; empty ones are as good as none.
+#[derive(Debug)]
+pub(super) struct Params(BTreeMap<&'static str, String>);
+
+impl Params {
+    /// Reads a query of a method that has these parameters.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for others, and for one that is there twice.
+    pub(super) fn new(query: Option<&str>, known: &[&'static str]) -> Result<Self> {
+        let query = query.unwrap_or_default();
+        if percent_decode_str(query).decode_utf8().is_err() {
+            return Err(Error::invalid("the query is not UTF-8"));
+        }
+        let mut params = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if name.starts_with('$') || OF_THE_SYSTEM.contains(&&*name) {
+                continue;
+            }
+            let found = known.iter().find(|known| **known == name || snake_case(known) == name);
+            let Some(known) = found else {
+                let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Error::invalid(format!("unknown name {name:?} in the query; there are {there}")));
+            };
+            if !value.is_empty() && params.insert(*known, value.into_owned()).is_some() {
+                return Err(Error::invalid(format!("the query has '{known}' twice; send it once")));
+            }
+        }
+        Ok(Self(params))
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// How many a page has. More than a page may have are as many as it may.
+    pub(super) fn page_size(&self) -> Result<usize> {
+        let Some(text) = self.text("pageSize") else { return Ok(USUAL) };
+        let wrong = || Error::invalid(format!("pageSize is {text:?}; it is a number from 1 to {MOST}"));
+        match text.parse::<i32>().map(usize::try_from) {
+            Ok(Ok(0)) => Ok(USUAL),
+            Ok(Ok(size)) => Ok(size.min(MOST)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// `pageSize` as `page_size`, which is taken too.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 2);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// A body of JSON, an object.
+#[derive(Debug)]
+pub(super) struct Body(pub(super) Value);
+
+impl FromRequest<Arc<Served>> for Body {
+    type Rejection = GoogleError;
+
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, GoogleError> {
+        check_content_type(request.headers())?;
+        let bytes = Bytes::from_request(request, served).await.map_err(|rejection| {
+            let code = rejection.status();
+            GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
+        })?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(Error::invalid("the body is empty; send a JSON object").into());
+        }
+        let value: Value = json::from_slice(&bytes).map_err(|error| error.context("the body"))?;
+        if value.is_object() {
+            Ok(Self(value))
+        } else {
+            Err(Error::invalid("the body is no JSON object; send one").into())
+        }
+    }
+}
+
+/// A body of a form is what a page of anybody may send without asking.
+fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let text = value.to_str().unwrap_or("not of text");
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    let error = Error::invalid(format!("the body's content type is '{text}'; send 'application/json'"));
+    Err(GoogleError::with_code(StatusCode::BAD_REQUEST, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_come_in_both_spellings_and_those_of_the_system_are_left_out() {
+        let read = |query| Params::new(Some(query), &["pageSize", "filter"]);
+        let params = read("page_size=7&filter=&$alt=json;enum-encoding=int&key=k&prettyPrint=false").unwrap();
+        assert_eq!((params.page_size().unwrap(), params.text("filter")), (7, None));
+        for (query, size) in [("", 100), ("pageSize=0", 100), ("pageSize=", 100), ("pageSize=5000", 1000)] {
+            assert_eq!(read(query).unwrap().page_size().unwrap(), size, "{query}");
+        }
+        for bad in ["pageSize=-1", "pageSize=x", "pageSize=99999999999", "pageSize=1.5"] {
+            assert!(read(bad).unwrap().page_size().is_err(), "{bad}");
+        }
+        for bad in [
+            "bogus=1",
+            "PageSize=1",
+            "pagesize=1",
+            "pages_ize=1",
+            "filter=a&filter=b",
+            "pageSize=1&page_size=2",
+            "filter=%ff",
+            "=1",
+        ] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What a path names: an engine, or a session of it.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, OriginalUri};
+use axum::http::Method;
+use axum::http::request::Parts;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use scratchbook::{Error, Result, SessionKey};
+
+use super::GoogleError;
+use crate::access::Caller;
+use crate::scope::{self, AppPart, Refusal};
+use crate::served::Served;
+
+/// What is posted to a session ends so.
+const APPEND: &str = ":appendEvent";
+
+/// Letters of a name that clients may put into a path as they are; ids of other surfaces may have any.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// An engine of which something is within the caller's reach.
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) app_name: String,
+    pub(super) caller: Caller,
+    pub(super) names: Names,
+}
+
+/// A session of an engine. It is within the caller's reach; whether it is there, only its store knows.
+#[derive(Debug)]
+pub(super) struct EngineSession {
+    pub(super) key: SessionKey,
+    pub(super) caller: Caller,
+    pub(super) names: Names,
+}
+
+/// The number of an operation that a path names as `{operation}`.
+#[derive(Debug)]
+pub(super) struct PathOperation(pub(super) String);
+
+/// The names that answers have for what is of an engine.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    version: &'static str,
+    /// The engine's, as it was sent.
+    engine: String,
+}
+
+impl Names {
+    /// Of a path, with the segments after the engine's.
+    fn of(path: &str) -> Result<(Self, Vec<&str>)> {
+        let other = || Error::internal("the route is none of an engine");
+        let mut segments = path.split('/').skip(1);
+        let version = match segments.next() {
+            Some("v1") => "v1",
+            Some("v1beta1") => "v1beta1",
+            _ => return Err(other()),
+        };
+        let mut segments: Vec<_> = segments.collect();
+        let own = if segments.first() == Some(&"projects") { 6 } else { 2 };
+        if segments.len() < own {
+            return Err(other());
+        }
+        let after = segments.split_off(own);
+        if segments.last().is_none_or(|engine| engine.is_empty()) {
+            return Err(Error::invalid("the reasoning engine in the path has no id; name one"));
+        }
+        Ok((Self { version, engine: segments.join("/") }, after))
+    }
+
+    /// The full name of a type of this version.
+    pub(super) fn type_url(&self, name: &str) -> String {
+        format!("type.googleapis.com/google.cloud.aiplatform.{}.{name}", self.version)
+    }
+
+    pub(super) fn session(&self, session_id: &str) -> String {
+        format!("{}/sessions/{}", self.engine, encoded(session_id))
+    }
+
+    pub(super) fn event(&self, session_id: &str, event_id: &str) -> String {
+        format!("{}/events/{}", self.session(session_id), encoded(event_id))
+    }
+
+    pub(super) fn operation(&self, session_id: &str, operation: &str) -> String {
+        format!("{}/operations/{operation}", self.session(session_id))
+    }
+}
+
+fn encoded(id: &str) -> String {
+    utf8_percent_encode(id, PLAIN).to_string()
+}
+
+impl FromRequestParts<Arc<Served>> for Engine {
+    type Rejection = GoogleError;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, served).await?;
+        let (names, _) = Names::of(path(parts))?;
+        Ok(Self { app_name, caller, names })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for EngineSession {
+    type Rejection = GoogleError;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Self, GoogleError> {
+        let AppPart { app_name, caller, .. } = AppPart::<GoogleError>::from_request_parts(parts, served).await?;
+        let (names, after) = Names::of(path(parts))?;
+        let raw = after.get(1).copied().unwrap_or_default();
+        let raw = match parts.method {
+            Method::POST => raw.strip_suffix(APPEND).ok_or_else(no_verb)?,
+            _ => raw,
+        };
+        let session_id = GoogleError::decode("session", raw)?;
+        let key = match caller.user() {
+            // Of other users' sessions nothing is looked at, so that nothing can be told of them.
+            Some(user_id) => SessionKey::new(&app_name, user_id, &session_id)?,
+            None => {
+                let found = served.store.sessions.locate_session(&app_name, &session_id).await?;
+                found.ok_or_else(|| no_session(&session_id))?
+            }
+        };
+        Ok(Self { key, caller, names })
+    }
+}
+
+impl FromRequestParts<Arc<Served>> for PathOperation {
+    type Rejection = GoogleError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, GoogleError> {
+        let [operation] = scope::named::<GoogleError, _>(parts, ["operation"])?;
+        Ok(Self(operation))
+    }
+}
+
+/// The error for a session that is not there.
+pub(super) fn no_session(session_id: &str) -> Error {
+    Error::not_found(format!("there is no session {session_id:?} in this engine; create it first"))
+}
+
+fn no_verb() -> Error {
+    Error::not_found("there is no such method of a session; events are posted to SESSION:appendEvent")
+}
+
+fn path(parts: &Parts) -> &str {
+    parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0).path()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_of_the_path_that_was_asked() {
+        let (names, after) = Names::of("/v1/projects/p/locations/l/reasoningEngines/e/sessions/s:appendEvent").unwrap();
+        assert_eq!(names.session("a b"), "projects/p/locations/l/reasoningEngines/e/sessions/a%20b");
+        assert_eq!(names.type_url("Session"), "type.googleapis.com/google.cloud.aiplatform.v1.Session");
+        assert_eq!(after, ["sessions", "s:appendEvent"]);
+        let (names, after) = Names::of("/v1beta1/reasoningEngines/projects/sessions").unwrap();
+        assert_eq!(
+            (names.event("s", "e/1").as_str(), after),
+            ("reasoningEngines/projects/sessions/s/events/e%2F1", vec!["sessions"])
+        );
+    }
+}

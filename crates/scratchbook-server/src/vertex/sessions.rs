@@ -1,0 +1,139 @@
+//! Sessions: made, read, deleted, and the operations of that.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use scratchbook::vertex::SessionResource;
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::operation::{self, Operation};
+use super::params::{Body, Params};
+use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
+use super::{GoogleError, expiry};
+use crate::access::{Caller, Right};
+use crate::scope;
+use crate::served::Served;
+
+/// How many ids are tried for one session: of 62 random bits the first one is free.
+const TRIES: usize = 4;
+
+/// The operation that has made a session.
+pub(super) async fn create(
+    State(served): State<Arc<Served>>,
+    engine: Engine,
+    RawQuery(query): RawQuery,
+    Body(body): Body,
+) -> Result<Json<Value>, GoogleError> {
+    let Engine { app_name, caller, names } = &engine;
+    let params = Params::new(query.as_deref(), &["sessionId"])?;
+    let sent = SessionResource::from_json(body)?;
+    let user_id = sent.user_id.ok_or_else(|| Error::invalid("the session has no userId; name its user"))?;
+    scope::user_of_body(&served, caller, app_name, &user_id).await?;
+    let state = sent.session_state.unwrap_or_default();
+    caller.check_app_keys(state.keys().map(String::as_str))?;
+    expiry::check(&served, sent.expiry)?;
+    let mut config = CreateSessionConfig::default().with_state(state).with_id_unique_in_app();
+    config.expiry = sent.expiry;
+    config.title = sent.display_name;
+    config.labels = sent.labels.unwrap_or_default();
+    let session = match params.text("sessionId") {
+        Some(id) => {
+            check_session_id(id)?;
+            served.store.sessions.create_session(app_name, &user_id, config.with_session_id(id)).await?
+        }
+        None => numbered(&served, app_name, &user_id, &config).await?,
+    };
+    Ok(Json(operation::created(session.key(), names, &shown(&session, names, caller))))
+}
+
+/// Makes a session with a number for its id, as Google's servers give them.
+async fn numbered(served: &Served, app_name: &str, user_id: &str, config: &CreateSessionConfig) -> Result<Session> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let id = (Uuid::new_v4().as_u64_pair().1 >> 1).to_string();
+        let config = config.clone().with_session_id(id);
+        match served.store.sessions.create_session(app_name, user_id, config).await {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && tries < TRIES => {}
+            made => return made,
+        }
+    }
+}
+
+/// What ADK's client takes for an id, which is more than Google says.
+fn check_session_id(id: &str) -> Result<()> {
+    if id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("the sessionId {id:?} has other characters than letters, digits, '-' and '_'")))
+}
+
+pub(super) async fn get(
+    State(served): State<Arc<Served>>,
+    target: EngineSession,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, GoogleError> {
+    Params::new(query.as_deref(), &[])?;
+    Ok(Json(read(&served, &target, &GetSessionConfig::state_only()).await?))
+}
+
+/// The operation that has deleted a session.
+pub(super) async fn delete(
+    State(served): State<Arc<Served>>,
+    target: EngineSession,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, GoogleError> {
+    Params::new(query.as_deref(), &[])?;
+    check_there(&served, &target.key).await?;
+    served.store.sessions.delete_session(&target.key).await?;
+    Ok(Json(operation::deleted(&target.key, &target.names, served.environment.now())))
+}
+
+/// An operation of a session that is there, asked for later.
+pub(super) async fn operation(
+    State(served): State<Arc<Served>>,
+    target: EngineSession,
+    PathOperation(number): PathOperation,
+    RawQuery(query): RawQuery,
+) -> Result<Json<Value>, GoogleError> {
+    Params::new(query.as_deref(), &[])?;
+    let session = found(&served, &target.key, &GetSessionConfig::state_only()).await?;
+    match Operation::find(&target.key, &number) {
+        Some(Operation::Create) => {
+            let shown = shown(&session, &target.names, &target.caller);
+            Ok(Json(operation::created(&target.key, &target.names, &shown)))
+        }
+        _ => Err(Error::not_found(format!("there is no operation {number:?} of this session")).into()),
+    }
+}
+
+/// A session as its answer has it.
+pub(super) async fn read(served: &Served, target: &EngineSession, config: &GetSessionConfig) -> Result<Value> {
+    let session = found(served, &target.key, config).await?;
+    Ok(shown(&session, &target.names, &target.caller).to_json())
+}
+
+/// A session, or `NotFound`.
+pub(super) async fn found(served: &Served, key: &SessionKey, config: &GetSessionConfig) -> Result<Session> {
+    let session = served.store.sessions.get_session(key, config).await?;
+    session.ok_or_else(|| no_session(key.session_id()))
+}
+
+/// `NotFound` where there is no such session.
+pub(super) async fn check_there(served: &Served, key: &SessionKey) -> Result<()> {
+    found(served, key, &GetSessionConfig::state_only().without_state()).await.map(drop)
+}
+
+/// A session as far as a caller may know of it: after a write, one who may not read is told of its names and times alone.
+pub(super) fn shown(session: &Session, names: &Names, caller: &Caller) -> SessionResource {
+    let mut shown = SessionResource::new(session, names.session(session.id()));
+    if !caller.may(Right::Read) {
+        shown.display_name = None;
+        shown.labels = None;
+        shown.session_state = None;
+    }
+    shown
+}

@@ -1,0 +1,52 @@
+//! Which times are wanted of events, in microseconds since 1970: that is how exactly they are shown.
+
+use scratchbook::vertex::seconds_from_timestamp;
+use scratchbook::{Error, Event, Result};
+
+use super::filter::{Comparison, conditions};
+
+/// From one time on, up to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    from: i64,
+    until: i64,
+}
+
+impl Times {
+    /// Of a filter on `timestamp`.
+    pub(super) fn new(filter: Option<&str>) -> Result<Self> {
+        let mut times = Self { from: i64::MIN, until: i64::MAX };
+        for condition in conditions(filter.unwrap_or_default())? {
+            if condition.field != ["timestamp"] {
+                let field = condition.field.join(".");
+                return Err(Error::invalid(format!("events are found by timestamp alone, not by '{field}'")));
+            }
+            let seconds = seconds_from_timestamp(&condition.value).map_err(|e| e.context("the filter"))?;
+            let at = micros(seconds);
+            let (from, until) = match condition.comparison {
+                Comparison::Is => (at, at + 1),
+                Comparison::AtLeast => (at, i64::MAX),
+                Comparison::Above => (at + 1, i64::MAX),
+                Comparison::Below => (i64::MIN, at),
+                Comparison::AtMost => (i64::MIN, at + 1),
+            };
+            times = Self { from: times.from.max(from), until: times.until.min(until) };
+        }
+        Ok(times)
+    }
+
+    pub(super) fn has(self, event: &Event) -> bool {
+        let at = micros(event.timestamp.unwrap_or_default());
+        self.from <= at && at < self.until
+    }
+
+    /// A time in seconds before which nothing is wanted, where there is one. What is shown as wanted may be a little
+    /// before the time that was given.
+    pub(super) fn begin(self) -> Option<f64> {
+        (self.from > i64::MIN).then(|| ((self.from - 1) as f64 / 1e6).max(0.0))
+    }
+}
+
+fn micros(seconds: f64) -> i64 {
+    (seconds * 1e6).round() as i64
+}

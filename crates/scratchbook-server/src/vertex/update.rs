@@ -1,0 +1,145 @@
+//! What is changed of a session: its title, labels, state and end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use scratchbook::vertex::SessionResource;
+use scratchbook::{
+    Error, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, SessionUpdate, StateDelta,
+};
+use serde_json::{Map, Value};
+
+use super::params::{Body, Params};
+use super::place::EngineSession;
+use super::{GoogleError, expiry, sessions};
+use crate::access::{Caller, Right};
+use crate::served::Served;
+
+/// What an update may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Field {
+    DisplayName,
+    Labels,
+    SessionState,
+    Expiry,
+}
+
+impl Field {
+    const ALL: [Self; 4] = [Self::DisplayName, Self::Labels, Self::SessionState, Self::Expiry];
+
+    /// Of a path of a mask.
+    fn new(path: &str) -> Result<Self> {
+        match path {
+            "displayName" | "display_name" => Ok(Self::DisplayName),
+            "labels" => Ok(Self::Labels),
+            "sessionState" | "session_state" => Ok(Self::SessionState),
+            "ttl" | "expireTime" | "expire_time" => Ok(Self::Expiry),
+            "userId" | "user_id" => Err(Error::invalid("a session stays its user's: leave userId out of updateMask")),
+            _ => Err(Error::invalid(format!(
+                "updateMask has {path:?}; it may have displayName, labels, sessionState, ttl and expireTime, each whole"
+            ))),
+        }
+    }
+}
+
+/// Changes what the mask names, or where there is none, what was sent.
+pub(super) async fn update(
+    State(served): State<Arc<Served>>,
+    target: EngineSession,
+    RawQuery(query): RawQuery,
+    Body(body): Body,
+) -> Result<Json<Value>, GoogleError> {
+    // Google's client has a parameter for the id here too, as for what makes a session.
+    let params = Params::new(query.as_deref(), &["updateMask", "sessionId"])?;
+    let sent = SessionResource::from_json(body)?;
+    let fields = fields(params.text("updateMask"), &sent)?;
+    let has = |field| fields.contains(&field);
+    expiry::check(&served, sent.expiry)?;
+    let change = metadata_change(&fields, &sent)?;
+    let session = sessions::found(&served, &target.key, &GetSessionConfig::state_only()).await?;
+    if sent.user_id.is_some_and(|user| user != session.user_id()) {
+        return Err(Error::invalid("a session stays its user's: leave userId out").into());
+    }
+    if has(Field::SessionState) {
+        set_state(&served, &target, session, sent.session_state.unwrap_or_default()).await?;
+    }
+    if has(Field::DisplayName) || has(Field::Labels) {
+        served.store.sessions.update_session(&target.key, change).await?;
+    }
+    if has(Field::Expiry) {
+        served.store.sessions.set_expiry(&target.key, sent.expiry).await?;
+    }
+    Ok(Json(sessions::read(&served, &target, &GetSessionConfig::state_only()).await?))
+}
+
+fn fields(mask: Option<&str>, sent: &SessionResource) -> Result<BTreeSet<Field>> {
+    match mask {
+        Some("*") => Ok(Field::ALL.into()),
+        Some(mask) => mask.split(',').map(|path| Field::new(path.trim())).collect(),
+        None => {
+            let is_sent = |field: &Field| match field {
+                Field::DisplayName => sent.display_name.is_some(),
+                Field::Labels => sent.labels.is_some(),
+                Field::SessionState => sent.session_state.is_some(),
+                Field::Expiry => sent.expiry.is_some(),
+            };
+            Ok(Field::ALL.into_iter().filter(is_sent).collect())
+        }
+    }
+}
+
+fn metadata_change(fields: &BTreeSet<Field>, sent: &SessionResource) -> Result<SessionUpdate> {
+    let mut change = SessionUpdate::default();
+    if fields.contains(&Field::DisplayName) {
+        change = change.with_title(sent.display_name.clone().unwrap_or_default());
+    }
+    if fields.contains(&Field::Labels) {
+        let labels = sent.labels.iter().flatten();
+        change = labels.fold(change.without_other_labels(), |change, (name, value)| change.with_label(name, value));
+    }
+    change.check()?;
+    Ok(change)
+}
+
+/// Puts a state in the place of the session's own keys, by an event of the user. Keys of the user and the app are set where
+/// they are named, and stay otherwise: other sessions have them too.
+async fn set_state(
+    served: &Served,
+    target: &EngineSession,
+    mut session: Session,
+    wanted: Map<String, Value>,
+) -> Result<()> {
+    let caller = &target.caller;
+    if !caller.may(Right::Read) {
+        // Whether a key is as it was is for those who may read it.
+        caller.check_app_keys(wanted.keys().map(String::as_str))?;
+    }
+    if difference(&session, &wanted, caller)?.is_empty() {
+        return Ok(());
+    }
+    let invocation = format!("p-{}", served.environment.new_id());
+    let event = |session: &Session| {
+        let delta = difference(session, &wanted, caller)?;
+        Ok(Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta))
+    };
+    served.store.sessions.append_retrying(&mut session, event).await.map(drop)
+}
+
+/// What makes of a session's state the one that is wanted.
+fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -> Result<StateDelta> {
+    let mut delta = StateDelta::new();
+    for (key, value) in wanted {
+        if Scope::split(key).0 != Scope::Temp && session.state().get(key) != Some(value) {
+            delta.set(key, value)?;
+        }
+    }
+    for (key, _) in session.state().iter() {
+        if Scope::split(&key).0 == Scope::Session && !wanted.contains_key(&key) {
+            delta.remove(key)?;
+        }
+    }
+    caller.check_delta(&delta)?;
+    Ok(delta)
+}

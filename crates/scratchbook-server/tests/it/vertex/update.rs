@@ -1,0 +1,99 @@
+//! Sessions, changed.
+
+use serde_json::{Value, json};
+
+use super::{at, ids, make, refused};
+use crate::v1::support::Api;
+
+async fn update(api: &Api, query: &str, body: Value) -> Value {
+    api.ok("PATCH", &at(&format!("/s1{query}")), Some(body)).await
+}
+
+fn without(mut session: Value, names: &[&str]) -> Value {
+    names.iter().for_each(|name| drop(session.as_object_mut().unwrap().shift_remove(*name)));
+    session
+}
+
+#[tokio::test]
+async fn only_what_the_mask_names_is_changed() {
+    for api in Api::all().await {
+        let state = json!({"a": 1, "b": 2, "user:u": 1, "app:p": 1});
+        let begin = json!({"displayName": "Hi", "labels": {"x": "1", "y": "2"}, "sessionState": state, "ttl": "3600s"});
+        let made = without(make(&api, "u1", "s1", begin).await, &["@type"]);
+        let sent = json!({"displayName": "Bye", "labels": {"z": "3"}, "sessionState": {"c": 3}, "ttl": "7200s"});
+        for (mask, changed) in [
+            ("display_name", json!({"displayName": "Bye"})),
+            ("labels", json!({"labels": {"z": "3"}})),
+            // The session's own keys are replaced; those of others stay.
+            ("session_state", json!({"sessionState": {"c": 3, "user:u": 1, "app:p": 1}})),
+        ] {
+            let before = api.ok("GET", &at("/s1"), None).await;
+            let after = update(&api, &format!("?updateMask={mask}"), sent.clone()).await;
+            let mut expected = before.clone();
+            expected.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+            // Its time is that of its last event, of which only a change of the state is one.
+            assert_eq!(after["updateTime"] == before["updateTime"], mask != "session_state", "{mask}: {after}");
+            assert_eq!(without(after, &["updateTime"]), without(expected, &["updateTime"]), "{mask}");
+        }
+        let later = update(&api, "?update_mask=expireTime", sent.clone()).await;
+        assert!(later["expireTime"].as_str() > made["expireTime"].as_str(), "{later}");
+        assert!(update(&api, "?updateMask=ttl", json!({})).await["expireTime"].is_null());
+        let bare = update(&api, "?updateMask=labels,%20displayName", json!({})).await;
+        assert!(bare["labels"].is_null() && bare["displayName"].is_null(), "{bare}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_mask_what_was_sent_is_changed() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({"displayName": "Hi", "sessionState": {"a": 1}})).await;
+    let after = update(&api, "", json!({"labels": {"x": "1"}, "userId": "u1", "displayName": ""})).await;
+    assert_eq!((&after["displayName"], &after["labels"]), (&json!("Hi"), &json!({"x": "1"})));
+    let after = update(&api, "?updateMask=", json!({"display_name": "Bye", "name": "anything"})).await;
+    assert_eq!((&after["displayName"], &after["sessionState"]), (&json!("Bye"), &json!({"a": 1})));
+    let after = update(&api, "?updateMask=*", json!({"sessionState": {"b": 2}})).await;
+    assert_eq!(without(after, &["name", "userId", "updateTime", "createTime"]), json!({"sessionState": {"b": 2}}));
+}
+
+#[tokio::test]
+async fn a_state_is_changed_by_one_event_and_by_none_where_it_is_the_same() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({"sessionState": {"a": 1, "b": 2, "user:u": 1}})).await;
+    let wanted = json!({"sessionState": {"a": 1, "c": null, "user:u": 2, "user:v": 3, "temp:t": 4}});
+    let state = update(&api, "", wanted.clone()).await["sessionState"].clone();
+    assert_eq!(state, json!({"a": 1, "c": null, "user:u": 2, "user:v": 3}));
+    update(&api, "", wanted).await;
+    let events = api.ok("GET", &at("/s1/events"), None).await;
+    assert_eq!(ids(&events, "sessionEvents").len(), 1, "{events}");
+    let event = &events["sessionEvents"][0];
+    let delta = json!({"c": null, "user:u": 2, "user:v": 3, "b": "__ADK_SENTINEL_REMOVED__"});
+    assert_eq!((&event["author"], &event["actions"]["stateDelta"]), (&json!("user"), &delta));
+}
+
+#[tokio::test]
+async fn a_session_stays_its_users() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({})).await;
+    for (query, body) in [
+        ("?updateMask=userId", json!({"userId": "u1"})),
+        ("?updateMask=user_id,labels", json!({"userId": "u2"})),
+        ("", json!({"userId": "u2", "displayName": "x"})),
+        ("?updateMask=displayName", json!({"user_id": "u2", "displayName": "x"})),
+    ] {
+        refused(&api, 400, "INVALID_ARGUMENT", "PATCH", &at(&format!("/s1{query}")), Some(body)).await;
+    }
+    assert!(api.ok("GET", &at("/s1"), None).await["displayName"].is_null());
+}
+
+/// What can be refused is changed first.
+#[tokio::test]
+async fn where_the_state_is_refused_nothing_else_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("sqlite://{}?value_bytes=20", folder.path().join("test.db").display());
+    let api = Api::over(&uri, folder).await;
+    make(&api, "u1", "s1", json!({"displayName": "Hi", "sessionState": {"a": 1}})).await;
+    let before = api.ok("GET", &at("/s1"), None).await;
+    let sent = json!({"displayName": "Bye", "labels": {"x": "1"}, "ttl": "60s", "sessionState": {"a": "x".repeat(30)}});
+    refused(&api, 429, "RESOURCE_EXHAUSTED", "PATCH", &at("/s1"), Some(sent)).await;
+    assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
+}

@@ -1,0 +1,16 @@
+//! Sessions by their ids alone.
+
+use super::Postgres;
+use super::read::column;
+use crate::error::Result;
+use crate::store::database::Attempt;
+
+impl Postgres {
+    pub(super) async fn read_users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.users_with, &[&app, &self.now(), &session]).await?;
+        drop(lease);
+        let user = |row| column(row, 0, || format!("the user of a session {session} of {app}"));
+        Ok(rows.iter().map(user).collect::<Result<_>>()?)
+    }
+}

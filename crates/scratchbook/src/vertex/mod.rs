@@ -1,0 +1,14 @@
+//! Sessions and events in the JSON of Google's Agent Engine Sessions API (Vertex AI): for surfaces and clients of it.
+//!
+//! It is proto-JSON: names go out in camelCase and come in as camelCase or snake_case, `null` is as good as absent, and a
+//! name that is not known is refused. Nothing here knows of HTTP or of a store.
+
+mod content;
+mod event;
+mod message;
+mod session;
+mod time;
+
+pub use event::{event_from_json, event_to_json};
+pub use session::SessionResource;
+pub use time::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
