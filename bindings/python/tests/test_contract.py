@@ -121,6 +121,21 @@ async def test_an_append_changes_the_callers_objects_as_google_adks_does(service
     assert stored.events == [appended]
 
 
+async def test_what_was_appended_stays_whatever_becomes_of_the_callers_objects(service: Any, app: str) -> None:
+    session = await service.create_session(app_name=app, user_id="u", state={"cart": ["tea"]})
+    call = types.Part(function_call=types.FunctionCall(id="adk-1", name="add", args={"x": [1]}))
+    asked = keyed({"cart": ["tea", "milk"]}, content=types.Content(role="model", parts=[call]))
+    await service.append_event(session, asked)
+    call.function_call.id = None
+    call.function_call.args["x"].append(2)
+    asked.actions.state_delta["cart"].append("sugar")
+    session.state["cart"].append("salt")
+    stored = await again(service, session)
+    (kept,) = stored.events[0].get_function_calls()
+    assert (kept.id, kept.args) == ("adk-1", {"x": [1]})
+    assert stored.state == {"cart": ["tea", "milk"]} and stored.events[0].actions.state_delta == stored.state
+
+
 async def test_a_partial_event_is_given_back_and_nothing_is_stored(service: Any, app: str) -> None:
     session = await service.create_session(app_name=app, user_id="u")
     piece = keyed({"a": 1, "temp:b": 2}, partial=True)
