@@ -162,3 +162,44 @@ async def test_a_removed_key_leaves_the_callers_state_too(service: Any, app: str
     # As a value to begin with it means nothing.
     with pytest.raises(scratchbook.InvalidArgumentError):
         await service.create_session(app_name=app, user_id="u", state={"a": REMOVED})
+
+
+async def test_what_is_read_is_what_all_of_pydantics_validators_make_of_it() -> None:
+    from google.adk.sessions.session import Session
+
+    from scratchbook import _model
+
+    parts = [
+        types.Part(text="hi", thought=True, thought_signature=b"\x00\xff"),
+        types.Part.from_bytes(data=bytes(range(256)), mime_type="image/png"),
+        types.Part(function_call=types.FunctionCall(id="c", name="f", args={"a": 1.5, "none": None})),
+        types.Part(function_response=types.FunctionResponse(id="c", name="f", response={"metadata": [True]})),
+    ]
+    event = Event(author="agent", invocation_id="inv", content=types.Content(role="model", parts=parts))
+    event.custom_metadata = {"type": "function-before", "custom_init": True, "metadata": {}}
+    event.usage_metadata = types.GenerateContentResponseUsageMetadata(
+        prompt_tokens_details=[types.ModalityTokenCount(modality=types.MediaModality.TEXT, token_count=3)]
+    )
+    event.finish_reason = types.FinishReason.STOP
+    event.actions = EventActions(state_delta={"metadata": None}, artifact_delta={"f": 1}, agent_state={"a": 1})
+    session = Session(id="s", app_name="a", user_id="u", events=[event, Event(author="user")], state={"x": [1]})
+    text = session.model_dump_json(by_alias=True, exclude_none=True).encode()
+    assert _model.read(Session, text) == Session.model_validate_json(text)
+    assert _model.read(Event, b'{"author": "a"}').id
+    with pytest.raises(ValueError, match="author"):
+        _model.read(Event, b'{"author": 1}')
+    # This pydantic's schemas are understood: no function is called that is to be left out.
+    reader = _model._reader(Session)
+    assert reader != Session.model_validate_json
+    schema = repr(_model.without(Session.__pydantic_core_schema__))
+    assert not any(name in schema for name in _model.LEFT_OUT) and "'custom_init': True" not in schema
+
+
+def test_a_model_whose_schema_is_another_is_read_as_pydantic_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scratchbook import _model
+
+    def fails(schema: Any) -> Any:
+        raise KeyError("schema")
+
+    monkeypatch.setattr(_model, "without", fails)
+    assert _model._reader.__wrapped__(Point)(b'{"x": 1}') == Point(x=1)

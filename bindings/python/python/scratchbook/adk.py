@@ -25,6 +25,7 @@ from . import _errors, _url
 from ._appends import own_id
 from ._base import Address, Appending, Conflict
 from ._json import check_finite, check_keys, dumps
+from ._model import read
 from ._scratchbook import wait
 from ._service import SessionServiceOf
 from ._state import as_kept, change_state, without_temp
@@ -109,7 +110,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return wait(self.list_sessions(app_name=app_name, user_id=user_id))
 
     def _make_session(self, text: bytes, seen: str) -> Session:
-        session = Session.model_validate_json(text)
+        session = read(Session, text)
         session._storage_update_marker = _Mark(seen)
         if self._keeps_repeated_ids:
             for event in session.events:
@@ -117,7 +118,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return session
 
     def _make_event(self, text: bytes) -> Event:
-        return Event.model_validate_json(text)
+        return read(Event, text)
 
     def _id_of(self, event: Event) -> str:
         return event.id
