@@ -148,13 +148,15 @@ def keeping_problems(keeping: Outcomes) -> list[str]:
 
 
 def table(contract: Outcomes, own: Outcomes, swapped: Outcomes) -> str:
-    lines = ["| tests | passed | failed | skipped | expected to fail |", "|---|---|---|---|---|"]
+    """In Markdown: how many passed and failed with google-adk's own services and with ours."""
+    lines = ["| tests | google-adk's own: passed | failed | ours: passed | failed |", "|---|---|---|---|---|"]
     for store in sorted({store_of(name) for name in contract}):
-        lines.append(row(f"contract, {store}", {n: o for n, o in contract.items() if store_of(n) == store}))
+        ours = {name: outcome for name, outcome in contract.items() if store_of(name) == store}
+        lines.append(f"| contract tests, {store} | | | {counts(ours)} |")
     for folder in sorted({folder_of(name) for name in own}):
-        for what, outcomes in (("google-adk's own", own), ("ours", swapped)):
-            lines.append(row(f"{folder}, {what}", {n: o for n, o in outcomes.items() if folder_of(n) == folder}))
-    lines += [row("together, google-adk's own", own), row("together, ours", swapped)]
+        both = ({n: o for n, o in outcomes.items() if folder_of(n) == folder} for outcomes in (own, swapped))
+        lines.append(f"| {folder} | {' | '.join(map(counts, both))} |")
+    lines.append(f"| together, without contract tests | {counts(own)} | {counts(swapped)} |")
     return "\n".join(lines)
 
 
@@ -162,9 +164,9 @@ def folder_of(name: str) -> str:
     return name.removeprefix("tests/unittests/").split("/")[0].split("::")[0]
 
 
-def row(title: str, outcomes: Outcomes) -> str:
-    counts = Counter(outcomes.values())
-    return f"| {title} | " + " | ".join(str(counts[kind]) for kind in ("passed", "failed", "skipped", "xfailed")) + " |"
+def counts(outcomes: Outcomes) -> str:
+    found = Counter(outcomes.values())
+    return f"{found['passed']:,} | {found['failed']:,}"
 
 
 if __name__ == "__main__":
