@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use scratchbook::{Error, Result};
 use tokio::runtime::Handle;
 
+use crate::ending;
 use crate::error::exception;
 use crate::port::Port;
 use crate::shape::Answer;
@@ -98,7 +99,7 @@ impl Call {
 #[pymethods]
 impl Call {
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if WAITS.get() {
+        if WAITS.get() || ending::ends() {
             let value = self.wait(py)?;
             return Ok(Py::new(py, Ready(Mutex::new(Some(value))))?.into_any());
         }

@@ -7,12 +7,14 @@
 //!
 //! - `store.rs`: the class `Store`, a method for each call; `watch.rs`: the class `Watch`, which follows a feed.
 //! - `call.rs`: a call on its way, awaited or waited for; `port.rs`: how an event loop hears that one has ended.
-//! - `runtime.rs`: the threads that calls run on, and what a fork makes of them.
+//! - `runtime.rs`: the threads that calls run on, and what a fork makes of them; `ending.rs`: what the end of the
+//!   interpreter does.
 //! - `opened.rs`: a store that is opened at its first call.
 //! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
 
 mod call;
 mod creation;
+mod ending;
 mod error;
 mod opened;
 mod operations;
@@ -29,6 +31,7 @@ mod module {
     use pyo3::prelude::*;
     use pyo3::wrap_pyfunction;
 
+    use crate::ending::before_exit;
     use crate::runtime::after_fork;
 
     #[pymodule_export]
@@ -44,6 +47,8 @@ mod module {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("REMOVED", scratchbook::REMOVED)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let before_exit = wrap_pyfunction!(before_exit, module)?;
+        module.py().import("atexit")?.call_method1("register", (before_exit,))?;
         let after_fork = wrap_pyfunction!(after_fork, module)?;
         let os = module.py().import("os")?;
         // Windows has no fork.

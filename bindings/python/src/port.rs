@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use scratchbook::Result;
 
+use crate::ending;
 use crate::error::exception;
 use crate::shape::Answer;
 
@@ -51,7 +52,7 @@ impl Port {
             return;
         }
         // Where the interpreter ends, nobody waits any more.
-        let woken = Python::try_attach(|py| {
+        let woken = ending::enter(|py| {
             let waiter = port.get().lock().first().map(|(waiter, _)| waiter.clone_ref(py));
             let Some(waiter) = waiter else { return Ok(()) };
             let running = waiter.call_method0(py, "get_loop")?;

@@ -11,6 +11,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::ending;
+
 /// Enough for what waits on sockets; SQLite has threads of its own.
 const THREADS: usize = 2;
 
@@ -41,6 +43,7 @@ pub(crate) fn after_fork(_py: Python<'_>) {
     let mut runtime = RUNTIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // To drop it would be to wait for its threads.
     std::mem::forget(runtime.take());
+    ending::reset();
     INHERITED_FILES.fetch_add(FILES.swap(0, Ordering::Relaxed), Ordering::Relaxed);
 }
 

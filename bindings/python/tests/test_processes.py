@@ -176,6 +176,26 @@ asyncio.run(main())
     assert run(program, str(tmp_path / "a.db")).stderr == ""
 
 
+ENDS = """
+import asyncio, atexit, sys
+service = None
+# Called after the package's own, since it was there before.
+atexit.register(lambda: asyncio.run(service.close()))
+from scratchbook import SessionService
+service = SessionService(sys.argv[1])
+async def main():
+    session = await service.create_session(app_name="a", user_id="u")
+    await service.increment(session, "n")
+asyncio.run(main())
+"""
+
+
+def test_an_interpreter_ends_while_threads_have_just_woken_it(shared_uri: str) -> None:
+    # Which of both is first, is for chance to say: many at once, so that processors are scarce.
+    with ThreadPoolExecutor(8) as threads:
+        assert {done.stderr for done in threads.map(lambda _: run(ENDS, shared_uri), range(48))} == {""}
+
+
 FORK = """
 import asyncio, os, sys
 from scratchbook import SessionService, wait
