@@ -6,13 +6,14 @@
 //! - `step.rs`: how steps are run and reported.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `browser.rs`: the database servers, the Python with google-adk and the browser that the
-//!   tests need.
+//!   tests need; `package.rs`: the Python package.
 //! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod command;
 mod house;
 mod layers;
+mod package;
 mod packages;
 mod python;
 mod servers;
@@ -26,12 +27,13 @@ use step::Step;
 
 const USAGE: &str = "\
 usage: cargo xtask test [full] [--list | --step NAME]
-       cargo xtask bench [serve | ARGUMENTS OF cargo bench]
+       cargo xtask bench [serve | package | ARGUMENTS OF cargo bench]
 
   test        every check of the project
   test full   the same, and what takes long: clusters, fuzzing, more crashes, more cases, release builds, licences
   bench       the ratio benches
-  bench serve the server beside adk api_server
+  bench serve   the server beside adk api_server
+  bench package the Python package beside google-adk's session services
 
   --list      say which steps there are
   --step NAME run one step
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         ["test", "full", "--list"] => list(&steps::full()),
         ["test", "--step", name] | ["test", "full", "--step", name] => run_one(name),
         ["bench", "serve"] => step::run(vec![steps::serve_bench()]),
+        ["bench", "package"] => step::run(vec![steps::package_bench()]),
         ["bench", rest @ ..] => step::run(vec![steps::bench(rest)]),
         _ => {
             eprint!("{USAGE}");

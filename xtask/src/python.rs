@@ -1,4 +1,5 @@
-//! A Python for the tests that need one: those that compare with what google-adk does, and those by schemathesis.
+//! A Python for the tests that need one: those that compare with what google-adk does, those by schemathesis, and those
+//! of the Python package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,14 @@ pub(crate) fn skips() -> Vec<String> {
     if there { Vec::new() } else { WORDS.map(str::to_owned).to_vec() }
 }
 
+/// The Python in which they are installed: the user's, or that of the environment.
+pub(crate) fn interpreter() -> PathBuf {
+    match std::env::var_os(VARIABLE) {
+        Some(path) if !path.is_empty() => path.into(),
+        _ => interpreter_in(&folder()),
+    }
+}
+
 fn of_environment() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|path| !path.is_empty())
 }
@@ -54,14 +63,14 @@ fn record(folder: &Path) -> PathBuf {
     folder.join("installed.txt")
 }
 
-fn interpreter(folder: &Path) -> PathBuf {
+fn interpreter_in(folder: &Path) -> PathBuf {
     if cfg!(windows) { folder.join("Scripts/python.exe") } else { folder.join("bin/python") }
 }
 
 fn is_installed(folder: &Path, requirements: &str) -> bool {
     let same = fs::read_to_string(record(folder)).is_ok_and(|installed| installed == requirements);
     // A virtual environment dies with the Python that it was made from.
-    same && answers(&mut program(interpreter(folder)))
+    same && answers(&mut program(interpreter_in(folder)))
 }
 
 fn answers(python: &mut Command) -> bool {
@@ -77,7 +86,7 @@ fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     run(program(python).args(["-m", "venv"]).arg(folder))?;
-    let mut pip = program(interpreter(folder));
+    let mut pip = program(interpreter_in(folder));
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r", REQUIREMENTS]);
     run(&mut pip)?;
     fs::write(record(folder), requirements).map_err(failed)

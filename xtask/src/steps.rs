@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{browser, packages, python, servers, tools};
+use crate::{browser, package, packages, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -24,6 +24,7 @@ pub(crate) fn test() -> Vec<Step> {
         ),
         Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
+        Step::new("package", "the Python package, built and tested, and its types checked", package::test),
         Step::new("docs", "the documentation builds without a warning", docs),
         Step::new("examples", "each example runs", || examples(&[])),
         Step::new("demo", "the demo runs and finds the values it should", || demo(&[])),
@@ -52,8 +53,11 @@ pub(crate) fn full() -> Vec<Step> {
             demo(&["--release"])
         }),
         Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
+        Step::new("source", "the Python package builds from its source package alone", package::source),
+        Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),
+        package_bench(),
     ]);
     steps
 }
@@ -66,6 +70,11 @@ pub(crate) fn serve_bench() -> Step {
         run(&mut cargo(&["build", "--release", "--locked", "-p", "scratchbook-cli"]))?;
         run(&mut cargo(&["bench", "-p", "scratchbook-benches", "--bench", "serve"]))
     })
+}
+
+/// The Python package beside google-adk's services.
+pub(crate) fn package_bench() -> Step {
+    Step::new("beside-adk", "the Python package beside google-adk's session services", package::bench)
 }
 
 /// The ratio benches.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 use super::{Change, REMOVED};
@@ -13,7 +13,7 @@ use crate::json::{check_depth, check_item_depth};
 ///
 /// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is a value
 /// like any other, and neither a number nor a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum Operation {

@@ -1,0 +1,70 @@
+"""Durable sessions and scoped state for AI agents: a drop-in session service for google-adk.
+
+`ScratchbookSessionService` takes the place of google-adk's session services; `SessionService` does the same on plain
+dicts, without google-adk. Where google-adk is not installed, both names mean the latter.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from ._errors import (
+    AlreadyExistsError,
+    DataCorruptedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    ScratchbookError,
+    StaleSessionError,
+    UnavailableError,
+    UnsupportedError,
+)
+from ._plain import SessionService
+from ._scratchbook import REMOVED, __version__, wait
+from ._watch import Watch
+
+if TYPE_CHECKING:
+    from .adk import ScratchbookSessionService
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ScratchbookSessionService":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # google-adk takes a second to import: whoever needs none of it does not wait.
+    if _has_adk():
+        from .adk import ScratchbookSessionService as found
+    else:
+        found = SessionService  # type: ignore[assignment,misc]
+    globals()[name] = found
+    return found
+
+
+def _has_adk() -> bool:
+    try:
+        return importlib.util.find_spec("google.adk") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+__all__ = [
+    "REMOVED",
+    "AlreadyExistsError",
+    "DataCorruptedError",
+    "FailedPreconditionError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "ScratchbookError",
+    "ScratchbookSessionService",
+    "SessionService",
+    "StaleSessionError",
+    "UnavailableError",
+    "UnsupportedError",
+    "Watch",
+    "__version__",
+    "wait",
+]

@@ -1,0 +1,151 @@
+"""Appends, and what becomes of the copies of sessions that they are made by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+from ._base import Appending, Base, Conflict, E, S, no_session
+from ._errors import CLASSES, AlreadyExistsError, StaleSessionError
+from ._json import dumps
+from ._scratchbook import advance, wait
+
+RETRIES = 20
+"""How often `append_retrying` tries again."""
+
+REPEATED = "#scratchbook-repeated-"
+"""What a repeated id is told apart by in the store."""
+
+
+class Appends(Base[S, E]):
+    """Events, appended by copies of sessions."""
+
+    async def append_event(self, session: S, event: E) -> E:
+        """Appends an event: it, its changes in all scopes and the update time, in one commit.
+
+        The caller's session gets the event and its changes; after an error neither has changed. A partial event is
+        given back as it is.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            StaleSessionError: refused by the service's conflict mode.
+            AlreadyExistsError: another event of the session has this id.
+            ValueError: a key, value or time that no store could hold.
+        """
+        return await self._append(session, event, self._conflict)
+
+    async def append_retrying(self, session: S, make: Callable[[S], E], *, retries: int = RETRIES) -> E:
+        """Appends the event that a function makes of the session, by key; where others were faster, the session is
+        read again and the function asked again.
+
+        For changes that no operation can express: what the function reads of the keys that it writes is what is
+        stored when they are written.
+
+        Raises:
+            StaleSessionError: others were faster every time.
+        """
+        for attempt in range(retries):
+            try:
+                return await self._append(session, make(session), "by_key")
+            except StaleSessionError:
+                # Longer each time, and never for two writers the same.
+                await self._core.pause(min(0.2, 0.001 * 2**attempt) * (0.5 + random.random()))
+            await self.refresh(session)
+        return await self._append(session, make(session), "by_key")
+
+    async def refresh(self, session: S) -> None:
+        """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
+        keys are gone.
+
+        Raises:
+            SessionNotFoundError: it was deleted.
+        """
+        address = self._address_of(session)
+        seen, known = self._seen_of(session), self._ids_of(session)
+        seq = json.loads(seen)["seq"] if seen is not None and known else 0
+        # From the last event seen on, that one included: it tells whether this is still the same session.
+        found = await self._core.get(address, None, None, seq - 1 if seq else None)
+        if found is None:
+            raise no_session(address)
+        fresh = self._make_session(*found)
+        if seq and not known & self._ids_of(fresh):
+            found = await self._core.get(address)
+            if found is None:
+                raise no_session(address)
+            fresh, seq = self._make_session(*found), 0
+        self._renew(session, fresh, seq > 0)
+
+    async def _append(self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None) -> E:
+        address = self._address_of(session)
+        appending = self._prepare(address, event)
+        if appending is None:
+            return event
+        carried_out = dumps(operations) if operations is not None else None
+        while True:
+            mark = seen = self._seen_of(session)
+            if seen is None and conflict != "merge":
+                seen = await self._find_seen(session)
+            try:
+                with self._under_way.of(session):
+                    outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
+                    if changes is not None:
+                        appending = appending._replace(delta=json.loads(changes))
+                    now = self._seen_of(session) or seen
+                    advanced = None if now is None else advance(now, written)
+                    self._take_over(session, event, appending, advanced, outcome == "stored")
+                return event
+            except StaleSessionError:
+                # Not where it was this copy itself that has moved the session on, by another append of its holder: that
+                # one may be stored and not taken over yet.
+                while self._seen_of(session) == mark:
+                    if not self._under_way.any(session):
+                        raise
+                    await self._core.pause(0.001)
+
+    async def _send(
+        self, appending: Appending, conflict: Conflict, seen: str | None, operations: bytes | None
+    ) -> tuple[str, str, bytes | None]:
+        address, event_id, text, _, _ = appending
+        try:
+            return await self._core.append(address, text, conflict, seen, operations)
+        except AlreadyExistsError:
+            if not self._keeps_repeated_ids:
+                raise
+        return await self._core.append(address, _with_own_id(text, event_id), conflict, seen, operations)
+
+    async def _find_seen(self, session: S) -> str:
+        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule.
+
+        Raises:
+            StaleSessionError: it was updated since, by an event that is not the copy's last.
+        """
+        address = self._address_of(session)
+        found = await self._core.get(address, 1)
+        if found is None:
+            raise no_session(address)
+        stored = self._make_session(*found)
+        (event_id, updated), (last_id, last_update) = self._last_of(session), self._last_of(stored)
+        if last_update > updated and event_id != last_id:
+            raise CLASSES["conflict"](
+                f"session {'/'.join(address)} was updated since it was read; read it again, then try again"
+            )
+        return found[1]
+
+    def append_event_sync(self, session: S, event: E) -> E:
+        """`append_event`, waited for."""
+        return wait(self.append_event(session, event))
+
+
+def own_id(event_id: str) -> str:
+    """An event's id as its writer gave it."""
+    return event_id.partition(REPEATED)[0]
+
+
+def _with_own_id(text: bytes, event_id: str) -> bytes:
+    """An event with an id that its content makes its own: the same event again has the same one."""
+    event = json.loads(text)
+    content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
+    return dumps({**event, "id": f"{event_id}{REPEATED}{content[:32]}"})

@@ -1,0 +1,131 @@
+"""What is common to all session services: their store, and what sessions and events are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from . import _url
+from ._errors import CLASSES, InvalidArgumentError, ScratchbookError
+from ._scratchbook import Store
+
+S = TypeVar("S")
+E = TypeVar("E")
+
+Address = tuple[str, str, str]
+"""App, user and session id: all that names a session."""
+
+Conflict = Literal["merge", "by_key", "strict"]
+"""When an append is refused for the sake of what others have committed: never, where a key that it writes was written
+since the session was read, or where the session has moved at all."""
+
+
+class Appending(NamedTuple):
+    """An event on its way."""
+
+    address: Address
+    event_id: str
+    text: bytes
+    delta: dict[str, Any]
+    temp: dict[str, Any]
+
+
+class UnderWay:
+    """Which copies of sessions have sent an append whose outcome they have not taken over yet."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    @contextmanager
+    def of(self, session: object) -> Iterator[None]:
+        """While an append of this copy is under way."""
+        self._counts[id(session)] = self._counts.get(id(session), 0) + 1
+        try:
+            yield
+        finally:
+            count = self._counts.pop(id(session), 1) - 1
+            if count > 0:
+                self._counts[id(session)] = count
+
+    def any(self, session: object) -> bool:
+        return id(session) in self._counts
+
+
+class Base(Generic[S, E]):
+    """A store, with what the classes for google-adk and for plain dicts say of their sessions and events."""
+
+    def __init__(self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
+        """A service on the store that a URL names; it is opened at the first call.
+
+        Args:
+            uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
+                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not.
+            conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
+                `by_key`: where a key that it writes was written since the session was read. `strict`: where the
+                session has any event that this copy has not seen, as google-adk's database services do.
+            keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's
+                in-memory service does, instead of refusing it.
+
+        Raises:
+            ValueError: a URL or a mode that means nothing.
+        """
+        if conflict not in ("merge", "by_key", "strict"):
+            raise InvalidArgumentError(f"no conflict mode is called '{conflict}'; there are merge, by_key and strict")
+        self._core = Store(_url.store_uri(uri))
+        self._conflict: Conflict = conflict
+        self._keeps_repeated_ids = keep_repeated_ids
+        self._under_way = UnderWay()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._core!r})"
+
+    # What sessions and events are made of: for the classes below.
+
+    def _make_session(self, text: bytes, seen: str) -> S:
+        raise NotImplementedError
+
+    def _make_event(self, text: bytes) -> E:
+        raise NotImplementedError
+
+    def _id_of(self, event: E) -> str:
+        raise NotImplementedError
+
+    def _new_event(self, author: str) -> E:
+        raise NotImplementedError
+
+    def _address_of(self, session: S) -> Address:
+        raise NotImplementedError
+
+    def _seen_of(self, session: S) -> str | None:
+        raise NotImplementedError
+
+    def _last_of(self, session: S) -> tuple[str, float]:
+        """The id of the last event that a copy has, and the time of its last update."""
+        raise NotImplementedError
+
+    def _ids_of(self, session: S) -> set[str]:
+        """The ids of the events that a copy has."""
+        raise NotImplementedError
+
+    def _renew(self, session: S, fresh: S, goes_on: bool) -> None:
+        """Makes a copy what another one is; where that goes on, it has the later events alone."""
+        raise NotImplementedError
+
+    def _prepare(self, address: Address, event: E) -> Appending | None:
+        """An event as it goes to the store; `None` for a piece of a streamed answer."""
+        raise NotImplementedError
+
+    def _take_over(self, session: S, event: E, appending: Appending, seen: str | None, is_new: bool) -> None:
+        """Makes the caller's session and event what google-adk makes of them after an append."""
+        raise NotImplementedError
+
+    def _state_of(self, session: S) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _named(self, session: S | Address) -> Address:
+        return session if isinstance(session, tuple) else self._address_of(session)
+
+
+def no_session(address: Address) -> ScratchbookError:
+    return CLASSES["not_found"](f"session not found: {'/'.join(address)}; create it first")

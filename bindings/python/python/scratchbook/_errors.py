@@ -1,0 +1,117 @@
+"""What a call is refused with.
+
+The classes say what went wrong, so that a program can act on it; `kind` has the same as a word. Once
+`scratchbook.adk` is imported, they are google-adk's own classes as well, where google-adk has one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+class ScratchbookError(Exception):
+    """Why a call was refused, or failed. After it nothing has changed."""
+
+    kind: str = "internal"
+    """The class of the error, as a word; the same in every language."""
+
+    conflicts: list[dict[str, Any]]
+    """The keys for whose sake a write was refused, each with what was `read` and `found` and its last `writer`."""
+
+    def __init__(self, message: str, conflicts: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.conflicts = conflicts or []
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same call may succeed later without a change."""
+        return self.kind in ("unavailable", "resource_exhausted", "conflict")
+
+
+class InvalidArgumentError(ScratchbookError, ValueError):
+    """Something that can never be right: a bad id, key, number or value."""
+
+    kind = "invalid_argument"
+
+
+class NotFoundError(ScratchbookError, ValueError):
+    """There is no such session, event or invocation."""
+
+    kind = "not_found"
+
+
+class AlreadyExistsError(ScratchbookError):
+    """The id is in use, with other content."""
+
+    kind = "already_exists"
+
+
+class StaleSessionError(ScratchbookError, ValueError):
+    """Somebody else's write came first."""
+
+    kind = "conflict"
+
+
+class FailedPreconditionError(ScratchbookError, RuntimeError):
+    """Not in this state: closed, pruned, or an operation that is not for the value found."""
+
+    kind = "failed_precondition"
+
+
+class ResourceExhaustedError(ScratchbookError):
+    """Something ran out: disk space, a queue, a limit."""
+
+    kind = "resource_exhausted"
+
+
+class PermissionDeniedError(ScratchbookError, PermissionError):
+    """The store, or the file system, does not allow it."""
+
+    kind = "permission_denied"
+
+
+class UnavailableError(ScratchbookError, ConnectionError):
+    """The store cannot be reached just now."""
+
+    kind = "unavailable"
+
+
+class UnsupportedError(ScratchbookError, NotImplementedError):
+    """This store cannot do it."""
+
+    kind = "unsupported"
+
+
+class DataCorruptedError(ScratchbookError):
+    """What is stored cannot be read back, or is not what its log says."""
+
+    kind = "data_corrupted"
+
+
+CLASSES: dict[str, type[ScratchbookError]] = {
+    known.kind: known
+    for known in (
+        InvalidArgumentError,
+        NotFoundError,
+        AlreadyExistsError,
+        StaleSessionError,
+        FailedPreconditionError,
+        ResourceExhaustedError,
+        PermissionDeniedError,
+        UnavailableError,
+        UnsupportedError,
+        DataCorruptedError,
+    )
+}
+
+
+def make(kind: str, message: str, conflicts: str | None = None) -> ScratchbookError:
+    """The exception for an error of the compiled part."""
+    known = CLASSES.get(kind)
+    if known is None:
+        error = ScratchbookError(message)
+        error.kind = kind
+        return error
+    return known(message, json.loads(conflicts) if conflicts else None)

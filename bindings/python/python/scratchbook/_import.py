@@ -1,0 +1,124 @@
+"""Bringing over what google-adk's services have stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ._errors import AlreadyExistsError, InvalidArgumentError, ScratchbookError
+from ._json import dumps
+from ._scratchbook import REMOVED, Store
+
+IMPORTER = "scratchbook-import"
+"""Who is said to have written what no event of the source tells of."""
+
+
+async def import_adk(core: Store, source: Any, app_name: str | None) -> dict[str, Any]:
+    """Writes into a store what a source has, session by session, each in one commit."""
+    done: dict[str, Any] = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
+    async for record in _records(source, app_name):
+        if record["type"] == "refused":
+            done["refused"].append({"session": record["session"], "reason": record["reason"]})
+        elif app_name is not None and record["app"] != app_name:
+            continue
+        elif record["type"] == "state":
+            await _shared(core, record, done)
+        else:
+            await _session(core, record, done)
+    return done
+
+
+async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str, Any]]:
+    if hasattr(source, "list_sessions"):
+        if app_name is None:
+            raise InvalidArgumentError("a service lists the sessions of one app; name the app_name")
+        from ._read_adk import records
+
+        async for record in records(source, [app_name]):
+            yield record
+        return
+    render = getattr(source, "render_as_string", None)
+    url = render(hide_password=False) if render else str(source)
+    # On standard input: a URL has a password in it, and arguments are seen by all.
+    reader = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "scratchbook._read_adk",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=1 << 31,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    assert reader.stdin and reader.stdout and reader.stderr
+    try:
+        reader.stdin.write(url.encode())
+        reader.stdin.close()
+        errors = asyncio.ensure_future(reader.stderr.read())
+        async for line in reader.stdout:
+            yield json.loads(line)
+        if await reader.wait() != 0:
+            last = (await errors).decode(errors="replace").strip().splitlines()[-1:]
+            raise InvalidArgumentError(f"the source cannot be read: {''.join(last)}")
+    finally:
+        if reader.returncode is None:
+            reader.kill()
+
+
+async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
+    state, events = record["state"], record["events"]
+    folded: dict[str, Any] = {}
+    for event in events:
+        folded.update(event.get("actions", {}).get("stateDelta", {}))
+    folded = {key: value for key, value in folded.items() if not key.startswith(("app:", "user:", "temp:"))}
+    # A key that no event changes was there from the beginning.
+    initial = {key: value for key, value in state.items() if key not in folded}
+    wrong = {key: state.get(key, REMOVED) for key in folded if key not in state or not _same(state[key], folded[key])}
+    if wrong:
+        why = {IMPORTER: "the state that the source had, where its events lead to another"}
+        events = [
+            *events,
+            {
+                "id": f"{IMPORTER}-state",
+                "author": IMPORTER,
+                "timestamp": record["time"],
+                "customMetadata": why,
+                "actions": {"stateDelta": wrong},
+            },
+        ]
+    try:
+        config = {"session_id": record["id"], "state": initial, "events": events, "shared_keys": "left"}
+        if not events:
+            config["create_time"] = record["time"]
+        await core.create(record["app"], record["user"], dumps(config))
+    except AlreadyExistsError:
+        done["skipped"] += 1
+    except ScratchbookError as error:
+        session = f"{record['app']}/{record['user']}/{record['id']}"
+        done["refused"].append({"session": session, "reason": str(error)})
+    else:
+        done["sessions"] += 1
+        done["events"] += len(record["events"])
+
+
+async def _shared(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
+    """Keys of a user or an app, as far as they are not here: what was written since the last import stays."""
+    for key, value in record["state"].items():
+        try:
+            await core.put_state(record["app"], record["user"], dumps({key: [{"setIfAbsent": value}]}), IMPORTER)
+        except ScratchbookError as error:
+            owner = record["app"] if record["user"] is None else f"{record['app']}/{record['user']}"
+            done["refused"].append({"key": f"{owner}: {key}", "reason": str(error)})
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are one. The sign of a zero is the event's: a file of google-adk's loses it from the state."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return type(a) is type(b) and bool(a == b)

@@ -1,0 +1,71 @@
+"""Changes of state that the store carries out on what it finds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ._appends import Appends
+from ._base import Address, E, S
+from ._errors import InvalidArgumentError
+from ._json import check_keys, dumps
+from ._scratchbook import REMOVED
+
+
+class Operations(Appends[S, E]):
+    """State, by operations."""
+
+    async def increment(
+        self, session: S | Address, key: str, by: int | float = 1, *, author: str = "user"
+    ) -> int | float:
+        """Makes a number larger, in the commit: none of many at the same time is lost. Gives the number it became.
+
+        An absent key counts as 0. With it an event is appended, as with every change.
+        """
+        changed = await self._apply(session, key, {"increment": by}, author)
+        number: int | float = changed[key]
+        return number
+
+    async def append_to(self, session: S | Address, key: str, item: Any, *, author: str = "user") -> list[Any]:
+        """Puts an item at the end of a list, in the commit; an absent key counts as an empty one. Gives the list."""
+        changed = await self._apply(session, key, {"append": item}, author)
+        items: list[Any] = changed[key]
+        return items
+
+    async def merge(self, session: S | Address, key: str, patch: Any, *, author: str = "user") -> Any:
+        """Changes an object by a JSON Merge Patch (RFC 7386), in the commit: members replace those found, `None` takes
+        one out. Gives what it became.
+        """
+        return (await self._apply(session, key, {"mergePatch": patch}, author))[key]
+
+    async def remove(self, session: S | Address, key: str, *, author: str = "user") -> None:
+        """Removes a key: it is gone, from the caller's `session.state` as well."""
+        await self._apply(session, key, "remove", author)
+
+    async def _apply(self, session: S | Address, key: str, operation: Any, author: str) -> dict[str, Any]:
+        event = self._new_event(author)
+        if isinstance(session, tuple):
+            appending = self._prepare(session, event)
+            assert appending is not None
+            answer = await self._send(appending, "merge", None, dumps({key: [operation]}))
+            changed: dict[str, Any] = json.loads(answer[2] or b"{}")
+            return changed
+        if key.startswith("temp:"):
+            raise InvalidArgumentError(f"'{key}' is never stored; set it in the session's state")
+        await self._append(session, event, "merge", {key: [operation]})
+        return self._state_of(session)
+
+    async def put_state(
+        self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str
+    ) -> None:
+        """Changes state of a user, or of an app, outside of any session; it is logged with its author.
+
+        Args:
+            changes: Values by key, without prefix; `REMOVED` removes a key.
+        """
+        check_keys(changes)
+        steps = {
+            key: ["remove" if isinstance(value, str) and value == REMOVED else {"set": value}]
+            for key, value in changes.items()
+        }
+        await self._core.put_state(app_name, user_id, dumps(steps), author)

@@ -1,0 +1,84 @@
+"""What was, and how it came to be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ._appends import Appends
+from ._base import Address, E, S, no_session
+from ._errors import InvalidArgumentError
+
+
+class Past(Appends[S, E]):
+    """A session's past: its state at any event, who wrote what, and ways back."""
+
+    async def state_at(self, session: S | Address, at: int | str | E) -> dict[str, Any]:
+        """The merged state as it stood when an event had just been committed.
+
+        Args:
+            at: The event, its id or its number; 0 for the session's creation.
+        """
+        address = self._named(session)
+        state: dict[str, Any] = json.loads(await self._core.state_at(address, await self._seq(address, at)))
+        return state
+
+    async def diff(self, session: S | Address, before: int | str | E, after: int | str | E) -> dict[str, Any]:
+        """The keys that differ between two events, each with what it had `before` and has `after`."""
+        address = self._named(session)
+        first, second = await self._seq(address, before), await self._seq(address, after)
+        keys: dict[str, Any] = json.loads(await self._core.diff(address, first, second))
+        return keys
+
+    async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[dict[str, Any]]:
+        """What was written to a key and by whom, the latest first; a removal has no `value`."""
+        writes: list[dict[str, Any]] = json.loads(await self._core.history(self._named(session), key, limit))
+        return writes
+
+    async def blame(self, session: S | Address) -> dict[str, dict[str, Any]]:
+        """Who wrote each key of a session's merged state."""
+        writers: dict[str, dict[str, Any]] = json.loads(await self._core.blame(self._named(session)))
+        return writers
+
+    async def rewind(self, session: S | Address, before_invocation_id: str) -> E:
+        """Takes a session back to before an invocation: its keys get the values they had then, those that were not
+        there are gone. State of the user and the app stays. Gives the event that does it; a session that was given
+        is read again.
+        """
+        text = await self._core.rewind(self._named(session), before_invocation_id)
+        if not isinstance(session, tuple):
+            await self.refresh(session)
+        return self._make_event(text)
+
+    async def fork(self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None) -> S:
+        """A new session of the same user with the events up to one, and the state as it stood then."""
+        address = self._named(session)
+        seq = None if at is None else await self._seq(address, at)
+        return self._make_session(*await self._core.fork(address, seq, session_id))
+
+    async def verify(
+        self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
+    ) -> dict[str, int]:
+        """Computes a session's state anew from its events, or that of an app or a user from its log, and compares it
+        with what is stored. Says how many `events` and `keys` were looked at.
+
+        Raises:
+            DataCorruptedError: names the first difference.
+        """
+        if session is not None:
+            address = self._named(session)
+            text = await self._core.verify(address)
+            if text is None:
+                raise no_session(address)
+        elif app_name is not None:
+            text = await self._core.verify_state(app_name, user_id)
+        else:
+            raise InvalidArgumentError("verify what? give a session, or an app_name with a user_id or without")
+        verified: dict[str, int] = json.loads(text)
+        return verified
+
+    async def _seq(self, address: Address, at: int | str | E) -> int:
+        if isinstance(at, int):
+            return at
+        event_id = at if isinstance(at, str) else self._id_of(at)
+        return await self._core.seq_of(address, event_id)

@@ -1,0 +1,97 @@
+"""Sessions: made, read and deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from ._base import Base, E, S
+from ._errors import InvalidArgumentError
+from ._json import check_keys, dumps
+from ._scratchbook import wait
+
+Service = TypeVar("Service", bound="Sessions[Any, Any]")
+
+
+class Sessions(Base[S, E]):
+    """Sessions, and the state that outlives them."""
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> S:
+        """Makes a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys nowhere.
+
+        Raises:
+            AlreadyExistsError: the id is taken.
+        """
+        check_keys(state or {})
+        config = dumps({"session_id": session_id, "state": state or {}})
+        return self._make_session(*await self._core.create(app_name, user_id, config))
+
+    async def get_session(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
+        """A session with its merged state and its events in the order of their appends; `None` where there is none.
+
+        Args:
+            config: google-adk's `GetSessionConfig`, or a dict: `num_recent_events` for the last so many, 0 for none;
+                `after_timestamp` for those from a time on.
+        """
+        recent, after = _read(config)
+        found = await self._core.get((app_name, user_id, session_id), recent, after)
+        return None if found is None else self._make_session(*found)
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Deletes a session with its events; silent where there is none. State of the user and the app stays."""
+        await self._core.delete((app_name, user_id, session_id))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """The state of a user, names without `user:`."""
+        state: dict[str, Any] = json.loads(await self._core.get_state(app_name, user_id))
+        return state
+
+    async def get_app_state(self, *, app_name: str) -> dict[str, Any]:
+        """The state of an app, names without `app:`."""
+        state: dict[str, Any] = json.loads(await self._core.get_state(app_name))
+        return state
+
+    async def open(self) -> None:
+        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows."""
+        await self._core.open()
+
+    async def flush(self) -> None:
+        """Does nothing: what an append has returned for is stored."""
+
+    async def close(self) -> None:
+        """Ends what was begun and closes the store; every later call is refused."""
+        await self._core.close()
+
+    async def __aenter__(self: Service) -> Service:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def create_session_sync(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> S:
+        """`create_session`, waited for."""
+        return wait(self.create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id))
+
+    def get_session_sync(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
+        """`get_session`, waited for."""
+        return wait(self.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config))
+
+    def delete_session_sync(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """`delete_session`, waited for."""
+        wait(self.delete_session(app_name=app_name, user_id=user_id, session_id=session_id))
+
+
+def _read(config: Any) -> tuple[int | None, float | None]:
+    if config is None:
+        return None, None
+    if isinstance(config, dict):
+        recent, after = config.get("num_recent_events"), config.get("after_timestamp")
+    else:
+        recent, after = config.num_recent_events, config.after_timestamp
+    if recent is not None and recent < 0:
+        raise InvalidArgumentError("num_recent_events must be greater than or equal to 0")
+    return recent, after

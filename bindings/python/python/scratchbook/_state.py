@@ -1,0 +1,35 @@
+"""What an append does to a copy's state."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ._json import check_keys
+from ._scratchbook import REMOVED
+
+
+def without_temp(delta: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The changes that are stored, and those that are not.
+
+    Raises:
+        InvalidArgumentError: a key is no string.
+    """
+    check_keys(delta)
+    kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
+    return kept, {} if len(kept) == len(delta) else {key: value for key, value in delta.items() if key not in kept}
+
+
+def as_kept(seconds: float) -> float:
+    """A time as the time of a session's last update is kept: to the microsecond."""
+    return math.floor(seconds * 1e6 + 0.5) / 1e6
+
+
+def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:
+    """Carries out changes on a copy's state: what was removed leaves it."""
+    for delta in deltas:
+        for key, value in delta.items():
+            if isinstance(value, str) and value == REMOVED:
+                state.pop(key, None)
+            else:
+                state[key] = value

@@ -1,0 +1,240 @@
+"""The session service for google-adk: its types, its exceptions, and what it does to the caller's objects.
+
+```
+from scratchbook.adk import ScratchbookSessionService
+
+runner = Runner(app_name="shop", agent=agent, session_service=ScratchbookSessionService("sqlite:///sessions.db"))
+```
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any, cast
+
+from google.adk.errors.already_exists_error import AlreadyExistsError as _AdkAlreadyExists
+from google.adk.errors.session_not_found_error import SessionNotFoundError as _AdkSessionNotFound
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import BaseSessionService, ListSessionsResponse
+from google.adk.sessions.session import Session
+from pydantic_core import to_jsonable_python
+
+from . import _errors, _url
+from ._appends import own_id
+from ._base import Address, Appending, Conflict
+from ._json import check_finite, check_keys, dumps
+from ._model import read
+from ._scratchbook import wait
+from ._service import SessionServiceOf
+from ._state import as_kept, change_state, without_temp
+
+try:
+    from google.adk.errors import StaleSessionError as _AdkStaleSession
+except ImportError:  # Before it had a class of its own.
+    _AdkStaleSession = ValueError  # type: ignore[assignment,misc]
+
+logger = logging.getLogger("scratchbook")
+
+SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
+"""What follows `scratchbook+` in the URIs that `register` makes known."""
+
+
+class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
+    """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
+
+
+class SessionNotFoundError(_errors.NotFoundError, _AdkSessionNotFound):
+    """There is no such session, event or invocation; google-adk's `SessionNotFoundError` as well."""
+
+
+class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
+    """Somebody else's write came first; google-adk's `StaleSessionError` as well."""
+
+
+_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, SessionNotFoundError, StaleSessionError)})
+
+
+class _Mark(str):
+    """What a copy of a session has seen. It is no part of the session: copies that have seen unlike much, or were made
+    by hand, are equal where all else is."""
+
+    def __eq__(self, other: object) -> bool:
+        return other is None or isinstance(other, str)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionService):
+    """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`."""
+
+    def __init__(
+        self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False, agents_dir: Any = None
+    ) -> None:
+        """A service on the store that a URL names; it is opened at the first call.
+
+        Args:
+            uri: As of `SessionService`.
+            conflict: As of `SessionService`.
+            keep_repeated_ids: As of `SessionService`.
+            agents_dir: Of no matter; google-adk's command line says it to every service that `services.yaml` names.
+
+        Raises:
+            ValueError: a URL or a mode that means nothing.
+        """
+        super().__init__(uri, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> Session:
+        """Makes a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys nowhere.
+
+        Raises:
+            AlreadyExistsError: the id is taken.
+            ValueError: a key or value that no store could hold.
+        """
+        check_keys(state or {})
+        config = dumps({"session_id": session_id, "state": _json_state(state) if state else {}})
+        return self._make_session(*await self._core.create(app_name, user_id, config))
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
+        return ListSessionsResponse.model_validate_json(await self._core.list(app_name, user_id))
+
+    def list_sessions_sync(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """`list_sessions`, waited for."""
+        return wait(self.list_sessions(app_name=app_name, user_id=user_id))
+
+    def _make_session(self, text: bytes, seen: str) -> Session:
+        session = read(Session, text)
+        session._storage_update_marker = _Mark(seen)
+        if self._keeps_repeated_ids:
+            for event in session.events:
+                event.id = own_id(event.id)
+        return session
+
+    def _make_event(self, text: bytes) -> Event:
+        return read(Event, text)
+
+    def _id_of(self, event: Event) -> str:
+        return event.id
+
+    def _new_event(self, author: str) -> Event:
+        return Event(author=author, invocation_id=f"p-{uuid.uuid4()}", actions=EventActions())
+
+    def _address_of(self, session: Session) -> Address:
+        return session.app_name, session.user_id, session.id
+
+    def _seen_of(self, session: Session) -> str | None:
+        marker = session._storage_update_marker
+        # One that another service has set says nothing here.
+        return str(marker) if isinstance(marker, _Mark) else None
+
+    def _last_of(self, session: Session) -> tuple[str, float]:
+        return (session.events[-1].id if session.events else ""), session.last_update_time
+
+    def _ids_of(self, session: Session) -> set[str]:
+        return {event.id for event in session.events}
+
+    def _renew(self, session: Session, fresh: Session, goes_on: bool) -> None:
+        later = self._ids_of(fresh)
+        kept = [event for event in session.events if event.id not in later] if goes_on else []
+        session.state, session.events = fresh.state, kept + fresh.events
+        session.last_update_time = fresh.last_update_time
+        session._storage_update_marker = fresh._storage_update_marker
+
+    def _state_of(self, session: Session) -> dict[str, Any]:
+        return session.state
+
+    def _prepare(self, address: Address, event: Event) -> Appending | None:
+        if event.partial:
+            return None
+        delta = event.actions.state_delta
+        kept, temp = without_temp(delta)
+        if not temp and _is_plain(kept):
+            return Appending(address, event.id, _json_event(event), kept, temp)
+        # Whatever a temporary value is, it needs no JSON; what is stored becomes what it becomes in a new session.
+        event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
+        try:
+            return Appending(address, event.id, _json_event(event), kept, temp)
+        finally:
+            event.actions.state_delta = delta
+
+    def _take_over(self, session: Session, event: Event, appending: Appending, seen: str | None, is_new: bool) -> None:
+        if event.actions.state_delta or appending.delta:
+            event.actions.state_delta = appending.delta
+        if seen is not None:
+            session._storage_update_marker = _Mark(seen)
+        if not is_new and any(known.id == event.id for known in session.events):
+            return
+        change_state(session.state, appending.temp, appending.delta)
+        session.events.append(event)
+        session.last_update_time = as_kept(event.timestamp)
+
+
+def _json_state(state: dict[str, Any]) -> dict[str, Any]:
+    """State as google-adk stores it: what has no JSON goes in as its `repr`, with a warning."""
+    try:
+        return cast(dict[str, Any], to_jsonable_python(state))
+    except Exception:  # Whatever a value's own serializer raises.
+        logger.warning("some values of the session's state have no JSON; their repr is stored", exc_info=True)
+        return cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is JSON as it is."""
+    kind = type(value)
+    if kind is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return kind in _PLAIN or (kind is list and all(map(_is_plain, value)))
+
+
+def _json_event(event: Event) -> bytes:
+    """An event as google-adk writes it. Pydantic writes `null` for NaN: then the event is looked through."""
+    text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
+    if b"null" in text:
+        check_finite(event.model_dump(by_alias=True, exclude_none=True))
+    return text
+
+
+def register(registry: Any = None) -> None:
+    """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
+    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`: called in a file `services.py` in the
+    folder of the agents.
+
+    ```
+    # agents/services.py
+    from scratchbook.adk import register
+
+    register()
+    ```
+
+    Args:
+        registry: google-adk's `ServiceRegistry`; absent, the one that its command line uses.
+    """
+    if registry is None:
+        from google.adk.cli.service_registry import get_service_registry
+
+        registry = get_service_registry()
+    for scheme in SCHEMES:
+        registry.register_session_service(_url.PREFIX + scheme, _of_uri)
+
+
+def _of_uri(uri: str, **options: Any) -> ScratchbookSessionService:
+    return ScratchbookSessionService(uri, **options)
+
+
+__all__ = [
+    "AlreadyExistsError",
+    "ScratchbookSessionService",
+    "SessionNotFoundError",
+    "StaleSessionError",
+    "register",
+]

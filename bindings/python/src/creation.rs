@@ -1,0 +1,40 @@
+//! A new session as it comes over the border.
+
+use scratchbook::{CreateSessionConfig, Event};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A new session as Python's side asks for it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Creation {
+    session_id: Option<String>,
+    #[serde(default)]
+    state: Map<String, Value>,
+    #[serde(default)]
+    events: Vec<Event>,
+    /// What the user's and the app's keys in state and events are: `written` or, in a session from elsewhere, `left`.
+    #[serde(default)]
+    shared_keys: SharedKeys,
+    create_time: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SharedKeys {
+    #[default]
+    Written,
+    Left,
+}
+
+impl From<Creation> for CreateSessionConfig {
+    fn from(creation: Creation) -> Self {
+        let mut config = Self::default().with_state(creation.state).with_events(creation.events);
+        config.session_id = creation.session_id;
+        config.create_time = creation.create_time;
+        if let SharedKeys::Left = creation.shared_keys {
+            config = config.with_shared_keys_left();
+        }
+        config
+    }
+}

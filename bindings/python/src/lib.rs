@@ -1,0 +1,62 @@
+//! The compiled part of the Python package `scratchbook`: stores, with JSON on their border.
+//!
+//! Python's side of the package (`python/scratchbook/`) knows google-adk's types, exceptions and URLs; this side knows
+//! none of them. A method here gives a [`Call`](call::Call), which is awaited or waited for.
+//!
+//! # Layout
+//!
+//! - `store.rs`: the class `Store`, a method for each call; `watch.rs`: the class `Watch`, which follows a feed.
+//! - `call.rs`: a call on its way, awaited or waited for; `port.rs`: how an event loop hears that one has ended.
+//! - `runtime.rs`: the threads that calls run on, and what a fork makes of them; `ending.rs`: what the end of the
+//!   interpreter does.
+//! - `opened.rs`: a store that is opened at its first call.
+//! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
+
+mod call;
+mod creation;
+mod ending;
+mod error;
+mod opened;
+mod operations;
+mod port;
+mod runtime;
+mod seen;
+mod shape;
+mod store;
+mod watch;
+
+/// What Python imports as `scratchbook._scratchbook`.
+#[pyo3::pymodule(name = "_scratchbook")]
+mod module {
+    use pyo3::prelude::*;
+    use pyo3::wrap_pyfunction;
+
+    use crate::ending::before_exit;
+    use crate::runtime::after_fork;
+
+    #[pymodule_export]
+    use crate::call::{Call, wait};
+    #[pymodule_export]
+    use crate::seen::advance;
+    #[pymodule_export]
+    use crate::store::Store;
+    #[pymodule_export]
+    use crate::watch::Watch;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("REMOVED", scratchbook::REMOVED)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let before_exit = wrap_pyfunction!(before_exit, module)?;
+        module.py().import("atexit")?.call_method1("register", (before_exit,))?;
+        let after_fork = wrap_pyfunction!(after_fork, module)?;
+        let os = module.py().import("os")?;
+        // Windows has no fork.
+        if let Some(register) = os.getattr_opt("register_at_fork")? {
+            let arguments = pyo3::types::PyDict::new(module.py());
+            arguments.set_item("after_in_child", after_fork)?;
+            register.call((), Some(&arguments))?;
+        }
+        Ok(())
+    }
+}

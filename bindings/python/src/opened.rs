@@ -1,0 +1,74 @@
+//! A store that is opened at its first call: a service is made where no loop runs yet, and often before a fork.
+
+use std::process;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pyo3::prelude::*;
+use scratchbook::{Result, Store, connect};
+use tokio::sync::OnceCell;
+
+use crate::runtime::{OpenFile, check_file, check_process};
+
+/// A store by its URI.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    uri: String,
+    /// The process of the first call.
+    process: OnceLock<u32>,
+    store: OnceCell<Store>,
+    /// Until it is closed, where it is a file.
+    file: Mutex<Option<OpenFile>>,
+}
+
+impl Opened {
+    pub(crate) fn new(uri: String) -> Self {
+        Self { uri, process: OnceLock::new(), store: OnceCell::new(), file: Mutex::default() }
+    }
+
+    pub(crate) fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Refuses a process that this store is not for; called before [`store`](Self::store), without waiting.
+    pub(crate) fn check(&self) -> PyResult<()> {
+        if let Some(opened_by) = self.process.get() {
+            return check_process(*opened_by);
+        }
+        if self.is_file() {
+            check_file()?;
+        }
+        check_process(*self.process.get_or_init(process::id))
+    }
+
+    /// The store, opened by whoever comes first. A failure is not kept: the next call tries again.
+    pub(crate) async fn store(&self) -> Result<&Store> {
+        let open = async || {
+            let file = self.is_file().then(OpenFile::new);
+            let store = connect(&self.uri).await?;
+            *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
+            Ok(store)
+        };
+        self.store.get_or_try_init(open).await
+    }
+
+    /// Closes what is open; what was never opened needs no closing.
+    pub(crate) async fn close(&self) -> Result<()> {
+        if let Some(store) = self.store.get() {
+            store.sessions.close().await?;
+            drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        Ok(())
+    }
+
+    fn is_file(&self) -> bool {
+        self.uri.starts_with("sqlite:")
+    }
+}
+
+/// What a child of a fork lets go of is its parent's: it is forgotten, since closing it would wait for threads that are
+/// not there.
+pub(crate) fn let_go(opened: Arc<Opened>) {
+    if opened.process.get().is_some_and(|opened_by| *opened_by != process::id()) {
+        std::mem::forget(opened);
+    }
+}

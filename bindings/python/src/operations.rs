@@ -1,0 +1,16 @@
+//! Operations on state as they come over the border: `{"user:n": [{"increment": 1}]}`.
+
+use scratchbook::{Operation, Result, StateDelta, json};
+use serde_json::{Map, Value};
+
+/// The operations of a text as a delta; those of one key are carried out in their order.
+pub(crate) fn delta(text: &[u8]) -> Result<StateDelta> {
+    let keys: Map<String, Value> = json::from_slice(text).map_err(|e| e.context("the operations"))?;
+    let mut delta = StateDelta::new();
+    for (key, steps) in keys {
+        let steps: Vec<Operation> = serde_json::from_value(steps)
+            .map_err(|_| scratchbook::Error::invalid(format!("the operations of '{key}' are none that are known")))?;
+        steps.into_iter().try_for_each(|step| delta.apply(key.clone(), step))?;
+    }
+    Ok(delta)
+}

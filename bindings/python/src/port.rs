@@ -1,0 +1,89 @@
+//! How an event loop hears that a call has ended.
+//!
+//! Each loop has a port. Calls that end put their answers into it; the first one wakes the loop, which takes all that
+//! are there by then.
+
+use std::mem;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use scratchbook::Result;
+
+use crate::ending;
+use crate::error::exception;
+use crate::shape::Answer;
+
+type Ended = (Py<PyAny>, Result<Answer>);
+
+/// The answers for one loop that it has not taken yet.
+#[pyclass(frozen)]
+#[derive(Default)]
+pub(crate) struct Port {
+    ended: Mutex<Vec<Ended>>,
+}
+
+impl Port {
+    /// The port of the loop that runs in this thread, and a future of that loop to be ended through it.
+    pub(crate) fn of_running_loop(py: Python<'_>) -> PyResult<(Py<Self>, Py<PyAny>)> {
+        static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static PORTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let running = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
+        let ports = PORTS
+            .get_or_try_init(py, || py.import("weakref")?.getattr("WeakKeyDictionary")?.call0().map(Bound::unbind))?;
+        let waiter = running.call_method0("create_future")?.unbind();
+        let found = ports.bind(py).call_method1("get", (&running,))?;
+        if let Ok(port) = found.cast_into::<Self>() {
+            return Ok((port.unbind(), waiter));
+        }
+        let port = Py::new(py, Self::default())?;
+        ports.bind(py).set_item(&running, &port)?;
+        Ok((port, waiter))
+    }
+
+    /// Gives a future its answer, from any thread.
+    pub(crate) fn end(port: Py<Self>, waiter: Py<PyAny>, answer: Result<Answer>) {
+        let is_first = {
+            let mut ended = port.get().lock();
+            ended.push((waiter, answer));
+            ended.len() == 1
+        };
+        if !is_first {
+            return;
+        }
+        // Where the interpreter ends, nobody waits any more.
+        let woken = ending::enter(|py| {
+            let waiter = port.get().lock().first().map(|(waiter, _)| waiter.clone_ref(py));
+            let Some(waiter) = waiter else { return Ok(()) };
+            let running = waiter.call_method0(py, "get_loop")?;
+            running.call_method1(py, "call_soon_threadsafe", (port.clone_ref(py),)).map(drop)
+        });
+        if !matches!(woken, Some(Ok(()))) {
+            // The loop was closed. What its futures were to hear, nobody listens to.
+            drop(mem::take(&mut *port.get().lock()));
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Ended>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Port {
+    /// Ends the futures; called by their loop.
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        let ended = mem::take(&mut *self.lock());
+        for (waiter, answer) in ended {
+            // It was cancelled meanwhile.
+            if waiter.call_method0(py, "done")?.is_truthy(py)? {
+                continue;
+            }
+            match answer.map_err(|error| exception(py, &error)).and_then(|answer| answer.into_python(py)) {
+                Ok(value) => waiter.call_method1(py, "set_result", (value,))?,
+                Err(error) => waiter.call_method1(py, "set_exception", (error,))?,
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! What a copy of a session has seen, as the text that Python keeps with the copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pyo3::prelude::*;
+use scratchbook::{AppendOptions, Committed, ConflictMode, Error, LogPositions, Result, Scope, Session, json};
+use serde::{Deserialize, Serialize};
+
+use crate::error::exception;
+
+/// How many numbers beyond a gap are kept. A gap that is one only because appends of one copy have ended out of order is
+/// closed long before; one that somebody else's event has left is closed by no number at all.
+const MOST_BEYOND: usize = 256;
+
+/// The places up to which everything was seen; keys that were seen further, and events beyond a gap: those that the
+/// holder wrote itself.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Seen {
+    seq: u64,
+    #[serde(default)]
+    user: u64,
+    #[serde(default)]
+    app: u64,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    keys: BTreeMap<String, u64>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    own: BTreeSet<u64>,
+}
+
+/// What an append has written, as far as its writer has seen it by that.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Written {
+    seq: u64,
+    user: u64,
+    app: u64,
+    keys: Vec<String>,
+}
+
+impl Written {
+    pub(crate) fn of(committed: &Committed) -> Self {
+        let keys = committed.event.actions.state_delta.iter().map(|(key, _)| key.to_owned()).collect();
+        let seq = committed.event.seq.unwrap_or_default();
+        Self { seq, user: committed.logs.user, app: committed.logs.app, keys }
+    }
+
+    /// For Python to hand to [`advance`].
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What a copy has seen that goes on over what its holder has written. Of the copy as it is by then: several appends may
+/// have been under way.
+#[pyfunction]
+pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<String> {
+    let advanced = || {
+        let mut seen = Seen::read(seen)?;
+        seen.has_written(json::from_str(written)?);
+        Ok(seen.text())
+    };
+    advanced().map_err(|error: Error| exception(py, &error))
+}
+
+impl Seen {
+    /// What a session that was read has seen.
+    pub(crate) fn of(session: &Session) -> Self {
+        let seen = session.seen();
+        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, ..Self::default() }
+    }
+
+    /// As Python kept it.
+    pub(crate) fn read(text: &str) -> Result<Self> {
+        json::from_str(text).map_err(|e| e.context("what the session has seen; keep it as it was given"))
+    }
+
+    /// For Python to keep.
+    pub(crate) fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// How a writer appends that has seen this much.
+    pub(crate) fn options(&self, conflict: ConflictMode) -> AppendOptions {
+        let all = scratchbook::Seen::new(self.seq, LogPositions::new(self.user, self.app));
+        let seen = self.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
+        match conflict {
+            ConflictMode::ByKey => AppendOptions::by_key(seen),
+            ConflictMode::BySession => AppendOptions::by_session(seen),
+            _ => AppendOptions::default(),
+        }
+    }
+
+    fn has_written(&mut self, Written { seq, user, app, keys }: Written) {
+        self.own.insert(seq);
+        while self.own.remove(&(self.seq + 1)) {
+            self.seq += 1;
+        }
+        while self.own.len() > MOST_BEYOND {
+            self.own.pop_first();
+        }
+        for key in keys {
+            let place = place(&key, seq, user, app);
+            let known = self.keys.entry(key).or_default();
+            *known = place.max(*known);
+        }
+        let all = (self.seq, self.user, self.app);
+        self.own.retain(|number| *number > all.0);
+        self.keys.retain(|key, known| *known > place(key, all.0, all.1, all.2));
+    }
+}
+
+/// What of a number and of positions is about a key.
+fn place(key: &str, seq: u64, user: u64, app: u64) -> u64 {
+    match Scope::split(key).0 {
+        Scope::Session | Scope::Temp => seq,
+        Scope::User => user,
+        Scope::App => app,
+    }
+}
+
+/// A conflict mode by its name.
+pub(crate) fn conflict_mode(name: &str) -> Result<ConflictMode> {
+    match name {
+        "merge" => Ok(ConflictMode::Merge),
+        "by_key" => Ok(ConflictMode::ByKey),
+        "strict" => Ok(ConflictMode::BySession),
+        other => {
+            Err(Error::invalid(format!("no conflict mode is called '{other}'; there are merge, by_key and strict")))
+        }
+    }
+}

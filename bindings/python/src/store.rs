@@ -1,0 +1,355 @@
+//! The class `Store`: a method for each call that a store takes, with JSON for what is deep.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use scratchbook::{
+    AppendOptions, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Outcome,
+    PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt, StateOwner, Watched, json,
+};
+
+use crate::call::Call;
+use crate::creation::Creation;
+use crate::opened::{Opened, let_go};
+use crate::seen::{Seen, Written, conflict_mode};
+use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
+use crate::watch::Watch;
+use crate::{operations, runtime};
+
+/// How many sessions or events are read at a time where all are asked for.
+const PAGE: usize = 1000;
+
+/// A session's address: app, user, session id.
+type Address = (String, String, String);
+
+/// A store, opened at its first call.
+#[pyclass(frozen, module = "scratchbook._scratchbook")]
+pub(crate) struct Store {
+    opened: Arc<Opened>,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let_go(Arc::clone(&self.opened));
+    }
+}
+
+impl Store {
+    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<Opened>) -> F) -> PyResult<Call>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+    {
+        self.opened.check()?;
+        Ok(Call::new(runtime::handle(py)?, work(Arc::clone(&self.opened))))
+    }
+
+    /// A call about one session.
+    fn session_call<F>(
+        &self,
+        py: Python<'_>,
+        address: Address,
+        work: impl FnOnce(scratchbook::Store, SessionKey) -> F + Send + 'static,
+    ) -> PyResult<Call>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+    {
+        self.call(py, |opened| async move {
+            let key = key(&address)?;
+            work(opened.store().await?.clone(), key).await
+        })
+    }
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn new(uri: String) -> Self {
+        Self { opened: Arc::new(Opened::new(uri)) }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Store('{}')", scratchbook::without_password(self.opened.uri()))
+    }
+
+    /// Waits, for those who try again after a while.
+    fn pause(&self, py: Python<'_>, seconds: f64) -> PyResult<Call> {
+        self.call(py, |_| async move {
+            tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
+            Ok(Answer::Nothing)
+        })
+    }
+
+    /// Opens the store, which the first call does else.
+    fn open(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, |opened| async move { opened.store().await.map(|_| Answer::Nothing) })
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, |opened| async move { opened.close().await.map(|()| Answer::Nothing) })
+    }
+
+    fn create(&self, py: Python<'_>, app_name: String, user_id: String, config: PyBackedBytes) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let config: Creation = json::from_slice(&config).map_err(|e| e.context("the new session"))?;
+            let sessions = &opened.store().await?.sessions;
+            answer(&sessions.create_session(&app_name, &user_id, config.into()).await?)
+        })
+    }
+
+    /// With the last so many events, those from a time on, or those with a number above one.
+    #[pyo3(signature = (address, num_recent_events=None, after_timestamp=None, after_seq=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        address: Address,
+        num_recent_events: Option<usize>,
+        after_timestamp: Option<f64>,
+        after_seq: Option<u64>,
+    ) -> PyResult<Call> {
+        let mut config = GetSessionConfig::default();
+        config.num_recent_events = num_recent_events;
+        config.after_timestamp = after_timestamp;
+        if let Some(seq) = after_seq {
+            config = config.with_events_after(seq, usize::MAX);
+        }
+        self.call(py, |opened| async move {
+            // An id that no session can have is the id of none.
+            if address.2.trim().is_empty() {
+                return Ok(Answer::Nothing);
+            }
+            let found = opened.store().await?.sessions.get_session(&key(&address)?, &config).await?;
+            found.as_ref().map_or(Ok(Answer::Nothing), answer)
+        })
+    }
+
+    #[pyo3(signature = (app_name, user_id=None))]
+    fn list(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let sessions = &opened.store().await?.sessions;
+            let mut config = ListSessionsConfig::default().with_page_size(PAGE);
+            config.user_id = user_id;
+            let mut text = b"{\"sessions\":[".to_vec();
+            loop {
+                let page = sessions.list_sessions(&app_name, &config).await?;
+                for session in &page.sessions {
+                    if text.last() != Some(&b'[') {
+                        text.push(b',');
+                    }
+                    text.extend(to_json(&Whole(session))?);
+                }
+                config.page_token = page.next_page_token;
+                if config.page_token.is_none() {
+                    break;
+                }
+            }
+            text.extend(b"]}");
+            Ok(Answer::Json(text))
+        })
+    }
+
+    fn delete(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            if address.2.trim().is_empty() {
+                return Ok(Answer::Nothing);
+            }
+            opened.store().await?.sessions.delete_session(&key(&address)?).await?;
+            Ok(Answer::Nothing)
+        })
+    }
+
+    #[pyo3(signature = (address, event, conflict, seen=None, operations=None))]
+    fn append(
+        &self,
+        py: Python<'_>,
+        address: Address,
+        event: PyBackedBytes,
+        conflict: &str,
+        seen: Option<String>,
+        operations: Option<PyBackedBytes>,
+    ) -> PyResult<Call> {
+        let conflict = conflict_mode(conflict);
+        self.call(py, |opened| async move {
+            let key = key(&address)?;
+            let mut event: Event = json::from_slice(&event).map_err(|e| e.context("the event"))?;
+            if let Some(text) = &operations {
+                event.actions.state_delta.merge(operations::delta(text)?)?;
+            }
+            let options = match &seen {
+                Some(seen) => Seen::read(seen)?.options(conflict?),
+                None => AppendOptions::default(),
+            };
+            let committed = opened.store().await?.sessions.append(&key, event, options).await?;
+            let changes = operations.is_some().then(|| to_json(&committed.event.actions.state_delta)).transpose()?;
+            Ok(Answer::Appended(Appended {
+                outcome: match committed.outcome {
+                    Outcome::Replayed => "replayed",
+                    Outcome::Partial => "partial",
+                    _ => "stored",
+                },
+                written: Written::of(&committed).text(),
+                changes,
+            }))
+        })
+    }
+
+    /// The state of a user or, without one, of the app; names without prefix.
+    #[pyo3(signature = (app_name, user_id=None))]
+    fn get_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            Answer::json(&opened.store().await?.sessions.get_state(&owner).await?)
+        })
+    }
+
+    /// Changes state of a user or, without one, of the app.
+    fn put_state(
+        &self,
+        py: Python<'_>,
+        app_name: String,
+        user_id: Option<String>,
+        operations: PyBackedBytes,
+        author: String,
+    ) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            let delta = operations::delta(&operations)?;
+            let sessions = &opened.store().await?.sessions;
+            sessions.put_state(&owner, delta, PutStateOptions::by(author)).await.map(Answer::Number)
+        })
+    }
+
+    /// The number of an event by its id, looked for from the last one back.
+    fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
+        self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })
+    }
+
+    fn state_at(&self, py: Python<'_>, address: Address, seq: u64) -> PyResult<Call> {
+        self.session_call(py, address, move |store, key| async move {
+            Answer::json(&store.sessions.get_state_at(&key, seq).await?)
+        })
+    }
+
+    fn diff(&self, py: Python<'_>, address: Address, before: u64, after: u64) -> PyResult<Call> {
+        self.session_call(py, address, move |store, key| async move {
+            Answer::json(&store.sessions.diff(&key, before, after).await?)
+        })
+    }
+
+    fn history(&self, py: Python<'_>, address: Address, name: String, limit: usize) -> PyResult<Call> {
+        self.session_call(py, address, move |store, key| async move {
+            let writes = store.sessions.history(&key, &name, limit).await?;
+            Answer::json(&writes.iter().map(write).collect::<Vec<_>>())
+        })
+    }
+
+    fn blame(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+        self.session_call(py, address, |store, key| async move {
+            let writers = store.sessions.blame(&key).await?;
+            let shown: BTreeMap<_, _> = writers.iter().map(|(name, by)| (name, writer(by))).collect();
+            Answer::json(&shown)
+        })
+    }
+
+    /// Gives the id of the event that does it.
+    fn rewind(&self, py: Python<'_>, address: Address, before_invocation_id: String) -> PyResult<Call> {
+        self.session_call(py, address, move |store, key| async move {
+            let event = store.rewind(&key, &before_invocation_id).await?;
+            Answer::json(&crate::shape::Stored(&event))
+        })
+    }
+
+    #[pyo3(signature = (address, at=None, session_id=None))]
+    fn fork(&self, py: Python<'_>, address: Address, at: Option<u64>, session_id: Option<String>) -> PyResult<Call> {
+        self.session_call(py, address, move |store, key| async move {
+            let mut config = ForkConfig::default();
+            (config.at, config.session_id) = (at, session_id);
+            let forked = store.sessions.fork_session(&key, config).await?;
+            let whole = store.sessions.get_session(forked.key(), &GetSessionConfig::default()).await?;
+            answer(whole.as_ref().unwrap_or(&forked))
+        })
+    }
+
+    /// Of a session; `None` where there is none.
+    fn verify(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+        self.session_call(py, address, |store, key| async move {
+            match store.sessions.verify_session(&key).await? {
+                Some(verified) => Answer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys})),
+                None => Ok(Answer::Nothing),
+            }
+        })
+    }
+
+    /// Of the state of a user or, without one, of the app.
+    #[pyo3(signature = (app_name, user_id=None))]
+    fn verify_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            let verified = opened.store().await?.sessions.verify_state(&owner).await?;
+            Answer::json(&serde_json::json!({"events": verified.events, "keys": verified.keys}))
+        })
+    }
+
+    /// Follows a session, a user or an app, as far as they are named: from `now`, from the `beginning`, or after a cursor.
+    #[pyo3(signature = (named, key_prefix, start, cursor=None))]
+    fn watch(
+        &self,
+        py: Python<'_>,
+        named: (String, Option<String>, Option<String>),
+        key_prefix: String,
+        start: String,
+        cursor: Option<String>,
+    ) -> PyResult<Call> {
+        let handle = runtime::handle(py)?;
+        self.call(py, |opened| async move {
+            let (app_name, user_id, session_id) = named;
+            let what = match (user_id, session_id) {
+                (Some(user), Some(session)) => Watched::session(SessionKey::new(&app_name, &user, &session)?),
+                (Some(user), None) => Watched::user(&app_name, &user)?,
+                (None, None) => Watched::app(&app_name)?,
+                (None, Some(_)) => return Err(Error::invalid("a session is of a user; name the user_id as well")),
+            };
+            let start = match (cursor, start.as_str()) {
+                (Some(cursor), _) => FeedStart::After(FeedCursor::new(cursor)),
+                (None, "now") => FeedStart::Now,
+                (None, "beginning") => FeedStart::Beginning,
+                (None, other) => {
+                    return Err(Error::invalid(format!("start is 'now' or 'beginning', not '{other}'")));
+                }
+            };
+            let sessions = Arc::clone(&opened.store().await?.sessions);
+            let watch = scratchbook::Watch::start(sessions, what.with_key_prefix(key_prefix), start).await?;
+            Ok(Answer::Watch(Watch::new(handle, opened, watch)))
+        })
+    }
+}
+
+fn key((app_name, user_id, session_id): &Address) -> Result<SessionKey> {
+    SessionKey::new(app_name, user_id, session_id)
+}
+
+fn owner(app_name: &str, user_id: Option<&str>) -> Result<StateOwner> {
+    user_id.map_or_else(|| StateOwner::app(app_name), |user_id| StateOwner::user(app_name, user_id))
+}
+
+fn answer(session: &scratchbook::Session) -> Result<Answer> {
+    Ok(Answer::Session(to_json(&Whole(session))?, Seen::of(session).text()))
+}
+
+async fn seq_of(store: &scratchbook::Store, key: &SessionKey, event_id: &str) -> Result<Answer> {
+    let mut before = u64::MAX;
+    loop {
+        let config = GetSessionConfig::default().without_state().with_events_before(before, PAGE);
+        let session = store.sessions.get_session(key, &config).await?;
+        let session = session.ok_or_else(|| Error::not_found(format!("session not found: {key}; create it first")))?;
+        if let Some(found) = session.events().iter().rev().find(|event| event.id == event_id) {
+            return Ok(Answer::Number(found.seq.unwrap_or_default()));
+        }
+        match session.events().get(0).and_then(|first| first.seq) {
+            Some(first) if first > 1 => before = first,
+            _ => return Err(Error::not_found(format!("no event of {key} has the id '{event_id}'"))),
+        }
+    }
+}

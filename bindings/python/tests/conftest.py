@@ -1,0 +1,70 @@
+"""The stores that each promise is held to, and what the tests share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STORES = ("memory", "sqlite", "postgres", "mariadb")
+VARIABLES = {"postgres": "SCRATCHBOOK_TEST_POSTGRES", "mariadb": "SCRATCHBOOK_TEST_MYSQL"}
+
+# One set of tables for a run: what tests put into them is kept apart by app.
+_RUN = f"py_{secrets.token_hex(4)}"
+
+
+def server_uri(store: str) -> str:
+    """The URL of a server's database, as a user of SQLAlchemy has it."""
+    uri = os.environ.get(VARIABLES[store])
+    if not uri:
+        pytest.skip(f"{VARIABLES[store]} names no server; run by with-servers, or by cargo xtask test")
+    scheme, _, rest = uri.partition("://")
+    driver, parameter = ("asyncpg", "schema") if store == "postgres" else ("aiomysql", "table_prefix")
+    return f"{scheme}+{driver}://{rest}{'&' if '?' in rest else '?'}{parameter}={_RUN}"
+
+
+@pytest.fixture(params=STORES)
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store of each kind."""
+    if request.param == "memory":
+        return "memory:"
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/sessions.db"
+    return server_uri(request.param)
+
+
+@pytest.fixture(params=STORES[1:])
+def shared_uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store that several services can have open."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/sessions.db"
+    return server_uri(request.param)
+
+
+@pytest.fixture
+async def service(uri: str) -> AsyncIterator[Any]:
+    """A service for google-adk on each store."""
+    pytest.importorskip("google.adk")
+    from scratchbook import ScratchbookSessionService
+
+    async with ScratchbookSessionService(uri) as service:
+        yield service
+
+
+@pytest.fixture
+async def plain(uri: str) -> AsyncIterator[Any]:
+    """A service on plain dicts on each store."""
+    from scratchbook import SessionService
+
+    async with SessionService(uri) as service:
+        yield service
+
+
+@pytest.fixture
+def app() -> Iterator[str]:
+    """An app of this test's own."""
+    yield f"app_{secrets.token_hex(6)}"

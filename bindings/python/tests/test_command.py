@@ -1,0 +1,88 @@
+"""`adk web` and `adk api_server` on these sessions, by a file `services.py` and a URI."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk")
+
+AGENT = """
+from google.adk.agents import BaseAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+class Echo(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        turn = ctx.session.state.get("turn", 0) + 1
+        content = types.Content(role="model", parts=[types.Part(text=f"turn {turn}")])
+        actions = EventActions(state_delta={"turn": turn, "user:last": turn})
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content, actions=actions)
+
+root_agent = Echo(name="echo")
+"""
+
+
+def ask(url: str, body: Any = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def serve(command: str, folder: Path, uri: str) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [command, str(folder), "--port", str(port), "--session_service_uri", uri]
+    log = (folder.parent / f"{port}.log").open("wb")
+    server = subprocess.Popen([sys.executable, "-m", "google.adk.cli", *words], stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + 90
+    while True:
+        try:
+            ask(f"{url}/list-apps")
+            return server, url
+        except OSError:
+            if server.poll() is not None or time.monotonic() > until:
+                server.kill()
+                raise AssertionError((folder.parent / f"{port}.log").read_text()) from None
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize(("command", "file"), [("web", "services.py"), ("api_server", "services.yaml")])
+def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: str, file: str) -> None:
+    agents = tmp_path / "agents"
+    (agents / "echo").mkdir(parents=True)
+    (agents / "echo" / "agent.py").write_text(AGENT)
+    (agents / "echo" / "__init__.py").write_text("from . import agent\n")
+    if file == "services.py":
+        (agents / file).write_text("from scratchbook.adk import register\n\nregister()\n")
+    else:
+        service = "{scheme: scratchbook+sqlite, type: session, class: scratchbook.ScratchbookSessionService}"
+        (agents / file).write_text(f"services: [{service}]\n")
+    uri = f"scratchbook+sqlite:///{tmp_path}/agents.db"
+    message = {"role": "user", "parts": [{"text": "hi"}]}
+    run = {"app_name": "echo", "user_id": "u", "session_id": "s", "new_message": message}
+    for turn in (1, 2):
+        server, url = serve(command, agents, uri)
+        try:
+            if turn == 1:
+                ask(f"{url}/apps/echo/users/u/sessions/s", {"made": True})
+            events = ask(f"{url}/run", run)
+            assert events[-1]["content"]["parts"] == [{"text": f"turn {turn}"}]
+            session = ask(f"{url}/apps/echo/users/u/sessions/s")
+            assert session["state"] == {"made": True, "turn": turn, "user:last": turn}
+            assert len(session["events"]) == 2 * turn
+        finally:
+            server.terminate()
+            server.wait(30)

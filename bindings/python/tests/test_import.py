@@ -1,0 +1,101 @@
+"""Bringing over what google-adk's own services have stored."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.adk")
+pytest.importorskip("sqlalchemy")
+
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+import scratchbook
+
+FILL = """
+import asyncio, sys
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.database_session_service import DatabaseSessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+async def fill(service, app):
+    for user in ("u1", "u2"):
+        session = await service.create_session(
+            app_name=app, user_id=user, session_id="s", state={"first": 1, "n": 0, "user:x": 1, "app:y": user}
+        )
+        for n in range(3):
+            delta = {"n": n, "f": -0.0, "user:x": n}
+            event = Event(author="a", timestamp=1.5e9 + n, id=f"{user}-{n}", actions=EventActions(state_delta=delta))
+            await service.append_event(session, event)
+    await service.create_session(app_name=app, user_id="u1", session_id="empty")
+    gone = await service.create_session(app_name=app, user_id="u3", session_id="gone", state={"user:kept": True})
+    await service.delete_session(app_name=app, user_id="u3", session_id=gone.id)
+
+kind, place, app = sys.argv[1:]
+service = SqliteSessionService(place) if kind == "file" else DatabaseSessionService(place)
+asyncio.run(fill(service, app))
+"""
+
+
+async def check(service: Any, app: str) -> None:
+    session = await service.get_session(app_name=app, user_id="u2", session_id="s")
+    assert [event.id for event in session.events] == ["u2-0", "u2-1", "u2-2"]
+    assert session.events[2].timestamp == 1.5e9 + 2
+    assert session.state == {"first": 1, "n": 2, "f": 0.0, "user:x": 2, "app:y": "u2"}
+    assert (await service.get_session(app_name=app, user_id="u1", session_id="empty")).state == {
+        "user:x": 2,
+        "app:y": "u2",
+    }
+    await service.verify(session)
+
+
+@pytest.mark.parametrize("kind", ["file", "database", "postgres"])
+async def test_a_database_of_google_adks_is_brought_over_whole(kind: str, tmp_path: Path, app: str) -> None:
+    if kind == "postgres":
+        uri = os.environ.get("SCRATCHBOOK_TEST_POSTGRES") or pytest.skip("no PostgreSQL")
+        place = source = uri.replace("postgresql://", "postgresql+asyncpg://").partition("?")[0]
+    else:
+        source = f"sqlite:///{tmp_path}/adk.db"
+        place = f"{tmp_path}/adk.db" if kind == "file" else f"sqlite+aiosqlite:///{tmp_path}/adk.db"
+    subprocess.run([sys.executable, "-c", FILL, kind, place, app], check=True, timeout=120)
+    async with scratchbook.ScratchbookSessionService(f"sqlite:///{tmp_path}/ours.db") as service:
+        done = await service.import_adk(source, app_name=app)
+        assert done == {"sessions": 3, "events": 6, "skipped": 0, "refused": []}
+        await check(service, app)
+        assert await service.get_user_state(app_name=app, user_id="u3") == {"kept": True}
+        # Again, after somebody went on.
+        await service.put_state({"x": 100}, app_name=app, user_id="u2", author="us")
+        assert (await service.import_adk(source, app_name=app))["skipped"] == 3
+        assert await service.get_user_state(app_name=app, user_id="u2") == {"x": 100}
+
+
+async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -> None:
+    source = InMemorySessionService()
+    made = await source.create_session(
+        app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "app:c": 3}
+    )
+    await source.append_event(made, Event(author="x", actions=EventActions(state_delta={"a": 2})))
+    # What no event tells of: the state is what the source shows all the same.
+    source.sessions[app]["u"]["s"].state["a"] = 5
+    await source.create_session(app_name=app, user_id="u", session_id="bad", state={"nan": float("nan")})
+    done = await service.import_adk(source, app_name=app)
+    assert (done["sessions"], done["events"]) == (1, 1) and "NaN" in done["refused"][0]["reason"]
+    session = await service.get_session(app_name=app, user_id="u", session_id="s")
+    assert session.state == {"a": 5, "user:b": 2, "app:c": 3}
+    assert [event.author for event in session.events] == ["x", "scratchbook-import"]
+    with pytest.raises(ValueError, match="app_name"):
+        await service.import_adk(source)
+
+
+async def test_what_is_no_database_of_google_adks_says_so(tmp_path: Path) -> None:
+    async with scratchbook.ScratchbookSessionService("memory:") as service:
+        with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
+            await service.import_adk(f"sqlite:///{tmp_path}/none.db")

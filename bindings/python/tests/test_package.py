@@ -1,0 +1,27 @@
+"""What the package consists of."""
+
+from __future__ import annotations
+
+from importlib import metadata
+
+import scratchbook
+
+
+def test_it_has_types_a_licence_and_a_description_and_no_tests() -> None:
+    package = metadata.distribution("scratchbook")
+    files = [str(file) for file in package.files or []]
+    assert {"scratchbook/py.typed", "scratchbook/_scratchbook.pyi", "scratchbook/adk.py"} <= set(files)
+    assert any(file.endswith("licenses/LICENSE") for file in files)
+    assert not any("test" in file or "bench" in file for file in files)
+    assert package.metadata["License-Expression"] == "Apache-2.0"
+    description = package.metadata.get_payload()
+    assert description.startswith("# scratchbook for Python")  # type: ignore[union-attr]
+    assert package.version == scratchbook.__version__ == scratchbook._scratchbook.__version__
+    # No dependency of its own: google-adk is whoever has it already's.
+    assert all("extra ==" in line for line in package.requires or [])
+
+
+def test_everything_that_is_public_is_there_and_documented() -> None:
+    for name in scratchbook.__all__:
+        public = getattr(scratchbook, name)
+        assert isinstance(public, str) or public.__doc__, name

@@ -1,0 +1,81 @@
+"""Which store a URL names, and which file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import scratchbook
+from scratchbook import SessionService, wait
+from scratchbook._url import store_uri
+
+
+@pytest.mark.parametrize(
+    ("url", "uri"),
+    [
+        ("memory:", "memory:"),
+        ("memory://", "memory:"),
+        ("scratchbook+memory:", "memory:"),
+        ("sqlite://", "memory:"),
+        ("sqlite:///:memory:", "memory:"),
+        ("sqlite+aiosqlite:///:memory:", "memory:"),
+        ("sqlite:///a.db", "sqlite://a.db"),
+        ("sqlite:////data/a.db", "sqlite:///data/a.db"),
+        ("sqlite+aiosqlite:///dir/a b%20c.db", "sqlite://dir/a b%20c.db"),
+        ("scratchbook+sqlite:////data/a.db?synchronous=normal", "sqlite:///data/a.db?synchronous=normal"),
+        ("sqlite:///a.db?check_same_thread=false&timeout=1.5", "sqlite://a.db?lock_timeout_ms=1500"),
+        ("postgresql+asyncpg://u:p%40@h:1/d?ssl=require", "postgresql+asyncpg://u:p%40@h:1/d?ssl=require"),
+        ("scratchbook+postgresql://h/d", "postgresql://h/d"),
+        ("mysql+aiomysql://u:p@h/d?charset=utf8mb4", "mysql://u:p@h/d"),
+        ("mariadb+asyncmy://u:p@h/d?charset=utf8mb4&table_prefix=x_", "mariadb://u:p@h/d?table_prefix=x_"),
+    ],
+)
+def test_urls_mean_what_they_mean_to_sqlalchemy(url: str, uri: str) -> None:
+    assert store_uri(url) == uri
+
+
+def test_a_sqlalchemy_url_is_taken_with_its_password() -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    url = sqlalchemy.make_url("postgresql+asyncpg://me:s3cret@db/agents")
+    assert store_uri(url) == "postgresql+asyncpg://me:s3cret@db/agents"
+
+
+@pytest.mark.parametrize("url", ["sqlite://a.db", "sqlite://host/a.db"])
+def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> None:
+    with pytest.raises(ValueError, match="sqlite:///sessions.db"):
+        SessionService(url)
+
+
+@pytest.mark.parametrize("url", ["oracle://h/d", "sessions.db", "", "sqlite:///a.db?no_such=1", "postgresql://h/d?x=1"])
+def test_what_names_no_store_is_refused_at_the_first_call(url: str) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError):
+        wait(SessionService(url).open())
+
+
+@pytest.mark.parametrize("timeout", ["soon", "inf", "nan", ""])
+def test_a_timeout_that_is_none_is_refused(timeout: str) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError, match="number of seconds"):
+        SessionService(f"sqlite:///a.db?timeout={timeout}")
+
+
+def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for url, file in (("sqlite:///rel.db", "rel.db"), (f"sqlite:///{tmp_path}/abs.db", "abs.db")):
+        service = SessionService(url)
+        assert not os.path.exists(tmp_path / file)
+        wait(service.open())
+        assert (tmp_path / file).is_file()
+        wait(service.close())
+
+
+def test_no_password_is_shown() -> None:
+    service = SessionService("postgresql://me:s3cret@127.0.0.1:1/db?connect_timeout=1&retry_timeout_ms=1")
+    assert "s3cret" not in repr(service) and "me" in repr(service)
+    with pytest.raises(scratchbook.ScratchbookError) as caught:
+        wait(service.open())
+    assert "s3cret" not in str(caught.value) and caught.value.kind == "unavailable"
+    assert isinstance(caught.value, ConnectionError)

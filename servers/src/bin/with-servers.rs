@@ -1,0 +1,35 @@
+//! Runs a command with the addresses of database servers in its environment: of those that the environment names
+//! already, else of servers that are started for it and end with it. For tests that are not in Rust.
+//!
+//! ```sh
+//! cargo run -p scratchbook-servers --bin with-servers -- python -m pytest bindings/python
+//! ```
+//!
+//! A server that is not installed is said on standard error and left out: its variable is not set.
+
+use std::process::{Command, ExitCode};
+
+use scratchbook_servers::{MYSQL_VARIABLE, POSTGRES_VARIABLE, mysql, postgres};
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    let Some(program) = words.next() else {
+        eprintln!("usage: with-servers COMMAND [ARGUMENT]...");
+        return ExitCode::from(2);
+    };
+    let mut command = Command::new(&program);
+    command.args(words);
+    for (variable, uri) in [(POSTGRES_VARIABLE, postgres()), (MYSQL_VARIABLE, mysql())] {
+        match uri {
+            Ok(uri) => drop(command.env(variable, uri)),
+            Err(error) => eprintln!("{variable} is not set: {error}"),
+        }
+    }
+    match command.status() {
+        Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        Err(error) => {
+            eprintln!("{} did not start: {error}", program.to_string_lossy());
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The Python package: built as users get it, and tested in the Python environment of the tests.
+
+use std::path::Path;
+use std::process::Command;
+use std::{env, fs};
+
+use crate::command::{cargo, program, root, run};
+use crate::step::Stop;
+use crate::{python, servers};
+
+/// Where the wheel is built to, and where it is unpacked for the tests: no Python of anybody's is changed.
+const WHEELS: &str = "target/package/wheels";
+const SITE: &str = "target/package/site";
+/// The same of the source package.
+const SOURCE: &str = "target/package/source";
+const FROM_SOURCE: &str = "target/package/from-source";
+const BUILD: &str = "target/package/build";
+/// The environment variable with the path of a checkout of google-adk's repository.
+const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
+
+/// The step `package`.
+pub(crate) fn test() -> Result<(), Stop> {
+    python::install()?;
+    for words in [["format", "--check"], ["check", "--quiet"]] {
+        run(program(python::interpreter()).args(["-m", "ruff"]).args(words).arg("bindings/python"))?;
+    }
+    install("dev")?;
+    run(&mut of_package(&["-m", "mypy", "--config-file", "bindings/python/pyproject.toml", "-p", "scratchbook"]))?;
+    run(&mut of_package(&["-m", "mypy.stubtest", "scratchbook._scratchbook"]))?;
+    // Without a server its tests are skipped, and the step says so at its end.
+    let installed = servers::install();
+    let mut tests = with_servers();
+    tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
+    run(&mut tests)?;
+    installed
+}
+
+/// The source package, from which pip builds where there is no wheel: it has to have all that it takes.
+pub(crate) fn source() -> Result<(), Stop> {
+    python::install()?;
+    empty(&[SOURCE, FROM_SOURCE, BUILD])?;
+    let mut pack = maturin(&["sdist", "--out", SOURCE]);
+    run(&mut pack)?;
+    let mut build = pip_into(FROM_SOURCE, SOURCE);
+    build.args(["--no-binary", "scratchbook", "--no-build-isolation", "--no-cache-dir"]);
+    // From nothing: its files are so old that Cargo would take what it has built of others for built of them.
+    build.env("CARGO_TARGET_DIR", root().join(BUILD)).env("MATURIN_PEP517_ARGS", "--profile dev");
+    // Where pip looks for maturin.
+    let found = env::var_os("PATH").unwrap_or_default();
+    let path = python::interpreter().parent().map(Path::to_owned).into_iter().chain(env::split_paths(&found));
+    build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
+    run(&mut build)?;
+    empty(&[BUILD])?;
+    let words = ["-c", "from scratchbook import *; wait(SessionService('memory:').open())"];
+    run(program(python::interpreter()).args(words).env("PYTHONPATH", root().join(FROM_SOURCE)))
+}
+
+/// The package beside google-adk's services.
+pub(crate) fn bench() -> Result<(), Stop> {
+    python::install()?;
+    install("release")?;
+    run(&mut of_package(&["bindings/python/benches/beside_adk.py"]))
+}
+
+/// google-adk's own tests on the package, which are in its repository alone.
+pub(crate) fn suites() -> Result<(), Stop> {
+    let checkout = env::var_os(CHECKOUT).filter(|path| !path.is_empty());
+    let checkout = checkout.ok_or_else(|| {
+        Stop::LeftOut(format!("{CHECKOUT} names no checkout of google-adk's repository, whose tests these are"))
+    })?;
+    python::install()?;
+    install("dev")?;
+    let installed = servers::install();
+    let mut tests = with_servers();
+    tests.arg(python::interpreter()).args(["bindings/python/tests/google_adk/run.py", "--adk"]).arg(checkout);
+    run(tests.arg("--package").arg(site()))?;
+    installed
+}
+
+/// Builds a wheel and unpacks it.
+fn install(profile: &str) -> Result<(), Stop> {
+    empty(&[WHEELS, SITE])?;
+    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", profile, "--out", WHEELS]);
+    run(build.arg("--interpreter").arg(python::interpreter()))?;
+    run(&mut pip_into(SITE, WHEELS))
+}
+
+fn maturin(words: &[&str]) -> Command {
+    let mut command = program(python::interpreter());
+    command.args(["-m", "maturin"]).args(words).args(["--manifest-path", "bindings/python/Cargo.toml"]);
+    command
+}
+
+/// Unpacks the package into a folder, from what lies in another.
+fn pip_into(folder: &str, from: &str) -> Command {
+    let mut command = program(python::interpreter());
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+    command.args(["--no-index", "--find-links", from, "--target", folder, "scratchbook"]);
+    command
+}
+
+/// Removes what an earlier run has left.
+fn empty(folders: &[&str]) -> Result<(), Stop> {
+    for folder in folders {
+        let path = root().join(folder);
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(|error| Stop::Failed(format!("{folder}: {error}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// What runs a command with the addresses of servers.
+fn with_servers() -> Command {
+    cargo(&["run", "--quiet", "-p", "scratchbook-servers", "--bin", "with-servers", "--"])
+}
+
+fn site() -> std::path::PathBuf {
+    root().join(SITE)
+}
+
+/// Python with the package in its reach.
+fn of_package(arguments: &[&str]) -> Command {
+    let mut command = program(python::interpreter());
+    command.args(arguments).env("PYTHONPATH", site());
+    command
+}
