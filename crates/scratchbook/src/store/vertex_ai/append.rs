@@ -59,6 +59,6 @@ impl VertexAiSessionService {
             let message = format!("the event {} is in the session already, with other content; use a new id", event.id);
             return Error::new(ErrorKind::AlreadyExists, message);
         }
-        failure(&format!("append an event to {key}"), Call::Write, error)
+        failure(&format!("append an event to {key}"), Call::Once, error)
     }
 }

@@ -12,7 +12,7 @@ use http::{Extensions, HeaderMap, HeaderValue};
 use rustls::crypto::{CryptoProvider, ring};
 
 use super::options::{VertexAiCredentials, VertexAiOptions};
-use super::retry::{Patience, Unthrottled, pauses, polls};
+use super::retry::{Patience, Unthrottled, pauses};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A client of the server. Nothing is sent yet, and credentials are looked for but not used.
@@ -30,9 +30,7 @@ pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
         .with_attempt_timeout(options.request_timeout)
         .with_retry_policy(Patience(options.retry_timeout))
         .with_backoff_policy(pauses())
-        .with_retry_throttler(Unthrottled)
-        .with_polling_error_policy(Patience(options.create_timeout))
-        .with_polling_backoff_policy(polls());
+        .with_retry_throttler(Unthrottled);
     client.build().await.map_err(|error| {
         let endpoint = options.endpoint();
         let message = format!("no client for {endpoint} can be made; look at its address and the credentials");

@@ -5,13 +5,15 @@ use google_cloud_gax::error::rpc::Code;
 
 use crate::error::{Error, ErrorKind};
 
-/// Whether a call that failed may have been done nevertheless.
+/// What it means that a call that failed may have been done nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// It changes nothing, or doing it twice is as good as once.
+    /// It changes nothing.
     Read,
-    /// It may have been done.
-    Write,
+    /// Doing it twice is as good as once.
+    Change,
+    /// Doing it twice does it twice.
+    Once,
 }
 
 /// An error of the API, `what` could not be done.
@@ -19,39 +21,75 @@ pub(super) enum Call {
 /// The server's own words are in it: they name ids, fields and limits. What is no answer of the API is not quoted, and
 /// neither is an answer that cannot be read: there may be state in it.
 pub(super) fn failure(what: &str, call: Call, error: GaxError) -> Error {
-    if let Some(status) = error.status() {
-        let (kind, said) = (kind_of(status.code, error.http_status_code()), shortened(&status.message));
-        let said = if said.is_empty() { format!("the server says {}", status.code.name()) } else { said };
-        return Error::new(kind, format!("{what}: {said}")).with_source(error);
-    }
-    if let Some(code) = error.http_status_code() {
-        let message = format!("{what}: HTTP status {code}, in an answer that is none of the API");
-        return Error::new(kind_of_status(code), message);
-    }
-    if error.is_deserialization() {
-        let message = match call {
-            Call::Read => format!("{what}: the answer cannot be read"),
-            Call::Write => format!("{what}: the answer cannot be read, so that it is not known whether it was done"),
-        };
-        return Error::corrupted(message);
-    }
-    if error.is_authentication() {
-        return not_authenticated(what, error);
-    }
-    if error.is_serialization() || error.is_binding() {
-        return Error::internal(format!("{what}: the request cannot be made, which is a defect"));
-    }
-    let unknown = match call {
-        Call::Write if !error.is_connect() => ", and it is not known whether it was done",
-        _ => "",
-    };
-    let why = if error.is_timeout() { "no answer came in time" } else { "the server cannot be reached" };
-    Error::new(ErrorKind::Unavailable, format!("{what}: {why}{unknown}")).with_source(error)
+    let may_be_done = may_be_done(&error);
+    told(what, call, error, may_be_done)
 }
 
-fn not_authenticated(what: &str, error: GaxError) -> Error {
-    let kind = if error.is_transient_and_before_rpc() { ErrorKind::Unavailable } else { ErrorKind::Unauthenticated };
-    Error::new(kind, format!("{what}: the credentials give no token")).with_source(error)
+/// An error of the API while it was asked what became of `what`, which had begun.
+pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
+    told(what, call, error, true)
+}
+
+/// The error for an operation that takes too long.
+pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
+    let message =
+        format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
+    marked(Error::new(ErrorKind::Unavailable, message), call)
+}
+
+fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
+    let (kind, why) = reason(&error);
+    let is_unknown = may_be_done && call != Call::Read;
+    let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
+    let told = Error::new(kind, format!("{what}: {why}{unknown}"));
+    let told = if is_unknown { marked(told, call) } else { told };
+    // Others may hold an answer.
+    let is_quotable = error.status().is_some() || error.http_status_code().is_none();
+    let is_request = error.is_deserialization() || error.is_serialization() || error.is_binding();
+    if is_quotable && !is_request { told.with_source(error) } else { told }
+}
+
+fn marked(error: Error, call: Call) -> Error {
+    if call == Call::Once { error.may_be_done() } else { error }
+}
+
+fn reason(error: &GaxError) -> (ErrorKind, String) {
+    if let Some(status) = error.status() {
+        let (kind, said) = (kind_of(status.code, error.http_status_code()), shortened(&status.message));
+        return (kind, if said.is_empty() { format!("the server says {}", status.code.name()) } else { said });
+    }
+    if let Some(code) = error.http_status_code() {
+        return (kind_of_status(code), format!("HTTP status {code}, in an answer that is none of the API"));
+    }
+    let (kind, why) = if error.is_deserialization() {
+        (ErrorKind::DataCorrupted, "the answer cannot be read")
+    } else if error.is_authentication() {
+        let may_pass = error.is_transient_and_before_rpc();
+        let kind = if may_pass { ErrorKind::Unavailable } else { ErrorKind::Unauthenticated };
+        (kind, "the credentials give no token")
+    } else if error.is_serialization() || error.is_binding() {
+        (ErrorKind::Internal, "the request cannot be made, which is a defect")
+    } else if error.is_timeout() {
+        (ErrorKind::Unavailable, "no answer came in time")
+    } else {
+        (ErrorKind::Unavailable, "the server cannot be reached")
+    };
+    (kind, why.to_owned())
+}
+
+/// Whether the server may have done what was asked for. A refusal says that it has not; one of these says that it failed,
+/// at which point of its work is not known.
+fn may_be_done(error: &GaxError) -> bool {
+    if error.http_status_code().is_some_and(|code| matches!(code, 408 | 499 | 500 | 502 | 504)) {
+        return true;
+    }
+    if let Some(status) = error.status() {
+        return matches!(status.code, Code::Internal | Code::Unknown | Code::DeadlineExceeded | Code::Cancelled)
+            && error.http_status_code().is_none_or(|code| code >= 500 && code != 503);
+    }
+    let was_not_sent =
+        error.is_connect() || error.is_authentication() || error.is_serialization() || error.is_binding();
+    error.http_status_code().is_none() && !was_not_sent
 }
 
 fn kind_of(code: Code, http: Option<u16>) -> ErrorKind {
@@ -130,9 +168,40 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let says = |call, error| failure("append", call, error).to_string().contains("not known");
-        assert!(says(Call::Write, GaxError::io("reset")) && says(Call::Write, GaxError::timeout("late")));
-        assert!(!says(Call::Write, GaxError::connect("refused")) && !says(Call::Read, GaxError::io("reset")));
+        let answer = |http: u16, code: Code| {
+            let status = Status::default().set_code(code).set_message("said.");
+            GaxError::service_with_http_metadata(status, Some(http), None)
+        };
+        let page = |code| GaxError::http(code, Default::default(), "a page".into());
+        type Made<'a> = &'a dyn Fn() -> GaxError;
+        let cases: [(Made<'_>, bool); 13] = [
+            (&|| GaxError::io("reset"), true),
+            (&|| GaxError::timeout("late"), true),
+            (&|| GaxError::deser("no JSON"), true),
+            (&|| answer(500, Code::Internal), true),
+            (&|| answer(504, Code::DeadlineExceeded), true),
+            (&|| answer(499, Code::Cancelled), true),
+            (&|| page(408), true),
+            (&|| page(502), true),
+            (&|| GaxError::connect("refused"), false),
+            (&|| answer(503, Code::Unavailable), false),
+            (&|| answer(429, Code::ResourceExhausted), false),
+            (&|| answer(400, Code::InvalidArgument), false),
+            (&|| page(403), false),
+        ];
+        for (error, is_unknown) in cases {
+            for call in [Call::Read, Call::Change, Call::Once] {
+                let told = failure("append", call, error());
+                let says = told.to_string().contains("not known");
+                assert_eq!(says, is_unknown && call != Call::Read, "{told}");
+                assert!(!(says && call == Call::Once && told.is_retryable()), "{told}");
+            }
+        }
+        assert!(failure("append", Call::Once, answer(503, Code::Unavailable)).is_retryable());
+        assert!(failure("delete", Call::Change, page(502)).is_retryable());
+        let refused = unfinished("create", Call::Once, answer(403, Code::PermissionDenied)).to_string();
+        assert!(refused.contains("not known"), "{refused}");
+        assert!(!late("create", Call::Once, 1.0).is_retryable() && late("delete", Call::Change, 1.0).is_retryable());
     }
 
     #[test]

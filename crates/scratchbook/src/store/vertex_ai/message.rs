@@ -35,7 +35,8 @@ pub(super) fn session(key: SessionKey, sent: model::Session, wanted: &StateSelec
     let session = Session::new(key, StateMap::from(state))
         .with_last_update_time(updated)
         .with_expire_time(expires)
-        .with_metadata(metadata);
+        .with_metadata(metadata)
+        .with_unknown_seq();
     match created {
         Some(time) => session.with_create_time(time),
         None => session,
@@ -58,12 +59,14 @@ pub(super) fn expiration(expiry: Expiry, now: impl FnOnce() -> f64) -> Result<Ex
 /// An event as it is sent: whole in `raw_event`, and in the API's own fields as far as it has them.
 pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
     let mut whole = vertex::event_to_json(event, "")?;
+    vertex::check_sent(event, &whole)?;
     let Some(Value::Object(raw)) = whole.get_mut("rawEvent").map(Value::take) else {
         return Err(Error::internal("an event is no object"));
     };
     let actions = &event.actions;
     let delta = raw.get("actions").and_then(|actions| actions.get("stateDelta")?.as_object()).cloned();
     let artifacts = actions.artifact_delta.iter();
+    // All of them have 31 bits, which was checked.
     let artifacts = artifacts.filter_map(|(name, version)| Some((name.clone(), i32::try_from(*version).ok()?)));
     let configs = raw.get("actions").and_then(|actions| actions.get("requestedAuthConfigs")?.as_object()).cloned();
     let shown = model::EventActions::new()
@@ -154,11 +157,17 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
             }
         }
     }
-    let mut event = vertex::event_from_json(Value::Object(fields))?;
+    let mut event = vertex::event_from_server(Value::Object(fields))?;
     if event.id.is_empty() {
         event.id = last(&sent.name).to_owned();
     }
     Ok(event)
+}
+
+/// The time of an event as it was read: as the whole event has it, where that is the one beside it.
+pub(super) fn exact_seconds(sent: &model::SessionEvent) -> Option<f64> {
+    let whole = sent.raw_event.as_ref().and_then(|raw| raw.get("timestamp")?.as_f64());
+    Some(vertex::exact(whole, seconds(sent.timestamp?)))
 }
 
 /// In seconds since 1970, to the microsecond.

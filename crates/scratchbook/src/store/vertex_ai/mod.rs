@@ -8,6 +8,7 @@ mod client;
 mod events;
 mod failure;
 mod message;
+mod operation;
 mod options;
 mod owners;
 mod place;
@@ -66,6 +67,7 @@ pub struct VertexAiSessionService {
     owners: Owners,
     endpoint: String,
     create_timeout: Duration,
+    retry_timeout: Duration,
     environment: Arc<dyn Environment>,
     closed: AtomicBool,
 }
@@ -100,6 +102,7 @@ impl VertexAiSessionService {
             owners: Owners::default(),
             endpoint: options.endpoint(),
             create_timeout: options.create_timeout,
+            retry_timeout: options.retry_timeout,
             environment: options.environment,
             closed: AtomicBool::new(false),
         })

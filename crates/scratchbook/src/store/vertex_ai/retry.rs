@@ -1,14 +1,17 @@
 //! Which failures are tried again.
 //!
-//! What changes something is tried again only where it was surely not done: the request never left, or the answer is 429
-//! or 503. The API appends an event as often as it is asked to, so that one of unknown outcome is not sent again.
+//! What changes something is tried again only where it was not done: the request never left, or the answer is 429 or 503.
+//! The API appends an event as often as it is asked to, so that one of unknown outcome is not sent again. A 503 may come
+//! from what stands before the server, after the work; what that leaves is made good by who reads, see
+//! [`events`](super::events), and by who creates.
 
+use std::iter::successors;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use google_cloud_gax::error::Error as GaxError;
 use google_cloud_gax::exponential_backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
-use google_cloud_gax::polling_error_policy::PollingErrorPolicy;
-use google_cloud_gax::polling_state::PollingState;
 use google_cloud_gax::retry_policy::RetryPolicy;
 use google_cloud_gax::retry_result::RetryResult;
 use google_cloud_gax::retry_state::RetryState;
@@ -30,16 +33,22 @@ impl RetryPolicy for Patience {
     }
 }
 
-impl PollingErrorPolicy for Patience {
-    /// To ask for an operation changes nothing. How long it may take is for who waits for it.
-    fn on_error(&self, state: &PollingState, error: GaxError) -> RetryResult {
-        if !may_help(true, &error) {
-            return RetryResult::Permanent(error);
+/// The same, and notes where a request was sent again that may have been done: a server that was busy, or what stands
+/// before it, may have said so too late.
+#[derive(Clone, Debug)]
+pub(super) struct Noting {
+    pub(super) patience: Patience,
+    pub(super) may_be_done: Arc<AtomicBool>,
+}
+
+impl RetryPolicy for Noting {
+    fn on_error(&self, state: &RetryState, error: GaxError) -> RetryResult {
+        let was_sent = error.http_status_code() == Some(503);
+        let result = self.patience.on_error(state, error);
+        if was_sent && matches!(result, RetryResult::Continue(_)) {
+            self.may_be_done.store(true, Ordering::Release);
         }
-        if state.start.elapsed() >= self.0 {
-            return RetryResult::Exhausted(error);
-        }
-        RetryResult::Continue(error)
+        result
     }
 }
 
@@ -72,17 +81,13 @@ fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
 
 /// Between tries: from a fifth of a second up to five, each by chance.
 pub(super) fn pauses() -> ExponentialBackoff {
-    backoff(Duration::from_millis(200), Duration::from_secs(5))
+    let builder = ExponentialBackoffBuilder::new().with_initial_delay(Duration::from_millis(200));
+    builder.with_maximum_delay(Duration::from_secs(5)).with_scaling(2.0).clamp()
 }
 
 /// Between looks at an operation: mostly it is done at once.
-pub(super) fn polls() -> ExponentialBackoff {
-    backoff(Duration::from_millis(100), Duration::from_secs(2))
-}
-
-fn backoff(first: Duration, longest: Duration) -> ExponentialBackoff {
-    let builder = ExponentialBackoffBuilder::new().with_initial_delay(first).with_maximum_delay(longest);
-    builder.with_scaling(2.0).clamp()
+pub(super) fn looks() -> impl Iterator<Item = Duration> {
+    successors(Some(Duration::from_millis(50)), |pause| Some((*pause * 2).min(Duration::from_secs(2))))
 }
 
 #[cfg(test)]

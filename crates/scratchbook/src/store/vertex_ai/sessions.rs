@@ -1,20 +1,21 @@
 //! Sessions: made, read, listed, changed and deleted.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures_util::future::try_join;
+use futures_util::future::join;
 use google_cloud_aiplatform_v1::model;
 use google_cloud_gax::options::RequestOptionsBuilder;
-use google_cloud_lro::Poller;
+use google_cloud_longrunning::model::Operation;
 use google_cloud_wkt::FieldMask;
 use serde_json::Value;
-use tokio::time::timeout;
 
 use super::VertexAiSessionService;
 use super::events::{self, Found, Wanted};
-use super::failure::{Call, failure, is_not_found, is_taken};
+use super::failure::{Call, failure, is_not_found};
 use super::message;
 use super::place::{check_session_id, last, quoted};
+use super::retry::{Noting, Patience};
 use super::unsupported::{check_create, check_numbers, unsupported};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{
@@ -48,19 +49,30 @@ impl VertexAiSessionService {
             .set_labels(metadata.labels)
             .set_session_state(state)
             .set_expiration(expiry);
+        let may_be_done = Arc::<AtomicBool>::default();
+        let policy = Noting { patience: Patience(self.retry_timeout), may_be_done: Arc::clone(&may_be_done) };
         let request = self.client.create_session().set_parent(&engine).set_session_id(id).set_session(session);
-        let what = || format!("create a session of {engine}");
-        let made = match timeout(self.create_timeout, request.poller().until_done()).await {
-            Ok(Ok(made)) => made,
-            Ok(Err(error)) if is_taken(&error) && !id.is_empty() => {
-                return Err(taken(&SessionKey::new(app_name, user_id, id)?));
+        let what = format!("create a session of {engine}");
+        let name = match self.done(&what, Call::Once, request.with_retry_policy(policy).send()).await {
+            Ok(made) => name_of(&made).unwrap_or_else(|| format!("{engine}/sessions/{id}")),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && !id.is_empty() => {
+                let key = SessionKey::new(app_name, user_id, id)?;
+                // One that was sent again may have met itself.
+                let own = if may_be_done.load(Ordering::Acquire) { self.owned(&key).await? } else { None };
+                let own = own.ok_or_else(|| taken(&key))?;
+                return Ok(message::session(key, own, &StateSelection::All).with_seq(0));
             }
-            Ok(Err(error)) => return Err(failure(&what(), Call::Write, error)),
-            Err(_) => return Err(late(&what(), self.create_timeout.as_secs_f64())),
+            Err(error) => return Err(error),
         };
-        let key = SessionKey::new(app_name, user_id, last(&made.name))?;
+        // What the operation gives back need not have the state, and the times.
+        let read = self
+            .fetch(&name)
+            .await
+            .and_then(|read| read.ok_or_else(|| Error::new(ErrorKind::Unavailable, "it is not there")));
+        let read = read.map_err(|error| error.context(format!("{name} was made and cannot be read")).may_be_done())?;
+        let key = SessionKey::new(app_name, user_id, last(&name))?;
         self.owners.learn(&key);
-        Ok(message::session(key, made, &StateSelection::All).with_seq(0))
+        Ok(message::session(key, read, &StateSelection::All).with_seq(0))
     }
 
     pub(super) async fn read(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
@@ -75,10 +87,17 @@ impl VertexAiSessionService {
                 None => Ok(Some(Found::default())),
             }
         };
-        let (Some(sent), Some(found)) = try_join(self.owned(key), found).await? else { return Ok(None) };
+        let (sent, found) = join(self.owned(key), found).await;
+        // First whose it is: what is wrong with another's events is not told.
+        let Some(sent) = sent? else { return Ok(None) };
+        let Some(found) = found? else { return Ok(None) };
         let session = message::session(key.clone(), sent, &config.state);
-        let events: Events = found.events.into_iter().map(Arc::new).collect();
-        Ok(Some(session.with_events(events).with_seq(found.last.unwrap_or_default())))
+        let session = match found.last {
+            Some(last) => session.with_seq(last),
+            None => session,
+        };
+        let events: Events = found.events()?.into_iter().map(Arc::new).collect();
+        Ok(Some(session.with_events(events)))
     }
 
     /// The session as the API has it, where it is its user's. One of another user is as good as none.
@@ -138,13 +157,16 @@ impl VertexAiSessionService {
         }
         self.owners.forget(key);
         let name = self.place.session(key)?;
-        let deleting = self.client.delete_session().set_name(&name).poller().until_done();
-        match timeout(self.create_timeout, deleting).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) if is_not_found(&error) => Ok(()),
-            Ok(Err(error)) => Err(failure(&format!("delete {name}"), Call::Write, error)),
-            Err(_) => Err(late(&format!("delete {name}"), self.create_timeout.as_secs_f64())),
-        }
+        let deleting = async {
+            match self.client.delete_session().set_name(&name).send().await {
+                Err(error) if is_not_found(&error) => Ok(Operation::new().set_done(true)),
+                begun => begun,
+            }
+        };
+        let deleted = self.done(&format!("delete {name}"), Call::Change, deleting).await;
+        // Who read it meanwhile has learned it again.
+        self.owners.forget(key);
+        deleted.map(drop)
     }
 
     pub(super) async fn change(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
@@ -191,16 +213,17 @@ impl VertexAiSessionService {
         match request.send().await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Err(no_session(key)),
-            Err(error) => Err(failure(&format!("update {name}"), Call::Write, error)),
+            Err(error) => Err(failure(&format!("update {name}"), Call::Change, error)),
         }
     }
 }
 
-/// The error for an operation that takes too long.
-fn late(what: &str, seconds: f64) -> Error {
-    let message =
-        format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
-    Error::new(ErrorKind::Unavailable, message)
+/// The name of the session that an operation has made.
+fn name_of(made: &Operation) -> Option<String> {
+    let session = made.response().and_then(|response| response.to_msg::<model::Session>().ok());
+    let own = || made.name.split_once("/operations/").map(|(name, _)| name.to_owned());
+    let is_session = |name: &String| name.contains("/sessions/");
+    session.map(|session| session.name).filter(is_session).or_else(|| own().filter(is_session))
 }
 
 fn check_list(config: &ListSessionsConfig) -> Result<()> {

@@ -54,7 +54,7 @@ async fn busy_servers_are_asked_again() {
     assert!(client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().is_some());
     append(&client).await.unwrap();
     client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
-    assert_eq!(["get", "append", "create"].map(|method| script.asked(method).len()), [3, 3, 3]);
+    assert_eq!(["get", "append", "create"].map(|method| script.asked(method).len()), [4, 3, 3]);
 }
 
 #[tokio::test]
@@ -63,6 +63,7 @@ async fn an_append_of_unknown_outcome_is_sent_once() {
         (error(500, "INTERNAL"), ErrorKind::Internal),
         (text(502, "<html>bad gateway</html>"), ErrorKind::Unavailable),
         (error(504, "DEADLINE_EXCEEDED"), ErrorKind::Unavailable),
+        (text(408, "too slow"), ErrorKind::Unavailable),
         (ok(json!({})).after(900), ErrorKind::Unavailable),
         (text(200, "no JSON"), ErrorKind::DataCorrupted),
     ] {
@@ -70,6 +71,8 @@ async fn an_append_of_unknown_outcome_is_sent_once() {
             Script::client(&[("get", &[ok(session())]), ("append", std::slice::from_ref(&answer))]).await;
         let error = append(&client).await.unwrap_err();
         assert_eq!((error.kind(), script.asked("append").len()), (kind, 1), "{answer:?}: {error}");
+        assert!(error.to_string().contains("not known whether it was done"), "{error}");
+        assert!(!error.is_retryable(), "a second append is a second event: {error}");
         assert!(!format!("{error:?}").contains("S3CRET"), "{error:?}");
     }
 }
@@ -106,11 +109,63 @@ async fn nobody_there_is_unavailable_and_nothing_was_done() {
 async fn an_operation_is_waited_for() {
     let begun = ok(json!({"name": format!("{NAME}/operations/1"), "done": false}));
     let answers = [begun.clone(), error(503, "UNAVAILABLE"), begun.clone(), made()];
-    let (script, client) = Script::client(&[("create", &[begun]), ("operation", &answers)]).await;
+    let (script, client) =
+        Script::client(&[("create", &[begun]), ("operation", &answers), ("get", &[ok(session())])]).await;
     let session = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
     assert_eq!((session.id(), session.state().get("a")), ("s", Some(&json!(1))));
     assert_eq!((script.asked("create").len(), script.asked("operation").len()), (1, 4));
     assert!(script.asked("operation")[0].path.starts_with(&format!("/v1/{NAME}/operations/1?")));
+}
+
+#[tokio::test]
+async fn what_was_made_is_read() {
+    let only_the_name = with_type(json!({"name": NAME}));
+    for response in [only_the_name, with_type(json!({})), json!({"@type": "type.googleapis.com/google.protobuf.Empty"})]
+    {
+        let made = ok(json!({"name": format!("{NAME}/operations/1"), "done": true, "response": response}));
+        let (script, client) = Script::client(&[("create", &[made]), ("get", &[ok(session())])]).await;
+        let session = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
+        assert_eq!((session.id(), session.state().get("a")), ("s", Some(&json!(1))));
+        assert!(session.create_time().is_some() && session.known_seq() == Some(0));
+        assert!(script.asked("get")[0].path.starts_with(&format!("/v1/{NAME}?")));
+    }
+    let (_, client) = Script::client(&[("create", &[made()]), ("get", &[error(403, "PERMISSION_DENIED")])]).await;
+    let error = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap_err();
+    assert!(error.to_string().contains("sessions/s was made") && !error.is_retryable(), "{error}");
+}
+
+#[tokio::test]
+async fn an_operation_that_nobody_may_look_at_has_an_unknown_outcome() {
+    let begun = ok(json!({"name": format!("{NAME}/operations/1")}));
+    for answer in [error(403, "PERMISSION_DENIED"), error(404, "NOT_FOUND"), text(404, "no such page")] {
+        let answers: [(_, &[_]); 4] = [
+            ("get", &[ok(session())]),
+            ("create", std::slice::from_ref(&begun)),
+            ("delete", std::slice::from_ref(&begun)),
+            ("operation", &[answer]),
+        ];
+        let (_, client) = Script::client(&answers).await;
+        let made = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap_err();
+        let deleted = client.delete_session(&key()).await.unwrap_err();
+        for error in [made, deleted] {
+            assert!(error.to_string().contains("not known whether it was done"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_creation_that_was_sent_again_may_meet_itself() {
+    let (busy, taken) = (error(503, "UNAVAILABLE"), error(409, "ALREADY_EXISTS"));
+    let create = async |answers: &[Answer], user: &str| {
+        let (_, client) = Script::client(&[("create", answers), ("get", &[ok(session())])]).await;
+        let config = CreateSessionConfig::default().with_session_id("s");
+        client.create_session("7", user, config).await.map(|session| session.id().to_owned())
+    };
+    assert_eq!(create(&[busy.clone(), taken.clone()], "alice").await.unwrap(), "s");
+    // Another's, and one that nobody can have made by this call.
+    for (answers, user) in [(&[busy, taken.clone()][..], "bob"), (&[taken][..], "alice")] {
+        assert_eq!(create(answers, user).await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
 }
 
 #[tokio::test]
@@ -233,9 +288,65 @@ async fn an_empty_page_may_be_followed_by_another() {
     let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.events().iter().map(|event| event.seq).collect::<Vec<_>>(), [Some(1), Some(2)]);
     assert_eq!((read.seq(), script.asked("events").len()), (2, 4));
-    let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[page(&[], "1")])]).await;
-    let error = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+    let (ones, two) = ([page(&[], "1")], [page(&[], "1"), page(&[], "2"), page(&[], "1")]);
+    for endless in [&ones[..], &two[..]] {
+        let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", endless)]).await;
+        let error = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DataCorrupted, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn who_reads_by_number_is_told_the_last_number() {
+    let page = |events: &[Value], token: &str| ok(json!({"sessionEvents": events, "nextPageToken": token}));
+    let pages = [page(&[event(1), event(2)], "1"), page(&[event(3)], "2"), page(&[event(4), event(5)], "")];
+    let config = GetSessionConfig::default();
+    for (config, numbers, last) in [
+        (config.clone().with_events_after(0, 2), &[1, 2][..], Some(5)),
+        (config.clone().with_events_after(4, 2), &[5], Some(5)),
+        (config.clone().with_events_after(7, 2), &[], Some(5)),
+        (config.clone().with_events_after(0, 0), &[], Some(5)),
+        (config.clone().with_events_before(4, 2), &[2, 3], Some(5)),
+        (config.clone().with_events_before(1, 2), &[], Some(5)),
+        (config.clone().with_events_before(u64::MAX, 2), &[4, 5], Some(5)),
+        (config.clone(), &[1, 2, 3, 4, 5], Some(5)),
+        (GetSessionConfig::state_only(), &[], None),
+        (config.clone().with_after_timestamp(1.0).with_num_recent_events(0), &[], None),
+    ] {
+        let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &pages)]).await;
+        let read = client.get_session(&key(), &config).await.unwrap().unwrap();
+        let found: Vec<_> = read.events().iter().map(|event| event.seq.unwrap()).collect();
+        assert_eq!((&found[..], read.known_seq()), (numbers, last), "{config:?}");
+        assert!(read.events().iter().all(|event| event.id == format!("e{}", event.seq.unwrap())), "{config:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_there_twice_is_one() {
+    let mut other = event(3);
+    other["rawEvent"]["id"] = json!("e1");
+    let list = json!({"sessionEvents": [event(1), event(1), event(2), event(1), other]});
+    let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[ok(list)])]).await;
+    let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
+    let found: Vec<_> = read.events().iter().map(|event| (event.seq.unwrap(), event.id.as_str())).collect();
+    // The last has another time: it is not the same event.
+    assert_eq!((found, read.seq()), (vec![(1, "e1"), (2, "e2"), (3, "e1")], 3));
+    let newest = ok(json!({"sessionEvents": [event(2), event(2)], "nextPageToken": "1"}));
+    let older = ok(json!({"sessionEvents": [event(1)], "nextPageToken": "2"}));
+    let (_, client) = Script::client(&[("get", &[ok(session())]), ("events", &[newest, older])]).await;
+    let config = GetSessionConfig::default().with_num_recent_events(2);
+    let read = client.get_session(&key(), &config).await.unwrap().unwrap();
+    assert_eq!(read.events().iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["e1", "e2"]);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_anothers_events_is_not_told() {
+    let odd = json!({"name": format!("{NAME}/events/1"), "author": "agent"});
+    let answers: [(_, &[_]); 2] = [("get", &[ok(session())]), ("events", &[ok(json!({"sessionEvents": [odd]}))])];
+    let (_, client) = Script::client(&answers).await;
+    let bobs = SessionKey::new("7", "bob", "s").unwrap();
+    assert!(client.get_session(&bobs, &GetSessionConfig::default()).await.unwrap().is_none());
+    assert!(client.get_session(&key(), &GetSessionConfig::default()).await.is_err());
 }
 
 #[tokio::test]
@@ -269,6 +380,67 @@ async fn an_event_without_a_whole_one_is_read_from_its_fields() {
     assert_eq!((event.id.as_str(), event.turn_complete), ("77", Some(true)));
     assert_eq!(event.actions.transfer_to_agent.as_deref(), Some("other"));
     assert_eq!(event.content.as_ref().map(|content| content.text()).as_deref(), Some("hi"));
+}
+
+#[tokio::test]
+async fn what_a_newer_server_says_is_left_out() {
+    let place = |value: &mut Value, at: &str| {
+        value.pointer_mut(at).unwrap()["futureField"] = json!({"x": [1]});
+    };
+    let said = json!({"name": format!("{NAME}/events/77"), "author": "agent", "invocationId": "i",
+        "timestamp": "2026-01-01T00:00:01Z", "actions": {"stateDelta": {"n": 1}}, "eventMetadata": {"turnComplete": true},
+        "content": {"role": "model", "parts": [{"text": "hi"}, {"functionCall": {"name": "f", "args": {}}}]}});
+    let whole = json!({"name": format!("{NAME}/events/77"), "author": "agent", "invocationId": "i",
+        "timestamp": "2026-01-01T00:00:01Z", "actions": {"stateDelta": {"n": 1}}, "rawEvent": {"id": "77",
+            "turnComplete": true, "actions": {"stateDelta": {"n": 1}, "artifactDelta": {"f": 1.0}},
+            "content": {"role": "model", "parts": [{"text": "hi"}, {"functionCall": {"name": "f", "args": {}}}]}}});
+    let of_content = ["", "/parts/0", "/parts/1", "/parts/1/functionCall"];
+    let of_whole = of_content.map(|of| format!("/rawEvent/content{of}"));
+    let of_said = of_content.map(|of| format!("/content{of}"));
+    let more = ["", "/actions", "/eventMetadata"].map(str::to_owned);
+    let whole_too = ["", "/actions", "/rawEvent", "/rawEvent/actions"].map(str::to_owned);
+    for (event, places) in [(said, [&of_said[..], &more].concat()), (whole, [&of_whole[..], &whole_too].concat())] {
+        for at in places {
+            let (mut newer, mut of) = (event.clone(), session());
+            place(&mut newer, &at);
+            place(&mut of, "");
+            let list = ok(json!({"sessionEvents": [newer], "futureField": 1}));
+            let (_, client) = Script::client(&[("get", &[ok(of)]), ("events", &[list])]).await;
+            let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
+            let event = read.events().get(0).unwrap();
+            assert_eq!((event.id.as_str(), event.turn_complete), ("77", Some(true)), "{at}");
+            assert_eq!(event.content.as_ref().map(|content| content.text()).as_deref(), Some("hi"), "{at}");
+            assert_eq!(event.function_calls().count(), 1, "{at}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whole_floats_are_integers_where_those_are_meant() {
+    let (mut of, mut said) = (session(), event(1));
+    of["sessionState"] = json!({"user:high_score": 7.0, "list": [1.0, 2.5]});
+    said["rawEvent"]["actions"] = json!({"artifactDelta": {"f": 2.0}});
+    let answers: [(_, &[_]); 2] = [("get", &[ok(of)]), ("events", &[ok(json!({"sessionEvents": [said]}))])];
+    let (_, client) = Script::client(&answers).await;
+    let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
+    assert_eq!(read.state().get_as::<u64>("user:high_score").unwrap(), Some(7));
+    assert_eq!(read.state().get_as::<(u8, f64)>("list").unwrap(), Some((1, 2.5)));
+    assert_eq!(read.events().get(0).unwrap().actions.artifact_delta["f"], 2);
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_again_is_not_sent() {
+    let (script, client) = Script::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
+    let mut versions = hello();
+    versions.actions.artifact_delta.insert("f".to_owned(), 1 << 31);
+    let mut grounding = hello();
+    grounding.grounding_metadata = Some(json!({"groundingChunks": 1}));
+    for (event, named) in [(versions, "31 bits"), (grounding, "groundingMetadata")] {
+        let error = client.append(&key(), event, AppendOptions::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    assert!(script.asked("append").is_empty());
 }
 
 #[tokio::test]

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use futures_util::TryStreamExt;
+use http_body_util::BodyExt;
 use scratchbook::{
     AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, Expiry, GetSessionConfig, ListSessionsConfig,
     LlmAgent, Part, RunRequest, Runner, ScriptedLlm, SessionKey, SessionServiceExt, SessionUpdate, StateDelta, connect,
 };
+use scratchbook_server::Server;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::{over_memory, serve};
 
@@ -54,7 +59,8 @@ async fn keys_of_the_user_and_the_app_are_shared_and_temp_keys_gone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_and_fifty_events_are_read_whole_or_in_part() {
-    let sessions = over_memory().await.sessions;
+    let store = over_memory().await;
+    let sessions = &store.sessions;
     let session = sessions.create_session("shop", "alice", Default::default()).await.unwrap();
     let key = session.key();
     for n in 1..=250 {
@@ -80,7 +86,29 @@ async fn two_hundred_and_fifty_events_are_read_whole_or_in_part() {
     }
     assert!(read(GetSessionConfig::default().with_after_timestamp(251.0)).await.events().is_empty());
     let page = read(GetSessionConfig::default().with_events_after(150, 30)).await;
-    assert_eq!(page.events().get(0).unwrap().seq, Some(151));
+    assert_eq!((page.events().get(0).unwrap().seq, page.known_seq()), (Some(151), Some(250)));
+    // Served, it is walked page by page to the end.
+    let api = Server::builder(store.clone()).build().unwrap().router();
+    let path = |rest: &str| format!("/v1/apps/shop/users/alice/sessions/{}{rest}", session.id());
+    for (way, begin) in [("after", 0), ("before", 251)] {
+        let (mut found, mut at) = (BTreeSet::new(), Some(begin));
+        while let Some(from) = at {
+            let page = get(&api, &path(&format!("/events?{way}={from}&limit=100"))).await;
+            assert_eq!(page["eventCount"], 250);
+            found.extend(page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()));
+            at = page["next"].as_u64();
+        }
+        assert!(found.into_iter().eq(1..=250), "{way}");
+    }
+    assert_eq!(get(&api, &path("")).await["eventCount"], json!(null), "it is not counted");
+    assert_eq!(get(&api, &path("/state")).await["seq"], json!(null));
+}
+
+async fn get(api: &axum::Router, path: &str) -> Value {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let answer = api.clone().oneshot(request).await.unwrap();
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
