@@ -194,7 +194,7 @@ fn is_mysql(uri: &str) -> bool {
 
 #[cfg(feature = "vertex-ai")]
 fn is_vertex_ai(uri: &str) -> bool {
-    uri.starts_with("vertexai://")
+    uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai"))
 }
 
 /// The error for a URI that names no store of this build.

@@ -88,12 +88,16 @@ impl VertexAiSessionService {
         Self::open(VertexAiOptions::from_uri(uri)?).await
     }
 
-    /// The sessions that options name. Nothing is sent before the first call.
+    /// The sessions that options name. Nothing is sent to their server before the first call; Google's
+    /// application-default credentials are asked for a token.
+    ///
+    /// It belongs to the Tokio runtime it was opened in, whose end it does not outlive.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for what no request could be made with, and for credentials that would go over the net in the
-    /// clear; `Unauthenticated` where there are no application-default credentials.
+    /// clear; `Unauthenticated` where no application-default credentials give a token; `FailedPrecondition` outside of a
+    /// Tokio runtime.
     pub async fn open(options: VertexAiOptions) -> Result<Self> {
         let client = client::build(&options).await?;
         Ok(Self {

@@ -176,6 +176,7 @@ impl VertexAiOptions {
         match (&self.endpoint, self.location.as_str()) {
             (Some(endpoint), _) => endpoint.trim_end_matches('/').to_owned(),
             (None, "global") => "https://aiplatform.googleapis.com".to_owned(),
+            (None, region @ ("us" | "eu")) => format!("https://aiplatform.{region}.rep.googleapis.com"),
             (None, location) => format!("https://{location}-aiplatform.googleapis.com"),
         }
     }
@@ -249,6 +250,7 @@ mod tests {
             "https://europe-west4-aiplatform.googleapis.com"
         );
         assert_eq!(VertexAiOptions::new("p", "global").endpoint(), "https://aiplatform.googleapis.com");
+        assert_eq!(VertexAiOptions::new("p", "eu").endpoint(), "https://aiplatform.eu.rep.googleapis.com");
         let own = VertexAiOptions::new("p", "l").with_endpoint("http://127.0.0.1:8000/");
         assert_eq!(own.endpoint(), "http://127.0.0.1:8000");
     }

@@ -1,7 +1,8 @@
 //! Whose sessions are known to be whose.
 //!
 //! A path of the API names a session without its user. Before an event is appended it has to be known that the session is
-//! its user's; for a minute that is remembered, so that an append is one request and not two.
+//! its user's; for some seconds that is remembered, so that an append is one request and not two. A session that others
+//! delete within them, and whose id another user takes at once, is taken for the one that was known.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::session::SessionKey;
 
-const KNOWN_FOR: Duration = Duration::from_secs(60);
+const KNOWN_FOR: Duration = Duration::from_secs(10);
 const MOST: usize = 10_000;
 
 /// Addresses of sessions that were seen to be their user's, and when.

@@ -60,7 +60,8 @@ impl Place {
 /// Refuses what would not be one segment of a path as it is.
 pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-    if !text.is_empty() && text.len() <= 512 && text.bytes().all(is_plain) && text.bytes().any(|b| b != b'.') {
+    // Google's APIs take a lone '-' for all there are.
+    if text != "-" && !text.is_empty() && text.len() <= 512 && text.bytes().all(is_plain) && text.bytes().any(|b| b != b'.') {
         return Ok(());
     }
     let shown: String = text.chars().take(60).collect();
@@ -69,7 +70,7 @@ pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
 
 /// What ADK takes for an id. The API says less: up to 63 of `[a-z0-9-]`, a letter first; it refuses what it does not like.
 pub(super) fn check_session_id(id: &str) -> Result<()> {
-    if !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
+    if id != "-" && !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
         return Ok(());
     }
     let shown: String = id.chars().take(60).collect();
@@ -96,7 +97,7 @@ mod tests {
         assert_eq!(place.engine("42").unwrap(), "projects/p/locations/l/reasoningEngines/42");
         let full = "projects/9/locations/l/reasoningEngines/42";
         assert_eq!(place.engine(full).unwrap(), full);
-        for bad in ["", "a/b", "..", "a b", "é", "projects/9/locations/other/reasoningEngines/42"] {
+        for bad in ["", "-", "a/b", "..", "a b", "é", "projects/-/locations/l/reasoningEngines/42", "projects/9/locations/other/reasoningEngines/42"] {
             assert!(place.engine(bad).is_err(), "{bad}");
         }
         let one = Place::new("p", "l", Some("7"));
@@ -107,7 +108,7 @@ mod tests {
     fn a_session_id_stays_in_its_segment() {
         let place = Place::new("p", "l", None);
         assert!(place.session_of("e", "S-1_a").unwrap().ends_with("/42".replace("42", "sessions/S-1_a").as_str()));
-        for bad in ["", "a/b", "..", "a:appendEvent", "a?b", "é", "a b"] {
+        for bad in ["", "-", "a/b", "..", "a:appendEvent", "a?b", "é", "a b"] {
             assert!(place.session_of("e", bad).is_err(), "{bad}");
         }
     }

@@ -8,11 +8,16 @@ use percent_encoding::percent_decode_str;
 use super::options::{VertexAiCredentials, VertexAiOptions};
 use crate::error::{Error, Result};
 
+const SCHEME: &str = "vertexai";
 const PARAMETERS: &str = "endpoint, token_env, request_timeout_ms, retry_timeout_ms and create_timeout_ms";
 
 pub(super) fn read(uri: &str) -> Result<VertexAiOptions> {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-    let segments: Vec<_> = path.split_once("://").map_or("", |(_, path)| path).split('/').collect();
+    let (scheme, path) = path.split_once("://").unwrap_or(("", path));
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
+        return Err(Error::invalid("a URI of Vertex AI begins with vertexai://"));
+    }
+    let segments: Vec<_> = path.split('/').collect();
     let mut options = match segments[..] {
         ["projects", project, "locations", location] => VertexAiOptions::new(project, location),
         ["projects", project, "locations", location, "reasoningEngines", engine] => {
@@ -72,7 +77,7 @@ mod tests {
         let options = read("vertexai://projects/p-1/locations/us-central1/reasoningEngines/42").unwrap();
         assert_eq!((options.project.as_str(), options.location.as_str()), ("p-1", "us-central1"));
         assert_eq!(options.reasoning_engine.as_deref(), Some("42"));
-        let uri = "vertexai://projects/p/locations/l?endpoint=http%3A%2F%2F127.0.0.1:8000&create_timeout_ms=1500";
+        let uri = "VertexAI://projects/p/locations/l?endpoint=http%3A%2F%2F127.0.0.1:8000&create_timeout_ms=1500";
         let options = read(uri).unwrap();
         assert_eq!(options.reasoning_engine, None);
         assert_eq!(options.endpoint(), "http://127.0.0.1:8000");
@@ -85,6 +90,10 @@ mod tests {
             "vertexai:",
             "vertexai://",
             "vertexai://p/l/e",
+            "projects/p/locations/l",
+            "://projects/p/locations/l",
+            "postgres://projects/p/locations/l",
+            "vertexai://projects/p/locations/-",
             "vertexai://projects/p/locations/l/",
             "vertexai://projects//locations/l",
             "vertexai://projects/p/locations/l/reasoningEngines/",

@@ -2,9 +2,12 @@
 
 mod faults;
 mod google;
+mod operations;
 mod promises;
+mod reading;
 mod scripted;
 mod store;
+mod who;
 
 use std::future::pending;
 use std::sync::Arc;

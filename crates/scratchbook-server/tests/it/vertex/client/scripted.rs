@@ -10,7 +10,9 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use scratchbook::{VertexAiOptions, VertexAiSessionService};
+use scratchbook::{
+    AppendOptions, Event, SessionKey, SessionService, StateDelta, VertexAiOptions, VertexAiSessionService,
+};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -113,4 +115,46 @@ async fn answer(
     let Answer(status, text, span) = answer.unwrap();
     tokio::time::sleep(span).await;
     (StatusCode::from_u16(status).unwrap(), [("content-type", "application/json")], text).into_response()
+}
+
+/// The session that is told of.
+pub(super) const NAME: &str = "projects/p1/locations/l1/reasoningEngines/7/sessions/s";
+
+/// Alice's session, as the API shows it.
+pub(super) fn session() -> Value {
+    json!({"name": NAME, "userId": "alice", "createTime": "2026-01-01T00:00:00Z",
+        "updateTime": "2026-01-01T00:00:01Z", "sessionState": {"a": 1}})
+}
+
+/// Its event of a second.
+pub(super) fn event(n: u32) -> Value {
+    json!({"name": format!("{NAME}/events/{n}"), "author": "agent", "invocationId": "i",
+        "timestamp": format!("2026-01-01T00:00:{n:02}Z"), "rawEvent": {"id": format!("e{n}")}})
+}
+
+/// The operation that has made it.
+pub(super) fn made() -> Answer {
+    ok(json!({"name": format!("{NAME}/operations/1"), "done": true,
+        "response": with_type(session())}))
+}
+
+/// A session as an operation gives it.
+pub(super) fn with_type(mut session: Value) -> Value {
+    session["@type"] = json!("type.googleapis.com/google.cloud.aiplatform.v1.Session");
+    session
+}
+
+/// Its address.
+pub(super) fn key() -> SessionKey {
+    SessionKey::new("7", "alice", "s").unwrap()
+}
+
+/// An event with a secret.
+pub(super) fn hello() -> Event {
+    Event::new("user").with_content("hello").with_state_delta(StateDelta::new().with("a", "S3CRET").unwrap())
+}
+
+/// Appends it.
+pub(super) async fn append(client: &VertexAiSessionService) -> scratchbook::Result<scratchbook::Committed> {
+    client.append(&key(), hello(), AppendOptions::default()).await
 }
