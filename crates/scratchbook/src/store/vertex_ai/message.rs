@@ -158,6 +158,8 @@ fn read(sent: model::SessionEvent) -> Result<Event> {
         }
     }
     let mut event = vertex::event_from_server(Value::Object(fields))?;
+    // Other clients may have sent them, and a server may have kept them.
+    event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
     if event.id.is_empty() {
         event.id = last(&sent.name).to_owned();
     }

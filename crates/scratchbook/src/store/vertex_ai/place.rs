@@ -61,7 +61,12 @@ impl Place {
 pub(super) fn check_segment(what: &str, text: &str) -> Result<()> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
     // Google's APIs take a lone '-' for all there are.
-    if text != "-" && !text.is_empty() && text.len() <= 512 && text.bytes().all(is_plain) && text.bytes().any(|b| b != b'.') {
+    if text != "-"
+        && !text.is_empty()
+        && text.len() <= 512
+        && text.bytes().all(is_plain)
+        && text.bytes().any(|b| b != b'.')
+    {
         return Ok(());
     }
     let shown: String = text.chars().take(60).collect();
@@ -97,7 +102,16 @@ mod tests {
         assert_eq!(place.engine("42").unwrap(), "projects/p/locations/l/reasoningEngines/42");
         let full = "projects/9/locations/l/reasoningEngines/42";
         assert_eq!(place.engine(full).unwrap(), full);
-        for bad in ["", "-", "a/b", "..", "a b", "é", "projects/-/locations/l/reasoningEngines/42", "projects/9/locations/other/reasoningEngines/42"] {
+        for bad in [
+            "",
+            "-",
+            "a/b",
+            "..",
+            "a b",
+            "é",
+            "projects/-/locations/l/reasoningEngines/42",
+            "projects/9/locations/other/reasoningEngines/42",
+        ] {
             assert!(place.engine(bad).is_err(), "{bad}");
         }
         let one = Place::new("p", "l", Some("7"));

@@ -168,10 +168,15 @@ async fn whole_floats_are_integers_where_those_are_meant() {
 }
 
 #[tokio::test]
-async fn a_removed_key_is_not_shown() {
+async fn removed_and_temporary_keys_are_not_shown() {
     let mut shown = session();
     shown["sessionState"] = json!({"a": 1, "gone": "__ADK_SENTINEL_REMOVED__", "temp:t": 1});
-    let (_, client) = Script::client(&[("get", &[ok(shown)])]).await;
-    let read = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().unwrap();
+    let mut event = event(1);
+    event["actions"] = json!({"stateDelta": {"a": 1, "temp:t": 1}});
+    event["rawEvent"]["actions"] = event["actions"].clone();
+    let answers: [(_, &[_]); 2] = [("get", &[ok(shown)]), ("events", &[ok(json!({"sessionEvents": [event]}))])];
+    let (_, client) = Script::client(&answers).await;
+    let read = client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(read.state().to_map(), *json!({"a": 1}).as_object().unwrap());
+    assert_eq!(json!(read.events().get(0).unwrap().actions.state_delta), json!({"a": 1}));
 }
