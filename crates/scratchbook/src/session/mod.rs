@@ -297,7 +297,8 @@ impl Session {
     pub(crate) fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
         let Committed { event, logs, .. } = committed;
         let Some(seq) = event.seq else {
-            // A store that tells no numbers: what is here is known by its id.
+            // A store that tells no numbers: what is here is known by its id, and how many there are is not.
+            self.is_counted = false;
             if self.events.iter().all(|known| known.id != event.id) {
                 self.take_over(event, temp, &[]);
             }

@@ -54,7 +54,13 @@ impl VertexAiSessionService {
         let request = self.client.create_session().set_parent(&engine).set_session_id(id).set_session(session);
         let what = format!("create a session of {engine}");
         let name = match self.done(&what, Call::Once, request.with_retry_policy(policy).send()).await {
-            Ok(made) => name_of(&made).unwrap_or_else(|| format!("{engine}/sessions/{id}")),
+            Ok(made) => {
+                let asked_for = || (!id.is_empty()).then(|| format!("{engine}/sessions/{id}"));
+                let name = name_of(&made).or_else(asked_for);
+                name.ok_or_else(|| {
+                    Error::corrupted(format!("{what}: it was made, and its id is not told")).may_be_done()
+                })?
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists && !id.is_empty() => {
                 let key = SessionKey::new(app_name, user_id, id)?;
                 // One that was sent again may have met itself.
