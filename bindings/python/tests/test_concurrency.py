@@ -202,3 +202,40 @@ async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: 
     await service.create_session(app_name=app, user_id="u", session_id=session.id, state={"new": True})
     await service.refresh(session)
     assert session.state == {"new": True} and session.events == []
+
+
+@pytest.mark.parametrize("conflict", ["merge", "strict", "by_key"])
+async def test_a_copy_is_as_stored_after_appends_of_it_at_the_same_time(uri: str, app: str, conflict: Any) -> None:
+    async with ScratchbookSessionService(uri, conflict=conflict) as service:
+        for _ in range(10):
+            session = await service.create_session(app_name=app, user_id="u")
+            await asyncio.gather(*(service.append_event(session, keyed({"k": n, "user:k": n})) for n in range(12)))
+            numbers = await asyncio.gather(*(service.increment(session, "n") for _ in range(12)))
+            assert sorted(numbers) == list(range(1, 13))
+            stored = await again(service, session)
+            assert session.state == stored.state and session.last_update_time == stored.last_update_time
+            assert [event.id for event in session.events] == [event.id for event in stored.events]
+            # What the copy says is what a later append is judged by.
+            await service.append_event(session, keyed({"n": session.state["n"] + 1}))
+            assert (await again(service, session)).state["n"] == 13
+
+
+async def test_a_copy_without_a_mark_is_as_stored_after_appends_of_it_at_the_same_time(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri) as service:
+        for _ in range(10):
+            made = await service.create_session(app_name=app, user_id="u")
+            copy = Session.model_validate_json(made.model_dump_json())
+            await asyncio.gather(*(service.append_event(copy, keyed({"k": n})) for n in range(12)))
+            stored = await again(service, made)
+            assert (copy.state, copy.last_update_time) == (stored.state, stored.last_update_time)
+            assert [event.id for event in copy.events] == [event.id for event in stored.events]
+
+
+async def test_a_refresh_amid_appends_of_its_copy_loses_none_and_doubles_none(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        appends = [service.append_event(session, keyed({"k": n})) for n in range(30)]
+        await asyncio.gather(*appends, *(service.refresh(session) for _ in range(10)))
+        stored = await again(service, session)
+        assert [event.id for event in session.events] == [event.id for event in stored.events]
+        assert session.state == stored.state

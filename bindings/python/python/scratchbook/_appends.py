@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
-from ._base import Appending, Base, Conflict, E, S, no_session
+from ._base import Appending, Base, Conflict, E, Flight, Place, S, no_session
 from ._errors import CLASSES, AlreadyExistsError, StaleSessionError
 from ._json import dumps
 from ._scratchbook import advance, wait
 
 RETRIES = 20
 """How often `append_retrying` tries again."""
+
+PATIENCE = 5.0
+"""How many seconds a refused append waits for others of its copy."""
 
 REPEATED = "#scratchbook-repeated-"
 """What a repeated id is told apart by in the store."""
@@ -35,7 +39,8 @@ class Appends(Base[S, E]):
             AlreadyExistsError: another event of the session has this id.
             ValueError: a key, value or time that no store could hold.
         """
-        return await self._append(session, event, self._conflict)
+        await self._append(session, event, self._conflict)
+        return event
 
     async def append_retrying(self, session: S, make: Callable[[S], E], *, retries: int = RETRIES) -> E:
         """Appends the event that a function makes of the session, by key; where others were faster, the session is
@@ -48,13 +53,17 @@ class Appends(Base[S, E]):
             StaleSessionError: others were faster every time.
         """
         for attempt in range(retries):
+            event = make(session)
             try:
-                return await self._append(session, make(session), "by_key")
+                await self._append(session, event, "by_key")
+                return event
             except StaleSessionError:
                 # Longer each time, and never for two writers the same.
                 await self._core.pause(min(0.2, 0.001 * 2**attempt) * (0.5 + random.random()))
             await self.refresh(session)
-        return await self._append(session, make(session), "by_key")
+        event = make(session)
+        await self._append(session, event, "by_key")
+        return event
 
     async def refresh(self, session: S) -> None:
         """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
@@ -64,46 +73,82 @@ class Appends(Base[S, E]):
             SessionNotFoundError: it was deleted.
         """
         address = self._address_of(session)
-        seen, known = self._seen_of(session), self._ids_of(session)
-        seq = json.loads(seen)["seq"] if seen is not None and known else 0
-        # From the last event seen on, that one included: it tells whether this is still the same session.
-        found = await self._core.get(address, None, None, seq - 1 if seq else None)
-        if found is None:
-            raise no_session(address)
-        fresh = self._make_session(*found)
-        if seq and not known & self._ids_of(fresh):
-            found = await self._core.get(address)
+        while True:
+            seen, known = self._seen_of(session), self._ids_of(session)
+            seq = json.loads(seen)["seq"] if seen is not None and known else 0
+            # From the last event seen on, that one included: it tells whether this is still the same session.
+            found = await self._core.get(address, None, None, seq - 1 if seq else None)
             if found is None:
                 raise no_session(address)
-            fresh, seq = self._make_session(*found), 0
-        self._renew(session, fresh, seq > 0)
+            fresh = self._make_session(*found)
+            if seq and not known & self._ids_of(fresh):
+                found = await self._core.get(address)
+                if found is None:
+                    raise no_session(address)
+                fresh, seq = self._make_session(*found), 0
+            with self._under_way.lock:
+                # Not where an append of the copy was taken over meanwhile, which may be of later.
+                if self._seen_of(session) == seen:
+                    self._renew(session, fresh, seq > 0)
+                    return
 
-    async def _append(self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None) -> E:
+    async def _append(
+        self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Gives what the event has changed."""
         address = self._address_of(session)
         appending = self._prepare(address, event)
         if appending is None:
-            return event
+            return {}
         carried_out = dumps(operations) if operations is not None else None
         while True:
             mark = seen = self._seen_of(session)
             if seen is None and conflict != "merge":
                 seen = await self._find_seen(session)
             try:
-                with self._under_way.of(session):
+                with self._under_way.of(session) as flight:
                     outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
                     if changes is not None:
                         appending = appending._replace(delta=json.loads(changes))
-                    now = self._seen_of(session) or seen
-                    advanced = None if now is None else advance(now, written)
-                    self._take_over(session, event, appending, advanced, outcome == "stored")
-                return event
+                    with self._under_way.lock:
+                        place = self._place(session, event, appending, seen, flight, written, outcome == "stored")
+                        self._take_over(session, event, appending, place)
+                return appending.delta
             except StaleSessionError:
-                # Not where it was this copy itself that has moved the session on, by another append of its holder: that
-                # one may be stored and not taken over yet.
-                while self._seen_of(session) == mark:
-                    if not self._under_way.any(session):
-                        raise
-                    await self._core.pause(0.001)
+                if not await self._moves_itself(session, mark):
+                    raise
+
+    def _place(
+        self,
+        session: S,
+        event: E,
+        appending: Appending,
+        seen: str | None,
+        flight: Flight,
+        written: str,
+        is_new: bool,
+    ) -> Place:
+        """Where an event has come to be among what the copy has seen, also by appends that were sent later."""
+        mark = self._seen_of(session) or seen
+        now, later, older = advance(mark or flight.seen, written)
+        if mark is None:
+            flight.seen = now
+            if not is_new and self._id_of(event) in self._ids_of(session):
+                later = None
+        changes = appending.delta
+        if older:
+            changes = {key: value for key, value in changes.items() if key not in older}
+        return Place(now if mark is not None else None, later, changes)
+
+    async def _moves_itself(self, session: S, mark: str | None) -> bool:
+        """Whether it was this copy itself that has moved its session on since it had a mark, by another append of its
+        holder: that one may be stored and not taken over yet."""
+        until = time.monotonic() + PATIENCE
+        while self._seen_of(session) == mark:
+            if not self._under_way.any(session) or time.monotonic() > until:
+                return False
+            await self._core.pause(0.001)
+        return True
 
     async def _send(
         self, appending: Appending, conflict: Conflict, seen: str | None, operations: bytes | None

@@ -52,8 +52,7 @@ class Operations(Appends[S, E]):
             return changed
         if key.startswith("temp:"):
             raise InvalidArgumentError(f"'{key}' is never stored; set it in the session's state")
-        await self._append(session, event, "merge", {key: [operation]})
-        return self._state_of(session)
+        return await self._append(session, event, "merge", {key: [operation]})
 
     async def put_state(
         self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str

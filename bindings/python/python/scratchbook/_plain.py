@@ -8,11 +8,11 @@ import uuid
 from typing import Any
 
 from ._appends import own_id
-from ._base import Address, Appending
+from ._base import Address, Appending, Place
 from ._json import dumps
 from ._scratchbook import wait
 from ._service import SessionServiceOf
-from ._state import as_kept, change_state, without_temp
+from ._state import as_kept, change_state, insert, without_temp
 
 
 class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
@@ -93,24 +93,18 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         event["id"], event["timestamp"] = event_id, sent["timestamp"]
         return Appending(address, event_id, text, kept, temp)
 
-    def _take_over(
-        self,
-        session: dict[str, Any],
-        event: dict[str, Any],
-        appending: Appending,
-        seen: str | None,
-        is_new: bool,
-    ) -> None:
+    def _take_over(self, session: dict[str, Any], event: dict[str, Any], appending: Appending, place: Place) -> None:
         name, actions, delta = _delta_of(event)
         if delta or appending.delta:
             event["actions"] = {**actions, name: appending.delta}
-        if seen is not None:
-            session["seen"] = json.loads(seen)
-        if not is_new and any(known["id"] == event["id"] for known in session["events"]):
+        if place.seen is not None:
+            session["seen"] = json.loads(place.seen)
+        if place.later is None:
             return
-        change_state(session["state"], appending.temp, appending.delta)
-        session["events"].append(event)
-        session["lastUpdateTime"] = as_kept(event["timestamp"])
+        change_state(session["state"], appending.temp, place.changes)
+        insert(session["events"], event, place.later)
+        if not place.later:
+            session["lastUpdateTime"] = as_kept(event["timestamp"])
 
 
 def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:

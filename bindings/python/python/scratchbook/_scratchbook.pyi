@@ -18,8 +18,9 @@ def wait(coroutine: Coroutine[Any, Any, _R]) -> _R:
         RuntimeError: it awaits something else than the store.
     """
 
-def advance(seen: str, written: str) -> str:
-    """What a copy has seen that goes on over what its holder has written."""
+def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
+    """What a copy has seen that goes on over what its holder has written; how many of the copy's events come after the
+    one written, `None` where it has that already; and the keys written that the copy knows as they became later."""
 
 @final
 class Call(Generic[_T]):

@@ -23,12 +23,12 @@ from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
 from ._appends import own_id
-from ._base import Address, Appending, Conflict
+from ._base import Address, Appending, Conflict, Place
 from ._json import check_finite, check_keys, dumps
 from ._model import read
 from ._scratchbook import wait
 from ._service import SessionServiceOf
-from ._state import as_kept, change_state, without_temp
+from ._state import as_kept, change_state, insert, without_temp
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -164,16 +164,17 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         finally:
             event.actions.state_delta = delta
 
-    def _take_over(self, session: Session, event: Event, appending: Appending, seen: str | None, is_new: bool) -> None:
+    def _take_over(self, session: Session, event: Event, appending: Appending, place: Place) -> None:
         if event.actions.state_delta or appending.delta:
             event.actions.state_delta = appending.delta
-        if seen is not None:
-            session._storage_update_marker = _Mark(seen)
-        if not is_new and any(known.id == event.id for known in session.events):
+        if place.seen is not None:
+            session._storage_update_marker = _Mark(place.seen)
+        if place.later is None:
             return
-        change_state(session.state, appending.temp, appending.delta)
-        session.events.append(event)
-        session.last_update_time = as_kept(event.timestamp)
+        change_state(session.state, appending.temp, place.changes)
+        insert(session.events, event, place.later)
+        if not place.later:
+            session.last_update_time = as_kept(event.timestamp)
 
 
 def _json_state(state: dict[str, Any]) -> dict[str, Any]:
