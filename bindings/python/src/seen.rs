@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use scratchbook::{AppendOptions, Committed, ConflictMode, Error, LogPositions, Result, Scope, Session, json};
 use serde::{Deserialize, Serialize};
 
+use crate::ending::visited;
 use crate::error::exception;
 
 /// How many numbers beyond a gap are kept. A gap that is one only because appends of one copy have ended out of order is
@@ -65,7 +66,7 @@ pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(St
         seen.has_written(written);
         Ok((seen.text(), later, older))
     };
-    advanced().map_err(|error: Error| exception(py, &error))
+    visited(py, || advanced().map_err(|error: Error| exception(py, &error)))
 }
 
 impl Seen {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import Any
 
 import pytest
@@ -239,3 +240,22 @@ async def test_a_refresh_amid_appends_of_its_copy_loses_none_and_doubles_none(ur
         stored = await again(service, session)
         assert [event.id for event in session.events] == [event.id for event in stored.events]
         assert session.state == stored.state
+
+
+@pytest.mark.parametrize("conflict", ["strict", "by_key"])
+async def test_an_append_that_is_waited_for_does_not_wait_for_the_loop_that_stands_still(
+    tmp_path: Any, app: str, conflict: Any
+) -> None:
+    async with ScratchbookSessionService(f"sqlite:///{tmp_path}/a.db", conflict=conflict) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        other = asyncio.ensure_future(service.append_event(session, keyed({"k": 1})))
+        await asyncio.sleep(0)
+        # Stored meanwhile, and not taken over yet.
+        time.sleep(0.3)
+        begun = time.monotonic()
+        with pytest.raises(StaleSessionError):
+            service.append_event_sync(session, keyed({"k": 2}))
+        assert time.monotonic() - begun < 2
+        await other
+        service.append_event_sync(session, keyed({"k": 2}))
+        assert session.state == {"k": 2}

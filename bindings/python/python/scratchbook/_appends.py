@@ -12,7 +12,8 @@ from typing import Any
 from ._base import Appending, Base, Conflict, E, Flight, Place, S, no_session
 from ._errors import CLASSES, AlreadyExistsError, StaleSessionError
 from ._json import dumps
-from ._scratchbook import advance, wait
+from ._scratchbook import advance, waits
+from ._wait import wait
 
 RETRIES = 20
 """How often `append_retrying` tries again."""
@@ -145,7 +146,7 @@ class Appends(Base[S, E]):
         holder: that one may be stored and not taken over yet."""
         until = time.monotonic() + PATIENCE
         while self._seen_of(session) == mark:
-            if not self._under_way.any(session) or time.monotonic() > until:
+            if not self._under_way.any(session, waits()) or time.monotonic() > until:
                 return False
             await self._core.pause(0.001)
         return True

@@ -75,9 +75,12 @@ class UnderWay:
                 if not flight.threads:
                     self._flights.pop(id(session), None)
 
-    def any(self, session: object) -> bool:
+    def any(self, session: object, stands_still: bool) -> bool:
+        """Whether there is one that can end: not of this thread's loop, where that stands still."""
         with self.lock:
-            return id(session) in self._flights
+            flight = self._flights.get(id(session))
+            mine = threading.get_ident() if stands_still else None
+            return flight is not None and any(thread != mine for thread in flight.threads)
 
 
 class Base(Generic[S, E]):

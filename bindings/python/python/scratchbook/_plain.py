@@ -10,9 +10,9 @@ from typing import Any
 from ._appends import own_id
 from ._base import Address, Appending, Place
 from ._json import dumps
-from ._scratchbook import wait
 from ._service import SessionServiceOf
 from ._state import as_kept, change_state, insert, without_temp
+from ._wait import wait
 
 
 class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):

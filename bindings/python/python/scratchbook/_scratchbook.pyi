@@ -1,23 +1,19 @@
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from typing import Any, Generic, TypeVar, final
 
 _T = TypeVar("_T", covariant=True)
-_R = TypeVar("_R")
 
-__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "wait"]
+__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "set_waits", "waits"]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
 
 __version__: str
 
-def wait(coroutine: Coroutine[Any, Any, _R]) -> _R:
-    """Runs a coroutine of a service to its end without an event loop, or within one that stands still meanwhile.
+def waits() -> bool:
+    """Whether calls that are awaited in this thread are waited for instead."""
 
-    Raises:
-        RuntimeError: it awaits something else than the store.
-    """
-
+def set_waits(waits: bool) -> None: ...
 def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
     """What a copy has seen that goes on over what its holder has written; how many of the copy's events come after the
     one written, `None` where it has that already; and the keys written that the copy knows as they became later."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ._base import Base, E, S
 from ._errors import InvalidArgumentError
 from ._json import check_keys, dumps
-from ._scratchbook import wait
+from ._wait import wait
 
 Service = TypeVar("Service", bound="Sessions[Any, Any]")
 

@@ -26,9 +26,9 @@ from ._appends import own_id
 from ._base import Address, Appending, Conflict, Place
 from ._json import check_finite, check_keys, dumps
 from ._model import read
-from ._scratchbook import wait
 from ._service import SessionServiceOf
 from ._state import as_kept, change_state, insert, without_temp
+from ._wait import wait
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
