@@ -73,7 +73,7 @@ class Appends(Base[S, E]):
         Raises:
             SessionNotFoundError: it was deleted.
         """
-        address = self._address_of(session)
+        address = self._named(session)
         while True:
             seen, known = self._seen_of(session), self._ids_of(session)
             seq = json.loads(seen)["seq"] if seen is not None and known else 0
@@ -97,7 +97,7 @@ class Appends(Base[S, E]):
         self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Gives what the event has changed."""
-        address = self._address_of(session)
+        address = self._named(session)
         appending = self._prepare(address, event)
         if appending is None:
             return {}
@@ -134,12 +134,14 @@ class Appends(Base[S, E]):
         now, later, older = advance(mark or flight.seen, written)
         if mark is None:
             flight.seen = now
-            if not is_new and self._id_of(event) in self._ids_of(session):
-                later = None
+        is_last = later == 0
+        if not is_new and (later is None or mark is None):
+            # A copy need not have all events up to where it has seen the session.
+            later = None if self._id_of(event) in self._ids_of(session) else later or 0
         changes = appending.delta
         if older:
             changes = {key: value for key, value in changes.items() if key not in older}
-        return Place(now if mark is not None else None, later, changes)
+        return Place(now if mark is not None else None, later, is_last, changes)
 
     async def _moves_itself(self, session: S, mark: str | None) -> bool:
         """Whether it was this copy itself that has moved its session on since it had a mark, by another append of its

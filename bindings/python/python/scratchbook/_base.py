@@ -39,6 +39,8 @@ class Place(NamedTuple):
     """What the copy has seen by then; `None` for one that keeps no account of it."""
     later: int | None
     """How many of its events come after it: appends at the same time end in any order. `None`: the copy has it."""
+    is_last: bool
+    """Whether the copy knows of nothing later."""
     changes: dict[str, Any]
     """What it changes that was not changed later."""
 
@@ -155,7 +157,14 @@ class Base(Generic[S, E]):
         raise NotImplementedError
 
     def _named(self, session: S | Address) -> Address:
-        return session if isinstance(session, tuple) else self._address_of(session)
+        try:
+            app, user, session_id = session if isinstance(session, tuple) else self._address_of(session)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InvalidArgumentError(
+                "a session is given as it was read, or as (app_name, user_id, session_id), not as a "
+                f"{type(session).__name__}"
+            ) from None
+        return app, user, session_id
 
 
 def no_session(address: Address) -> ScratchbookError:

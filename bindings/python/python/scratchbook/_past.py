@@ -32,6 +32,8 @@ class Past(Appends[S, E]):
 
     async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[dict[str, Any]]:
         """What was written to a key and by whom, the latest first; a removal has no `value`."""
+        if limit < 0:
+            raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
         writes: list[dict[str, Any]] = json.loads(await self._core.history(self._named(session), key, limit))
         return writes
 
@@ -79,6 +81,8 @@ class Past(Appends[S, E]):
 
     async def _seq(self, address: Address, at: int | str | E) -> int:
         if isinstance(at, int):
+            if at < 0:
+                raise InvalidArgumentError(f"the events of a session are numbered from 1 on; {at} is none of them")
             return at
         event_id = at if isinstance(at, str) else self._id_of(at)
         return await self._core.seq_of(address, event_id)

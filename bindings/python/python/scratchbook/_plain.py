@@ -9,6 +9,7 @@ from typing import Any
 
 from ._appends import own_id
 from ._base import Address, Appending, Place
+from ._errors import InvalidArgumentError
 from ._json import dumps
 from ._service import SessionServiceOf
 from ._state import as_kept, change_state, insert, without_temp
@@ -80,6 +81,8 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         return state
 
     def _prepare(self, address: Address, event: dict[str, Any]) -> Appending | None:
+        if not isinstance(event, dict):
+            raise InvalidArgumentError(f"an event is a dict here, not a {type(event).__name__}")
         if event.get("partial"):
             return None
         event_id = event.get("id") or str(uuid.uuid4())
@@ -103,12 +106,15 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
             return
         change_state(session["state"], appending.temp, place.changes)
         insert(session["events"], event, place.later)
-        if not place.later:
+        if place.is_last:
             session["lastUpdateTime"] = as_kept(event["timestamp"])
 
 
 def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Where an event has its changes: the name, what is around them, and they themselves."""
     actions = event.get("actions") or {}
-    name = "state_delta" if "state_delta" in actions else "stateDelta"
-    return name, actions, actions.get(name) or {}
+    name = "state_delta" if isinstance(actions, dict) and "state_delta" in actions else "stateDelta"
+    delta = actions.get(name) or {} if isinstance(actions, dict) else actions
+    if not isinstance(delta, dict):
+        raise InvalidArgumentError(f"the actions of an event and their {name} are dicts")
+    return name, actions, delta

@@ -14,8 +14,11 @@ def wait(coroutine: Coroutine[Any, Any, R]) -> R:
     """Runs a coroutine of a service to its end without an event loop, or within one that stands still meanwhile.
 
     Raises:
+        TypeError: it is no coroutine.
         RuntimeError: it awaits something else than the store.
     """
+    if not hasattr(coroutine, "send"):
+        raise TypeError(f"a coroutine is waited for, as service.open() is one, not a {type(coroutine).__name__}")
     before = waits()
     try:
         set_waits(True)

@@ -151,8 +151,19 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return session.state
 
     def _prepare(self, address: Address, event: Event) -> Appending | None:
+        if not isinstance(event, Event):
+            raise _errors.InvalidArgumentError(f"an event of google-adk's is an Event, not a {type(event).__name__}")
         if event.partial:
             return None
+        try:
+            return self._appending(address, event)
+        except _errors.ScratchbookError:
+            raise
+        # A text that is no Unicode, a value that holds itself or is too deep.
+        except (ValueError, RecursionError) as error:
+            raise _errors.InvalidArgumentError(f"the event has no form in JSON: {error}") from error
+
+    def _appending(self, address: Address, event: Event) -> Appending:
         delta = event.actions.state_delta
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
@@ -173,7 +184,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             return
         change_state(session.state, appending.temp, place.changes)
         insert(session.events, event, place.later)
-        if not place.later:
+        if place.is_last:
             session.last_update_time = as_kept(event.timestamp)
 
 
