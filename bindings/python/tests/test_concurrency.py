@@ -115,6 +115,21 @@ async def test_strict_goes_by_google_adks_rule_where_a_copy_has_lost_its_mark(ur
             await service.append_event(Session.model_validate_json(session.model_dump_json()), keyed({"a": 3}))
 
 
+async def test_by_key_goes_by_values_where_a_copy_has_lost_its_mark(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri, conflict="by_key") as service:
+        session = await service.create_session(app_name=app, user_id="u", state={"n": 5, "user:n": 5})
+        await service.append_event(session, keyed({"a": 1}, timestamp=5e9))
+        text = session.model_dump_json()
+        await service.put_state({"n": 6}, app_name=app, user_id="u", author="other")
+        await service.append_event(session, keyed({"n": 6}, timestamp=4e9))
+        for key in ("n", "user:n"):
+            with pytest.raises(StaleSessionError, match=f"'{key}'"):
+                await service.append_event(Session.model_validate_json(text), keyed({key: 100}))
+        await service.append_event(Session.model_validate_json(text), keyed({"a": 2, "b": 1}))
+        stored = (await again(service, session)).state
+        assert stored == {"n": 6, "user:n": 6, "a": 2, "b": 1}
+
+
 async def test_by_key_refuses_only_who_writes_a_key_that_moved(uri: str, app: str) -> None:
     async with ScratchbookSessionService(uri, conflict="by_key") as service:
         first = await service.create_session(app_name=app, user_id="u", state={"user:n": 0})

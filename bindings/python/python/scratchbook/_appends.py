@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ._base import Appending, Base, Conflict, E, Flight, Place, S, no_session
@@ -76,7 +76,9 @@ class Appends(Base[S, E]):
         address = self._named(session)
         while True:
             seen, known = self._seen_of(session), self._ids_of(session)
-            seq = json.loads(seen)["seq"] if seen is not None and known else 0
+            # Not by ids that repeat.
+            goes_on = seen is not None and known and not self._keeps_repeated_ids
+            seq = json.loads(seen)["seq"] if goes_on and seen is not None else 0
             # From the last event seen on, that one included: it tells whether this is still the same session.
             found = await self._core.get(address, None, None, seq - 1 if seq else None)
             if found is None:
@@ -105,7 +107,7 @@ class Appends(Base[S, E]):
         while True:
             mark = seen = self._seen_of(session)
             if seen is None and conflict != "merge":
-                seen = await self._find_seen(session)
+                seen = await self._find_seen(session, appending.delta if conflict == "by_key" else {})
             try:
                 with self._under_way.of(session) as flight:
                     outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
@@ -164,11 +166,13 @@ class Appends(Base[S, E]):
                 raise
         return await self._core.append(address, _with_own_id(text, event_id), conflict, seen, operations)
 
-    async def _find_seen(self, session: S) -> str:
-        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule.
+    async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
+        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule, and
+        by its values whether a key that is to be written was written meanwhile.
 
         Raises:
-            StaleSessionError: it was updated since, by an event that is not the copy's last.
+            StaleSessionError: it was updated since, by an event that is not the copy's last; or such a key has another
+                value than in the copy.
         """
         address = self._address_of(session)
         found = await self._core.get(address, 1)
@@ -176,10 +180,16 @@ class Appends(Base[S, E]):
             raise no_session(address)
         stored = self._make_session(*found)
         (event_id, updated), (last_id, last_update) = self._last_of(session), self._last_of(stored)
-        if last_update > updated and event_id != last_id:
-            raise CLASSES["conflict"](
-                f"session {'/'.join(address)} was updated since it was read; read it again, then try again"
-            )
+        known, now = self._state_of(session), self._state_of(stored)
+        # A value that the copy has been given already, as google-adk's contexts do, says nothing of what was read.
+        moved = [
+            key
+            for key, value in delta.items()
+            if known.get(key) != now.get(key) and (key not in known or known[key] != value)
+        ]
+        if moved or (last_update > updated and event_id != last_id):
+            what = ", ".join(map(repr, moved)) or f"session {'/'.join(address)}"
+            raise CLASSES["conflict"](f"{what} changed since the session was read; read it again, then try again")
         return found[1]
 
     def append_event_sync(self, session: S, event: E) -> E:
@@ -190,6 +200,13 @@ class Appends(Base[S, E]):
 def own_id(event_id: str) -> str:
     """An event's id as its writer gave it."""
     return event_id.partition(REPEATED)[0]
+
+
+def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
+    """Gives events, or what tells of some, the ids that their writers gave them."""
+    for event in events:
+        if name in event:
+            event[name] = own_id(event[name])
 
 
 def _with_own_id(text: bytes, event_id: str) -> bytes:

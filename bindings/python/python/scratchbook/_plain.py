@@ -7,7 +7,7 @@ import time
 import uuid
 from typing import Any
 
-from ._appends import own_id
+from ._appends import with_own_ids
 from ._base import Address, Appending, Place
 from ._errors import InvalidArgumentError
 from ._json import dumps
@@ -40,12 +40,12 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         session: dict[str, Any] = json.loads(text)
         session["seen"] = json.loads(seen)
         if self._keeps_repeated_ids:
-            for event in session["events"]:
-                event["id"] = own_id(event["id"])
+            with_own_ids(session["events"])
         return session
 
     def _make_event(self, text: bytes) -> dict[str, Any]:
         event: dict[str, Any] = json.loads(text)
+        with_own_ids([event])
         return event
 
     def _id_of(self, event: dict[str, Any]) -> str:

@@ -60,4 +60,4 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
             named = (app_name, user_id, None)
         else:
             raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without")
-        return Watch(lambda: self._core.watch(named, key_prefix, start, cursor))
+        return Watch(self._core.watch(named, key_prefix, start, cursor))

@@ -118,7 +118,9 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return session
 
     def _make_event(self, text: bytes) -> Event:
-        return read(Event, text)
+        event = read(Event, text)
+        event.id = own_id(event.id)
+        return event
 
     def _id_of(self, event: Event) -> str:
         return event.id
