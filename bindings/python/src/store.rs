@@ -221,6 +221,16 @@ impl Store {
         })
     }
 
+    /// Whether a key of a user or, without one, of the app was ever written; its name is without prefix.
+    fn was_written(&self, py: Python<'_>, app_name: String, user_id: Option<String>, name: String) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            let sessions = &opened.store().await?.sessions;
+            let changes = sessions.list_key_changes(&owner, &name, u64::MAX, 1).await?;
+            Ok(Answer::Number(changes.len() as u64))
+        })
+    }
+
     /// The number of an event by its id, looked for from the last one back.
     fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })

@@ -306,6 +306,10 @@ async def test_after_close_every_call_is_refused(uri: str, app: str) -> None:
     await service.close()
     with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
         await service.list_sessions(app_name=app)
+    never_opened = scratchbook.ScratchbookSessionService(uri)
+    await never_opened.close()
+    with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
+        await never_opened.list_sessions(app_name=app)
 
 
 async def test_what_a_copy_has_seen_makes_no_difference_between_sessions(service: Any, app: str) -> None:

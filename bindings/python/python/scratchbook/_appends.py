@@ -164,7 +164,7 @@ class Appends(Base[S, E]):
         except AlreadyExistsError:
             if not self._keeps_repeated_ids:
                 raise
-        return await self._core.append(address, _with_own_id(text, event_id), conflict, seen, operations)
+        return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
         """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule, and
@@ -209,7 +209,7 @@ def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
             event[name] = own_id(event[name])
 
 
-def _with_own_id(text: bytes, event_id: str) -> bytes:
+def with_own_id(text: bytes, event_id: str) -> bytes:
     """An event with an id that its content makes its own: the same event again has the same one."""
     event = json.loads(text)
     content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()

@@ -37,9 +37,6 @@ except ImportError:  # Before it had a class of its own.
 
 logger = logging.getLogger("scratchbook")
 
-SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
-"""What follows `scratchbook+` in the URIs that `register` makes known."""
-
 
 class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
     """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
@@ -220,8 +217,8 @@ def _json_event(event: Event) -> bytes:
 
 def register(registry: Any = None) -> None:
     """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
-    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`: called in a file `services.py` in the
-    folder of the agents.
+    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`, with a driver of SQLAlchemy's in them or
+    not: called in a file `services.py` in the folder of the agents.
 
     ```
     # agents/services.py
@@ -237,12 +234,22 @@ def register(registry: Any = None) -> None:
         from google.adk.cli.service_registry import get_service_registry
 
         registry = get_service_registry()
-    for scheme in SCHEMES:
-        registry.register_session_service(_url.PREFIX + scheme, _of_uri)
+    for kind in _url.KINDS:
+        # It goes by the whole scheme.
+        for driver in ("", *_url.DRIVERS.get(kind, ())):
+            registry.register_session_service(f"{_url.PREFIX}{kind}{driver and '+'}{driver}", _of_uri)
 
 
-def _of_uri(uri: str, **options: Any) -> ScratchbookSessionService:
-    return ScratchbookSessionService(uri, **options)
+def _of_uri(
+    uri: str,
+    *,
+    conflict: Conflict = "merge",
+    keep_repeated_ids: bool = False,
+    agents_dir: Any = None,
+    **options: Any,
+) -> ScratchbookSessionService:
+    url = _url.with_options(uri, options)
+    return ScratchbookSessionService(url, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
 
 
 __all__ = [
