@@ -31,8 +31,9 @@ class Appends(Base[S, E]):
     async def append_event(self, session: S, event: E) -> E:
         """Appends an event: it, its changes in all scopes and the update time, in one commit.
 
-        The caller's session gets the event and its changes; after an error neither has changed. A partial event is
-        given back as it is.
+        The caller's session gets the event and its changes; after an error neither has changed, but that a dict keeps
+        the id and the time that it was given, so that it is the same event when it is appended again. A partial event
+        is given back as it is.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -68,7 +69,7 @@ class Appends(Base[S, E]):
 
     async def refresh(self, session: S) -> None:
         """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
-        keys are gone.
+        keys are gone. A copy that was read without events is given all.
 
         Raises:
             SessionNotFoundError: it was deleted.
