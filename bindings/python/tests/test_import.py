@@ -103,6 +103,11 @@ async def test_what_is_no_database_of_google_adks_says_so(tmp_path: Path) -> Non
         (tmp_path / "empty.db").touch()
         with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
             await service.import_adk(f"sqlite:///{tmp_path}/empty.db")
+        # One of ours is none, though its tables have the same names.
+        async with scratchbook.SessionService(f"sqlite:///{tmp_path}/ours.db") as ours:
+            await ours.open()
+        with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
+            await service.import_adk(f"sqlite:///{tmp_path}/ours.db")
         (tmp_path / "other.db").write_bytes(b"no database at all" * 100)
         with pytest.raises(scratchbook.ScratchbookError, match="file is not a database"):
             await service.import_adk(f"sqlite:///{tmp_path}/other.db")

@@ -92,7 +92,7 @@ class Appends(Base[S, E]):
                 fresh, seq = self._make_session(*found), 0
             with self._under_way.lock:
                 # Not where an append of the copy was taken over meanwhile, which may be of later.
-                if self._seen_of(session) == seen:
+                if (self._seen_of(session), self._ids_of(session)) == (seen, known):
                     self._renew(session, fresh, seq > 0)
                     return
 

@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from ._appends import with_own_id
@@ -21,21 +22,22 @@ IMPORTER = "scratchbook-import"
 async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool) -> dict[str, Any]:
     """Writes into a store what a source has, session by session, each in one commit."""
     done: dict[str, Any] = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
-    async for record in _records(source, app_name):
-        if record["type"] == "refused":
-            done["refused"].append({"session": record["session"], "reason": record["reason"]})
-        elif app_name is not None and record["app"] != app_name:
-            continue
-        elif record["type"] == "state":
-            await _shared(core, record, done)
-        else:
-            if keeps_repeated_ids:
-                record["events"] = _unlike(record["events"])
-            await _session(core, record, done)
+    async with aclosing(_records(source, app_name)) as records:
+        async for record in records:
+            if record["type"] == "refused":
+                done["refused"].append({"session": record["session"], "reason": record["reason"]})
+            elif app_name is not None and record["app"] != app_name:
+                continue
+            elif record["type"] == "state":
+                await _shared(core, record, done)
+            else:
+                if keeps_repeated_ids:
+                    record["events"] = _unlike(record["events"])
+                await _session(core, record, done)
     return done
 
 
-async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str, Any]]:
+async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str, Any], None]:
     if hasattr(source, "list_sessions"):
         if app_name is None:
             raise InvalidArgumentError("a service lists the sessions of one app; name the app_name")
@@ -58,6 +60,7 @@ async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     assert reader.stdin and reader.stdout and reader.stderr
+    failed: ScratchbookError | None = None
     try:
         reader.stdin.write(url.encode())
         reader.stdin.close()
@@ -65,14 +68,18 @@ async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str,
         async for line in reader.stdout:
             record = json.loads(line)
             if record["type"] == "failed":
-                raise CLASSES[record["kind"]](f"the source cannot be read: {record['reason']}")
-            yield record
+                failed = CLASSES[record["kind"]](f"the source cannot be read: {record['reason']}")
+            else:
+                yield record
         if await reader.wait() != 0:
             last = (await errors).decode(errors="replace").strip().splitlines()[-1:]
             raise ScratchbookError(f"the source cannot be read: {''.join(last)}")
+        if failed is not None:
+            raise failed
     finally:
         if reader.returncode is None:
             reader.kill()
+            await reader.wait()
 
 
 async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:

@@ -80,7 +80,14 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     try:
         async with engine.connect() as connection:
             tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-            if "sessions" not in tables or "events" not in tables:
+            columns_of = {
+                table: await connection.run_sync(
+                    lambda sync, table=table: {column["name"] for column in inspect(sync).get_columns(table)}
+                )
+                for table in {"sessions", "events", "app_states", "user_states"}.intersection(tables)
+            }
+            # Scratchbook's own tables have the same names.
+            if len(columns_of) < 4 or "state" not in columns_of["sessions"] & columns_of["app_states"]:
                 raise ValueError("the database has no tables of google-adk's")
             for table in ("sessions", "user_states", "app_states"):
                 columns = "app_name" if table == "app_states" else "app_name, user_id"
@@ -90,16 +97,13 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
                     users.extend(user for user in row[1:] if user not in users)
             for app, state in await connection.execute(text("SELECT app_name, state FROM app_states")):
                 shared[app]["state"] = json.loads(state) if isinstance(state, (str, bytes)) else state
-            event_columns = await connection.run_sync(
-                lambda sync: {column["name"] for column in inspect(sync).get_columns("events")}
-            )
     finally:
         await engine.dispose()
     # Its own layout for a file: without that table, and with events as JSON.
     if (
         parsed.get_backend_name() == "sqlite"
         and "adk_internal_metadata" not in tables
-        and "event_data" in event_columns
+        and "event_data" in columns_of["events"]
     ):
         return SqliteSessionService(str(parsed.database)), shared
     return DatabaseSessionService(parsed.render_as_string(hide_password=False)), shared
@@ -112,10 +116,17 @@ def _failed(error: Exception) -> dict[str, Any]:
         return {"type": "failed", "kind": "failed_precondition", "reason": reason}
     # SQLAlchemy's has the driver's own below it, and adds where to read about it.
     cause = getattr(error, "orig", None) or error
-    is_reached = not isinstance(cause, OSError) and type(cause).__name__ not in ("OperationalError", "TimeoutError")
+    kind = "unavailable" if _is_unavailable(cause) else "invalid_argument"
     first = (str(cause).strip() or repr(cause)).splitlines()[0]
     reason = first if type(cause) is ValueError else f"{type(cause).__name__}: {first}"
-    return {"type": "failed", "kind": "invalid_argument" if is_reached else "unavailable", "reason": reason}
+    return {"type": "failed", "kind": kind, "reason": reason}
+
+
+def _is_unavailable(error: BaseException) -> bool:
+    """Whether it may be read later: a server that does not answer, a file that is locked."""
+    if type(error).__module__ == "sqlite3":
+        return "locked" in str(error)
+    return isinstance(error, OSError) or type(error).__name__ in ("OperationalError", "TimeoutError")
 
 
 async def _main(url: str) -> None:
