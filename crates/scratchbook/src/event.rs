@@ -12,7 +12,7 @@ use crate::json;
 use crate::state::StateDelta;
 
 /// Where the metadata of an event say that it was brought from elsewhere.
-const RESTORED: &str = "__adk_internal_restored_event";
+pub(crate) const RESTORED: &str = "__adk_internal_restored_event";
 
 /// One entry of a session's log: who said or did what, and what it changed.
 ///

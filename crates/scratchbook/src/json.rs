@@ -135,7 +135,7 @@ pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Resu
     check_levels(value, MAX_DEPTH - 1, what)
 }
 
-fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> Result<()> {
+pub(crate) fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> Result<()> {
     fn fits(value: &Value, levels: usize) -> bool {
         match value {
             Value::Array(items) => levels > 0 && items.iter().all(|v| fits(v, levels - 1)),

@@ -15,6 +15,9 @@ use axum::http::header::{CONTENT_TYPE, FORWARDED, HOST, ORIGIN};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use scratchbook::{Error, ErrorKind};
+
+use crate::{refusal, vertex};
 
 pub(crate) use origins::Origins;
 
@@ -32,12 +35,12 @@ pub(crate) struct Guard {
 pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     if guard.is_foreign_host(&request) {
-        return forbidden("Forbidden: host not allowed");
+        return forbidden(&request, "Forbidden: host not allowed");
     }
     let origin = match headers.get(ORIGIN).map(|origin| origin.to_str()) {
         None => None,
         Some(Ok(origin)) if guard.allows(origin, headers) => Some(origin.to_owned()),
-        Some(_) => return forbidden("Forbidden: origin not allowed"),
+        Some(_) => return forbidden(&request, "Forbidden: origin not allowed"),
     };
     if guard.origins.is_empty() {
         return next.run(request).await;
@@ -108,6 +111,9 @@ impl Guard {
     }
 }
 
-fn forbidden(text: &'static str) -> Response {
+fn forbidden(request: &Request, text: &'static str) -> Response {
+    if vertex::serves(request.uri().path()) {
+        return refusal::of(request.uri().path(), Error::new(ErrorKind::PermissionDenied, text));
+    }
     (StatusCode::FORBIDDEN, [(CONTENT_TYPE, "text/plain")], text).into_response()
 }

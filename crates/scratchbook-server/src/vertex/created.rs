@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use scratchbook::{Error, ErrorKind, ListOrder, ListSessionsConfig, Result, Session};
 use serde_json::json;
 
@@ -27,7 +25,7 @@ pub(super) async fn page(
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_newest = order == ListOrder::NewestFirst;
-    let after = config.page_token.take().map(|token| read_token(&token)).transpose()?;
+    let after = config.page_token.take().map(|place| read_place(&place)).transpose()?;
     let is_after =
         |place: &Place| after.as_ref().is_none_or(|after| if is_newest { place < after } else { place > after });
     let (mut found, mut count, mut config) = (BTreeMap::new(), 0, config.with_page_size(LOOK));
@@ -62,7 +60,7 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
-/// The first sessions of those found, and the token of the next page where one more was found.
+/// The first sessions of those found, and the place of the last where one more was found.
 fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Session>, Option<String>) {
     let has_more = found.len() > size;
     let mut found: Vec<_> = found.into_iter().collect();
@@ -70,7 +68,7 @@ fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Se
         found.reverse();
     }
     found.truncate(size);
-    let next = found.last().filter(|_| has_more).map(|(place, _)| URL_SAFE_NO_PAD.encode(json!(place).to_string()));
+    let next = found.last().filter(|_| has_more).map(|(place, _)| json!(place).to_string());
     (found.into_iter().map(|(_, session)| session).collect(), next)
 }
 
@@ -79,7 +77,7 @@ fn place(session: &Session) -> Place {
     (micros, session.user_id().to_owned(), session.id().to_owned())
 }
 
-fn read_token(token: &str) -> Result<Place> {
-    let place = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    place.ok_or_else(|| Error::invalid("the pageToken is none that a list in this order has given; start without one"))
+fn read_place(text: &str) -> Result<Place> {
+    serde_json::from_str(text)
+        .map_err(|_| Error::invalid("the pageToken names no place in this list; start without one"))
 }

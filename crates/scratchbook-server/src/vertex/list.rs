@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::filter::{Comparison, Condition, conditions};
+use super::page_token::Tokens;
 use super::params::Params;
 use super::place::Engine;
 use super::sessions::shown;
@@ -27,7 +28,6 @@ pub(super) async fn list(
     let size = params.page_size()?;
     let order = Order::new(params.text("orderBy"))?;
     let mut config = ListSessionsConfig::default();
-    config.page_token = params.text("pageToken").map(str::to_owned);
     let mut is_empty = false;
     for condition in conditions(params.text("filter").unwrap_or_default())? {
         is_empty |= !add(&mut config, condition)?;
@@ -37,6 +37,9 @@ pub(super) async fn list(
         is_empty |= config.user_id.as_ref().is_some_and(|wanted| wanted != user);
         config.user_id = Some(user.to_owned());
     }
+    let list = json!([engine.app_name, format!("{order:?}"), format!("{config:?}"), is_empty]);
+    let tokens = Tokens::of(&list);
+    config.page_token = params.text("pageToken").map(|token| tokens.read(token)).transpose()?;
     let (sessions, next) = if is_empty {
         // Refused is what is always refused.
         served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
@@ -51,20 +54,17 @@ pub(super) async fn list(
         }
     };
     let sessions = sessions.iter().map(|session| shown(session, &engine.names, &engine.caller).to_json());
-    Ok(Json(answer("sessions", sessions.collect(), next)))
-}
-
-/// A page as proto-JSON has it: what is empty is not there.
-pub(super) fn answer(name: &str, items: Vec<Value>, next: Option<String>) -> Value {
     let mut out = Map::new();
-    if !items.is_empty() {
-        out.insert(name.to_owned(), items.into());
+    let sessions: Vec<_> = sessions.collect();
+    if !sessions.is_empty() {
+        // As proto-JSON has it, what is empty is not there.
+        out.insert("sessions".to_owned(), sessions.into());
     }
-    out.extend(next.map(|next| ("nextPageToken".to_owned(), next.into())));
-    Value::Object(out)
+    out.extend(next.map(|place| ("nextPageToken".to_owned(), tokens.write(&place).into())));
+    Ok(Json(Value::Object(out)))
 }
 
-/// A page, whole but for the last, and whether it is the last: Google's clients for Python take an empty page for a fault.
+/// A page, whole but for the last, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
 async fn page(
     served: &Served,
     app_name: &str,
@@ -123,9 +123,7 @@ impl Order {
 /// Adds a condition; false where it rules out all that the others let through.
 fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
     let Condition { field, comparison, value } = condition;
-    if comparison != Comparison::Is {
-        return Err(Error::invalid(format!("'{}' of a session is compared by = alone", field.join("."))));
-    }
+    let is_compared = comparison != Comparison::Is;
     let before = match field.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["user_id" | "userId"] => config.user_id.replace(value.clone()),
         ["display_name" | "displayName"] => match config.title.replace(TitleFilter::Is(value.clone())) {
@@ -139,5 +137,8 @@ fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
             return Err(Error::invalid(message));
         }
     };
+    if is_compared {
+        return Err(Error::invalid(format!("'{}' of a session is compared by = alone", field.join("."))));
+    }
     Ok(before.is_none_or(|before| before == value))
 }

@@ -6,11 +6,13 @@
 
 mod created;
 mod error;
+mod event_list;
 mod events;
 mod expiry;
 mod filter;
 mod list;
 mod operation;
+mod page_token;
 mod params;
 mod place;
 mod sessions;

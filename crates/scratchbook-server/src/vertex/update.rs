@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
 use scratchbook::vertex::SessionResource;
 use scratchbook::{
-    Error, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, SessionUpdate, StateDelta,
+    ConflictMode, Error, ErrorKind, Event, GetSessionConfig, Result, Scope, Session, SessionServiceExt, SessionUpdate,
+    StateDelta,
 };
 use serde_json::{Map, Value};
 
@@ -16,6 +18,9 @@ use super::place::EngineSession;
 use super::{GoogleError, expiry, sessions};
 use crate::access::{Caller, Right};
 use crate::served::Served;
+
+/// How long an update of the state waits before it is tried again, in milliseconds, where others were faster.
+const PAUSES: [u64; 16] = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 89, 89, 89, 89, 0];
 
 /// What an update may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,22 +121,30 @@ async fn set_state(
         // Whether a key is as it was is for those who may read it.
         caller.check_app_keys(wanted.keys().map(String::as_str))?;
     }
-    if difference(&session, &wanted, caller)?.is_empty() {
-        return Ok(());
-    }
     let invocation = format!("p-{}", served.environment.new_id());
-    let event = |session: &Session| {
-        let delta = difference(session, &wanted, caller)?;
-        Ok(Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta))
-    };
-    served.store.sessions.append_retrying(&mut session, event).await.map(drop)
+    for pause in PAUSES {
+        let delta = difference(&session, &wanted, caller)?;
+        if delta.is_empty() {
+            return Ok(());
+        }
+        let event = Event::new("user").with_invocation_id(invocation.as_str()).with_state_delta(delta);
+        // What another has added meanwhile is to go, too.
+        match served.store.sessions.append_event_with(&mut session, event, ConflictMode::BySession).await {
+            Err(error) if error.kind() == ErrorKind::Conflict => {}
+            done => return done.map(drop),
+        }
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        session = sessions::found(served, &target.key, &GetSessionConfig::state_only()).await?;
+    }
+    Err(Error::new(ErrorKind::Conflict, "others have appended to the session every time; try again"))
 }
 
 /// What makes of a session's state the one that is wanted.
 fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -> Result<StateDelta> {
     let mut delta = StateDelta::new();
     for (key, value) in wanted {
-        if Scope::split(key).0 != Scope::Temp && session.state().get(key) != Some(value) {
+        if Scope::split(key).0 != Scope::Temp && !session.state().get(key).is_some_and(|before| is_same(before, value))
+        {
             delta.set(key, value)?;
         }
     }
@@ -142,4 +155,16 @@ fn difference(session: &Session, wanted: &Map<String, Value>, caller: &Caller) -
     }
     caller.check_delta(&delta)?;
     Ok(delta)
+}
+
+/// Whether two values are the same, to the sign of a zero.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| is_same(a, b)))
+        }
+        _ => a == b,
+    }
 }

@@ -1,6 +1,10 @@
-//! Contents, where ADK and proto-JSON write one thing in two ways: bytes, and values of enums.
+//! Contents and metadata, where ADK and proto-JSON write one thing in two ways: bytes, values of enums, names.
 
 use serde_json::Value;
+
+use super::message::is_either;
+use crate::error::{Error, Result};
+use crate::event::Event;
 
 /// Values of enums by their numbers, in which some clients send them: names of the part, its field, the values' names.
 const ENUMS: [([&str; 2], &str, &[&str]); 3] = [
@@ -45,17 +49,71 @@ pub(super) fn shown(mut content: Value) -> Value {
         for bytes in ["/thoughtSignature", "/inlineData/data"] {
             with_standard_alphabet(part.pointer_mut(bytes));
         }
-        for part in parts(part.pointer_mut("/functionResponse/parts")) {
-            with_standard_alphabet(part.pointer_mut("/inlineData/data"));
+        if let Some(more) = part.pointer_mut("/functionResponse/parts") {
+            in_camel_case(more);
+            for part in parts(Some(more)) {
+                with_standard_alphabet(part.pointer_mut("/inlineData/data"));
+            }
         }
     }
     content
 }
 
-/// Writes base64 in the standard alphabet.
-pub(super) fn with_standard_alphabet(bytes: Option<&mut Value>) {
+/// Metadata of grounding as it is shown.
+pub(super) fn shown_grounding(mut grounding: Value) -> Value {
+    in_camel_case(&mut grounding);
+    with_standard_alphabet(grounding.pointer_mut("/searchEntryPoint/sdkBlob"));
+    grounding
+}
+
+/// Refuses what clients could not read: metadata of grounding and transcriptions are messages, with lists in some places.
+pub(super) fn check_messages(event: &Event) -> Result<()> {
+    const LISTS: [&str; 4] = ["groundingChunks", "groundingSupports", "webSearchQueries", "retrievalQueries"];
+    for (name, value) in [
+        ("groundingMetadata", &event.grounding_metadata),
+        ("inputTranscription", &event.input_transcription),
+        ("outputTranscription", &event.output_transcription),
+    ] {
+        let Some(value) = value.as_ref().filter(|value| !value.is_null()) else { continue };
+        let Value::Object(fields) = value else {
+            return Err(Error::invalid(format!("'{name}' of the event is not an object; send one")));
+        };
+        let is_wrong = |(field, value): (&String, &Value)| {
+            LISTS.iter().any(|list| is_either(list, field)) && !matches!(value, Value::Array(_) | Value::Null)
+        };
+        if name == "groundingMetadata" && fields.iter().any(is_wrong) {
+            return Err(Error::invalid(format!("'{name}' of the event has no list for one of {}", LISTS.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the names of a message, and of those in it, in camelCase.
+fn in_camel_case(message: &mut Value) {
+    match message {
+        Value::Array(items) => items.iter_mut().for_each(in_camel_case),
+        Value::Object(fields) => {
+            for (name, mut value) in std::mem::take(fields) {
+                in_camel_case(&mut value);
+                let mut words = name.split('_');
+                let first = words.next().unwrap_or_default().to_owned();
+                let name = words.fold(first, |name, word| {
+                    let mut letters = word.chars();
+                    name + &letters.next().map(|c| c.to_ascii_uppercase()).into_iter().collect::<String>()
+                        + letters.as_str()
+                });
+                fields.insert(name, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes base64 in the standard alphabet, padded.
+fn with_standard_alphabet(bytes: Option<&mut Value>) {
     if let Some(Value::String(text)) = bytes {
-        *text = text.replace('-', "+").replace('_', "/");
+        let padding = "=".repeat((4 - text.len() % 4) % 4);
+        *text = text.replace('-', "+").replace('_', "/") + &padding;
     }
 }
 
@@ -75,10 +133,19 @@ mod tests {
             json!({"role": "-_", "parts": [
                 {"text": "-_"}, {"thoughtSignature": bytes, "thought": true},
                 {"inlineData": {"data": bytes, "mimeType": "a/b"}},
-                {"functionResponse": {"response": {"data": "-_"}, "parts": [{"inlineData": {"data": bytes}}]}},
+                {"functionResponse": {"response": {"data_x": "-_"}, "parts": [{"inlineData": {"data": bytes}}]}},
             ]})
         };
         assert_eq!(shown(with("-_8=")), with("+/8="));
+        assert_eq!(shown(with("-_8")), with("+/8="));
+        let snake =
+            json!({"parts": [{"functionResponse": {"parts": [{"inline_data": {"mime_type": "a/b", "data": "-_8"}}]}}]});
+        let camel = json!({"inlineData": {"mimeType": "a/b", "data": "+/8="}});
+        assert_eq!(shown(snake)["parts"][0]["functionResponse"]["parts"][0], camel);
+        let grounding =
+            json!({"search_entry_point": {"sdk_blob": "-_8="}, "grounding_chunks": [{"web": {"uri": "-_"}}]});
+        let camel = json!({"searchEntryPoint": {"sdkBlob": "+/8="}, "groundingChunks": [{"web": {"uri": "-_"}}]});
+        assert_eq!(shown_grounding(grounding), camel);
         for other in [json!({}), json!(null), json!({"parts": 1}), json!({"parts": [1, null, {"inlineData": []}]})] {
             assert_eq!(shown(other.clone()), other);
         }

@@ -2,17 +2,17 @@
 //!
 //! The API has fields for a part of what ADK's events have, and `rawEvent` for the whole event. What has a whole event is
 //! read from it, but for what ADK's clients take from outside of it: who, in which run and when. State changes
-//! are those of `actions`, which is what the API applies.
+//! are those of `actions` where there are any, which is what the API applies; what else the whole event does not have is
+//! that of the fields beside it.
 
 use serde_json::{Map, Value};
 
 use super::content;
-use super::message::Message;
+use super::message::{Message, is_either};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, RESTORED};
 use crate::json;
-use crate::state::StateDelta;
 
 const FIELDS: &[&str] = &[
     "name",
@@ -47,11 +47,16 @@ const METADATA: &[&str] = &[
     "inputTranscription",
     "outputTranscription",
 ];
+/// How deep an event may be nested: a list of events is two levels deeper, and readers of JSON end at 128.
+const MOST_LEVELS: usize = 120;
+/// The mark of an event that a client of this API has brought.
+const BROUGHT: &str = "vertex";
 /// Where ADK's client keeps what the API has no field for.
 const COMPACTION: &str = "_compaction";
 const USAGE: &str = "_usage_metadata";
 
-/// Reads a `SessionEvent`. Its id is the whole event's, where there is one.
+/// Reads a `SessionEvent`. Its id is the whole event's, where there is one; what the whole event does not have is that of
+/// the fields beside it.
 ///
 /// ```
 /// use scratchbook::vertex::event_from_json;
@@ -69,6 +74,7 @@ const USAGE: &str = "_usage_metadata";
 ///
 /// `InvalidArgument` for unknown fields, values of another type, no author or no time, and whatever is no event.
 pub fn event_from_json(value: Value) -> Result<Event> {
+    json::check_levels(&value, MOST_LEVELS, || "the event".to_owned())?;
     let mut fields = Message::new(value, "the event", FIELDS)?;
     let author = fields.text("author")?.ok_or_else(|| Error::invalid("the event has no author; name one"))?;
     let timestamp = fields.text("timestamp")?.ok_or_else(|| Error::invalid("the event has no timestamp; give one"))?;
@@ -77,22 +83,43 @@ pub fn event_from_json(value: Value) -> Result<Event> {
     let actions = actions(&mut fields)?;
     let metadata = fields.take("eventMetadata").unwrap_or_else(|| Map::new().into());
     let mut metadata = Message::new(metadata, "the event's metadata", METADATA)?;
-    let mut event = match fields.object("rawEvent")?.filter(|raw| !raw.is_empty()) {
-        Some(raw) => {
-            let mut event = whole(raw, &actions)?;
-            // What is a piece of a stream by either is one.
-            event.partial =
-                metadata.take("partial").filter(|p| *p == Value::Bool(true)).map(|_| true).or(event.partial);
-            event
-        }
-        None => from_fields(fields, metadata, actions)?,
-    };
+    let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
+    let whole = fields.object("rawEvent")?.unwrap_or_default();
+    let event = laid_over(from_fields(fields, &mut metadata, actions)?, whole);
+    let mut event: Event =
+        serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
+    if is_partial {
+        // What is a piece of a stream by either is one.
+        event.partial = Some(true);
+    }
     event.author = author;
     event.invocation_id = invocation_id;
     event.timestamp = Some(timestamp);
     event.seq = None;
     event.check()?;
+    content::check_messages(&event)?;
+    if let Some((name, version)) =
+        event.actions.artifact_delta.iter().find(|(_, version)| i32::try_from(**version).is_err())
+    {
+        return Err(Error::invalid(format!(
+            "the artifact {name:?} has the version {version}; the API has 31 bits for one"
+        )));
+    }
     Ok(event)
+}
+
+/// Marks an event that a client of this API brings, as [`Event::mark_restored`] does: what it calls or asks for, no run
+/// carries out. [`event_to_json`] shows the event without this mark, and marks of others as they are.
+pub fn mark_brought(event: &mut Event) {
+    let mark = event.custom_metadata.get_or_insert_default().entry(RESTORED).or_insert(Value::Null);
+    // One that the client has itself stays, and is not taken for this one.
+    *mark = if mark.is_null() {
+        BROUGHT.into()
+    } else if *mark == BROUGHT {
+        true.into()
+    } else {
+        mark.take()
+    };
 }
 
 /// The actions in ADK's names.
@@ -104,22 +131,61 @@ fn actions(fields: &mut Message) -> Result<Map<String, Value>> {
     for (name, adk) in ACTIONS {
         actions.extend(sent.take(name).map(|value| ((*adk).to_owned(), value)));
     }
-    actions.extend(sent.take("transferToAgent").map(|value| ("transferToAgent".to_owned(), value)));
+    if let Some(value) = sent.take("transferToAgent")
+        && actions.insert("transferToAgent".to_owned(), value).is_some()
+    {
+        return Err(Error::invalid("the event's actions have the agent to transfer to twice; send 'transferAgent'"));
+    }
+    if let Some(Value::Object(versions)) = actions.get_mut("artifactDelta") {
+        // Numbers of proto-JSON may be texts, and have a fraction of zero.
+        for version in versions.values_mut() {
+            let number = match &*version {
+                Value::String(text) => text.parse().ok(),
+                other => other.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15).map(|n| n as i64),
+            };
+            *version = number.map_or_else(|| version.take(), Value::from);
+        }
+    }
     Ok(actions)
 }
 
-fn whole(raw: Map<String, Value>, actions: &Map<String, Value>) -> Result<Event> {
-    let mut event = read_event(raw).map_err(|e| e.context("rawEvent"))?;
-    if let Some(delta) = actions.get("stateDelta") {
-        let Value::Object(delta) = delta else {
-            return Err(Error::invalid("'stateDelta' of the event's actions is not an object; send one"));
-        };
-        event.actions.state_delta = read_delta(delta.clone())?;
+/// A whole event with what the fields beside it have and it does not. State changes are those beside it where there are any:
+/// the API applies them.
+fn laid_over(mut beside: Map<String, Value>, whole: Map<String, Value>) -> Map<String, Value> {
+    let mut actions = match beside.shift_remove("actions") {
+        Some(Value::Object(actions)) => actions,
+        _ => Map::new(),
+    };
+    let has_no_delta = |delta: &Value| delta.as_object().is_some_and(Map::is_empty);
+    let delta = actions.shift_remove("stateDelta").filter(|delta| !has_no_delta(delta));
+    lay_over(&mut beside, whole);
+    match beside.get_mut("actions") {
+        Some(Value::Object(of_whole)) => {
+            lay_over(&mut actions, std::mem::take(of_whole));
+            *of_whole = actions;
+            of_whole.extend(delta.map(|delta| ("stateDelta".to_owned(), delta)));
+        }
+        // No object, which is refused.
+        Some(other) if !other.is_null() => {}
+        _ => {
+            actions.extend(delta.map(|delta| ("stateDelta".to_owned(), delta)));
+            beside.insert("actions".to_owned(), Value::Object(actions));
+        }
     }
-    Ok(event)
+    beside
 }
 
-fn from_fields(mut fields: Message, mut metadata: Message, actions: Map<String, Value>) -> Result<Event> {
+fn lay_over(beside: &mut Map<String, Value>, whole: Map<String, Value>) {
+    for (name, value) in whole {
+        let known = beside.keys().find(|known| is_either(known, &name)).cloned();
+        if known.is_none() || !value.is_null() {
+            beside.insert(known.unwrap_or(name), value);
+        }
+    }
+}
+
+/// The fields beside a whole event, in ADK's names.
+fn from_fields(mut fields: Message, metadata: &mut Message, actions: Map<String, Value>) -> Result<Map<String, Value>> {
     let mut event = Map::new();
     event.extend(fields.take("content").map(|value| ("content".to_owned(), content::named(value))));
     for name in ["errorCode", "errorMessage"] {
@@ -137,15 +203,7 @@ fn from_fields(mut fields: Message, mut metadata: Message, actions: Map<String, 
     for name in METADATA {
         event.extend(metadata.take(name).map(|value| ((*name).to_owned(), value)));
     }
-    read_event(event)
-}
-
-fn read_event(event: Map<String, Value>) -> Result<Event> {
-    serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))
-}
-
-fn read_delta(delta: Map<String, Value>) -> Result<StateDelta> {
-    serde_json::from_value(Value::Object(delta)).map_err(|error| Error::invalid(json::describe(&error)))
+    Ok(event)
 }
 
 /// An event as a `SessionEvent` with its full name.
@@ -156,7 +214,15 @@ fn read_delta(delta: Map<String, Value>) -> Result<StateDelta> {
 /// gives.
 pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
     let raw = serde_json::to_value(event).map_err(|e| Error::internal("an event is no JSON").with_source(e))?;
-    let Value::Object(raw) = raw else { return Err(Error::internal("an event is no object")) };
+    let Value::Object(mut raw) = raw else { return Err(Error::internal("an event is no object")) };
+    if let Some(Value::Object(custom)) = raw.get_mut("customMetadata")
+        && custom.get(RESTORED).is_some_and(|mark| *mark == BROUGHT)
+    {
+        custom.shift_remove(RESTORED);
+        if custom.is_empty() {
+            raw.shift_remove("customMetadata");
+        }
+    }
     let mut out = Map::new();
     out.insert("name".to_owned(), name.into().into());
     let timestamp = timestamp_from_seconds(event.timestamp.unwrap_or_default());
@@ -185,8 +251,9 @@ fn shown_actions(raw: &Map<String, Value>) -> Value {
 fn shown_metadata(raw: &Map<String, Value>) -> Value {
     let mut metadata: Map<_, _> =
         METADATA.iter().filter_map(|name| Some(((*name).to_owned(), raw.get(*name)?.clone()))).collect();
-    let bytes = metadata.get_mut("groundingMetadata").and_then(|found| found.pointer_mut("/searchEntryPoint/sdkBlob"));
-    content::with_standard_alphabet(bytes);
+    if let Some(grounding) = metadata.get_mut("groundingMetadata") {
+        *grounding = content::shown_grounding(grounding.take());
+    }
     let compaction = raw.get("actions").and_then(|actions| actions.get("compaction"));
     let kept = [(COMPACTION, compaction), (USAGE, raw.get("usageMetadata"))];
     let kept: Vec<_> = kept.into_iter().filter_map(|(name, value)| Some((name, value?.clone()))).collect();
@@ -233,5 +300,61 @@ mod tests {
         expected.extra.clear();
         expected.actions.end_of_agent = None;
         assert_eq!(found, expected);
+    }
+
+    fn read(value: Value) -> Event {
+        event_from_json(value).unwrap()
+    }
+
+    #[test]
+    fn what_the_whole_event_does_not_have_is_that_of_the_fields_beside_it() {
+        let mut value = event_to_json(&rich(), "n/e1").unwrap();
+        value["rawEvent"] = json!({"id": "e1", "modelVersion": "m", "error_code": "other", "content": null,
+            "actions": {"stateDelta": {"other": 1}, "endOfAgent": true, "artifactDelta": {"g": 3}, "compaction": null}});
+        let mut expected = rich();
+        expected.error_code = Some("other".to_owned());
+        expected.actions.artifact_delta = [("g".to_owned(), 3)].into();
+        expected.extra.clear();
+        assert_eq!(read(value.clone()), expected);
+        // State changes are those beside it, where there are any.
+        value["actions"]["stateDelta"] = json!({});
+        assert_eq!(read(value).actions.state_delta.len(), 1);
+        let value =
+            json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "rawEvent": {"id": "e1", "actions": null}});
+        assert_eq!(read(value).id, "e1");
+    }
+
+    #[test]
+    fn a_mark_of_what_clients_bring_is_not_shown_and_theirs_is() {
+        let plain = rich();
+        let mut marked = rich();
+        mark_brought(&mut marked);
+        assert!(marked.is_restored() && !plain.is_restored());
+        assert_eq!(event_to_json(&marked, "n").unwrap(), event_to_json(&plain, "n").unwrap());
+        let mut bare = Event::new("a");
+        mark_brought(&mut bare);
+        assert!(event_to_json(&bare, "n").unwrap()["rawEvent"].get("customMetadata").is_none());
+        for own in [json!(true), json!("vertex"), json!("x"), json!(7)] {
+            let mut event = Event::new("a");
+            event.custom_metadata.get_or_insert_default().insert(RESTORED.to_owned(), own.clone());
+            mark_brought(&mut event);
+            let shown = event_to_json(&event, "n").unwrap()["rawEvent"]["customMetadata"][RESTORED].clone();
+            assert_eq!(shown, if own == "vertex" { json!(true) } else { own });
+            assert!(event.is_restored());
+        }
+    }
+
+    #[test]
+    fn numbers_of_versions_may_be_texts_and_have_31_bits() {
+        let with = |version: Value| {
+            event_from_json(json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z",
+                "actions": {"artifactDelta": {"f": version}}}))
+        };
+        for good in [json!(3), json!("3"), json!(3.0)] {
+            assert_eq!(with(good).unwrap().actions.artifact_delta["f"], 3);
+        }
+        for bad in [json!(-1), json!("-1"), json!("x"), json!(1.5), json!(2_147_483_648_u64), json!(1e300), json!([])] {
+            assert!(with(bad.clone()).is_err(), "{bad}");
+        }
     }
 }

@@ -25,7 +25,7 @@ impl Message {
         };
         let mut fields = Map::new();
         for (name, value) in sent {
-            let found = known.iter().find(|known| **known == name || is_snake_of(known, &name));
+            let found = known.iter().find(|known| is_either(known, &name));
             let Some(known) = found else {
                 return Err(Error::invalid(format!("unknown name {name:?} at {place}: there is no such field")));
             };
@@ -41,6 +41,10 @@ impl Message {
     /// The value of a field as it came.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         self.fields.shift_remove(name)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.get(name)
     }
 
     /// A string; an empty one is as good as none.
@@ -74,6 +78,11 @@ impl Message {
     fn wrong(&self, name: &str, right: &str) -> Error {
         Error::invalid(format!("'{name}' of {} is not {right}; send one", self.place))
     }
+}
+
+/// Whether a name is one in camelCase, in either spelling.
+pub(super) fn is_either(camel: &str, name: &str) -> bool {
+    camel == name || is_snake_of(camel, name)
 }
 
 /// Whether a name is the snake_case of one in camelCase.

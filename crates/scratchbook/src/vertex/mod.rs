@@ -9,6 +9,6 @@ mod message;
 mod session;
 mod time;
 
-pub use event::{event_from_json, event_to_json};
+pub use event::{event_from_json, event_to_json, mark_brought};
 pub use session::SessionResource;
 pub use time::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};

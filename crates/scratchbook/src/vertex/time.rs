@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::fmt::temporal::{Pieces, PiecesOffset};
+use jiff::tz::Offset;
+use jiff::{Timestamp, ToSpan};
 
 use crate::error::{Error, Result};
 use crate::session::{micros_of_seconds, seconds_of_micros};
+
+/// jiff ends some hours before the year 9999 does, since its times have a form in every time zone. What is later, it does
+/// some days earlier.
+const DAYS: i64 = 2;
+const MICROS: i64 = DAYS * 86_400_000_000;
 
 /// A time in seconds since 1970 as RFC 3339 has it, to the microsecond.
 ///
@@ -14,9 +21,13 @@ use crate::session::{micros_of_seconds, seconds_of_micros};
 /// ```
 #[must_use]
 pub fn timestamp_from_seconds(seconds: f64) -> String {
-    // The last hours of the year 9999 have no form in every time zone, so that jiff ends before them.
-    let time = Timestamp::from_microsecond(micros_of_seconds(seconds)).unwrap_or(Timestamp::MAX);
-    format!("{time:.6}")
+    let micros = micros_of_seconds(seconds);
+    if let Ok(time) = Timestamp::from_microsecond(micros) {
+        return format!("{time:.6}");
+    }
+    let earlier = Timestamp::from_microsecond(micros.saturating_sub(MICROS)).unwrap_or(Timestamp::MAX);
+    let time = Offset::UTC.to_datetime(earlier).saturating_add(DAYS.days());
+    format!("{time:.6}Z")
 }
 
 /// A time of RFC 3339 in seconds since 1970, to the microsecond.
@@ -25,10 +36,21 @@ pub fn timestamp_from_seconds(seconds: f64) -> String {
 ///
 /// `InvalidArgument` for what is no such time.
 pub fn seconds_from_timestamp(text: &str) -> Result<f64> {
-    let time: Timestamp = text.parse().map_err(|_| {
+    let time = text.parse().map(Timestamp::as_microsecond).ok().or_else(|| micros_of_late(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is no time; write it with its offset, such as \"2026-01-31T12:00:00Z\""))
     })?;
-    Ok(seconds_of_micros(time.as_microsecond()))
+    Ok(seconds_of_micros(time))
+}
+
+/// A time of the end of the year 9999, in microseconds since 1970.
+fn micros_of_late(text: &str) -> Option<i64> {
+    let pieces = Pieces::parse(text).ok()?;
+    let offset = match pieces.offset()? {
+        PiecesOffset::Numeric(offset) => offset.offset(),
+        _ => Offset::UTC,
+    };
+    let time = pieces.date().to_datetime(pieces.time()?).checked_sub(DAYS.days()).ok()?;
+    Some(offset.to_timestamp(time).ok()?.as_microsecond() + MICROS)
 }
 
 /// A span of time such as `7200s` or `0.5s`.
@@ -49,12 +71,13 @@ mod tests {
 
     #[test]
     fn times_come_back_to_the_microsecond() {
-        for text in ["2026-11-20T17:10:22.917539Z", "1970-01-01T00:00:00.000000Z"] {
+        for text in ["2026-11-20T17:10:22.917539Z", "1970-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"] {
             assert_eq!(timestamp_from_seconds(seconds_from_timestamp(text).unwrap()), text);
         }
         let seconds = seconds_from_timestamp("2026-11-20T18:10:22.917539+01:00").unwrap();
         assert_eq!(timestamp_from_seconds(seconds), "2026-11-20T17:10:22.917539Z");
-        assert!(timestamp_from_seconds(253_402_300_799.0).starts_with("9999-12-3"));
+        assert_eq!(timestamp_from_seconds(253_402_300_799.0), "9999-12-31T23:59:59.000000Z");
+        assert_eq!(seconds_from_timestamp("9999-12-31T23:59:59-01:00").unwrap(), 253_402_304_399.0);
         for bad in ["", "now", "2026-11-20", "2026-11-20T17:10:22", "1700000000"] {
             assert!(seconds_from_timestamp(bad).is_err(), "{bad}");
         }

@@ -47,7 +47,17 @@ async fn answer(server: &Router, sent: Sent) -> Result<Option<u16>, String> {
     let is_artifact = status.is_success() && sent.path.contains("/artifacts/");
     if is("application/json") && sent.method != "HEAD" && !is_artifact {
         let value: Value = serde_json::from_slice(&body).map_err(|error| format!("no JSON: {error}"))?;
-        let has_form = ["/error/kind", "/error/status", "/detail"].iter().any(|place| value.pointer(place).is_some());
+        let path = sent.path.split('?').next().unwrap_or_default();
+        let is_google = ["/v1beta1", "/v1/projects", "/v1/reasoningEngines"]
+            .iter()
+            .any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
+        let has_form = if is_google {
+            value.pointer("/error/status").is_some() && value["error"]["code"] == status.as_u16()
+        } else if path == "/v1" || path.starts_with("/v1/") {
+            value.pointer("/error/kind").is_some()
+        } else {
+            value.get("detail").is_some()
+        };
         if status.is_client_error() && !has_form {
             return Err(format!("{status} without its form: {value}"));
         }

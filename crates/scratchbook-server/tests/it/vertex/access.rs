@@ -167,3 +167,11 @@ async fn limits_are_told_of_in_googles_form() {
     let error = &answer["error"];
     assert_eq!((code, &error["code"], &error["status"]), (429, &json!(429), &json!("RESOURCE_EXHAUSTED")), "{answer}");
 }
+
+#[tokio::test]
+async fn a_foreign_page_is_told_of_in_googles_form() {
+    let router = Server::builder(connect("memory:").await.unwrap()).build().unwrap().router();
+    let foreign = ("origin", "http://elsewhere.example".to_owned());
+    let (code, answer) = send(&router, "GET", &at(""), &[foreign], "").await;
+    assert_eq!((code, status(&answer), &answer["error"]["code"]), (403, "PERMISSION_DENIED", &json!(403)), "{answer}");
+}

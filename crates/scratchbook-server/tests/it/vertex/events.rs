@@ -90,13 +90,22 @@ async fn bytes_and_enums_are_those_of_proto_json_outside_and_of_adk_in_the_whole
         ]})
     };
     let blob = |bytes: &str| json!({"searchEntryPoint": {"renderedContent": "<p>", "sdkBlob": bytes}});
+    // Google's client for Python has other spellings inside.
+    let snake = json!({"content": {"parts": [{"function_response": {"name": "f",
+            "parts": [{"inline_data": {"mime_type": "image/png", "data": "-_8="}}]}}]},
+        "eventMetadata": {"grounding_metadata": {"search_entry_point": {"rendered_content": "<p>", "sdk_blob": "-_8"}}}});
+    say(&api, "s1", 0, snake).await;
+    let event = listed(&api, "").await[0].clone();
+    let part = json!({"inlineData": {"mimeType": "image/png", "data": "+/8="}});
+    assert_eq!(event["content"]["parts"][0]["functionResponse"]["parts"][0], part);
+    assert_eq!(event["eventMetadata"]["groundingMetadata"], blob("+/8="));
     for (bytes, outcome) in [("-_8=", json!("OUTCOME_OK")), ("+/8=", json!(1)), ("+/8", json!("OUTCOME_OK"))] {
         let more = json!({"content": parts(bytes, outcome), "eventMetadata": {"groundingMetadata": blob("-_8=")}});
         say(&api, "s1", 0, more).await;
     }
     let events = listed(&api, "").await;
-    assert_eq!(events.as_array().unwrap().len(), 3);
-    for event in events.as_array().unwrap() {
+    assert_eq!(events.as_array().unwrap().len(), 4);
+    for event in events.as_array().unwrap().iter().skip(1) {
         assert_eq!(event["content"]["parts"], parts("+/8=", json!("OUTCOME_OK"))["parts"]);
         assert_eq!(event["eventMetadata"]["groundingMetadata"], blob("+/8="));
         assert_eq!(event["rawEvent"]["content"]["parts"], parts("-_8=", json!("OUTCOME_OK"))["parts"]);
@@ -187,4 +196,88 @@ async fn a_time_is_found_among_thousands_of_events_and_as_exactly_as_it_is_shown
     }
     let late = "filter=timestamp%3C%221970-01-01T00:16:50Z%22+AND+timestamp%3E%221970-01-01T00:16:48Z%22";
     assert_eq!(find(late).await, ["e8", "e9"]);
+}
+
+/// So an event that is not google-adk's is stored once: by an id, and nothing else, in the whole event.
+#[tokio::test]
+async fn what_a_whole_event_does_not_have_is_that_of_the_fields_beside_it() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({})).await;
+    let sent = json!({"content": {"parts": [{"text": "important"}]}, "errorCode": "E", "eventMetadata": {"branch": "b"},
+        "actions": {"transferAgent": "x", "artifactDelta": {"f": 1}}, "rawEvent": {"id": "r1"}});
+    say(&api, "s1", 0, sent.clone()).await;
+    say(&api, "s1", 0, sent.clone()).await;
+    let events = listed(&api, "").await;
+    assert_eq!(ids(&json!({"sessionEvents": events}), "sessionEvents"), ["r1"]);
+    for name in ["content", "errorCode", "eventMetadata"] {
+        assert_eq!(events[0][name], sent[name], "{name}");
+    }
+    let raw = &events[0]["rawEvent"];
+    assert_eq!((&raw["branch"], &raw["actions"]["transferToAgent"]), (&json!("b"), &json!("x")));
+    let delta = json!({"actions": {"stateDelta": {}}, "rawEvent": {"actions": {"stateDelta": {"kept": 1}}}});
+    say(&api, "s1", 0, delta).await;
+    assert_eq!(api.ok("GET", &at("/s1"), None).await["sessionState"], json!({"kept": 1}));
+}
+
+#[tokio::test]
+async fn a_page_of_large_events_ends_early() {
+    for api in Api::all().await {
+        make(&api, "u1", "s1", json!({})).await;
+        let every: Vec<_> = (0..12).map(|n| format!("e{n}")).collect();
+        for (n, id) in (0..).zip(&every) {
+            let text = if n == 5 { "x".repeat(6_000_000) } else { "x".repeat(900_000) };
+            say(&api, "s1", n, json!({"rawEvent": {"id": id, "content": {"parts": [{"text": text}]}}})).await;
+        }
+        for (query, expected) in
+            [("", [4, 1, 1, 4, 2].to_vec()), ("&filter=timestamp%3E%222026-01-01T00:00:05Z%22", vec![4, 2])]
+        {
+            let (mut token, mut pages, mut found) = (String::new(), Vec::new(), Vec::new());
+            while pages.len() < 20 {
+                let page = api.ok("GET", &at(&format!("/s1/events?pageToken={token}{query}")), None).await;
+                let here = ids(&page, "sessionEvents");
+                pages.push(here.len());
+                found.extend(here);
+                match page["nextPageToken"].as_str() {
+                    Some(next) => token = next.to_owned(),
+                    None => break,
+                }
+            }
+            assert_eq!((&found[..], pages), (&every[if query.is_empty() { 0 } else { 6 }..], expected), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_taken_by_the_list_that_gave_it_alone() {
+    let api = Api::memory().await;
+    for session in ["s1", "s2"] {
+        make(&api, "u1", session, json!({})).await;
+        for n in 0..3 {
+            say(&api, session, n, json!({})).await;
+        }
+    }
+    let lists = [
+        "?",
+        "?orderBy=update_time%20desc",
+        "?orderBy=create_time",
+        "?orderBy=create_time%20desc",
+        "?filter=user_id=u1",
+        "?filter=display_name=%22%22",
+        "/s1/events?",
+        "/s2/events?",
+        "/s1/events?orderBy=timestamp%20desc",
+        "/s1/events?filter=timestamp%3E%222025-01-01T00:00:00Z%22",
+    ];
+    for giver in lists {
+        let page = api.ok("GET", &at(&format!("{giver}&pageSize=1")), None).await;
+        let token = page["nextPageToken"].as_str().unwrap_or_else(|| panic!("{giver}: {page}"));
+        for taker in lists {
+            let path = at(&format!("{taker}&pageToken={token}"));
+            if giver == taker {
+                api.ok("GET", &path, None).await;
+            } else {
+                refused(&api, 400, "INVALID_ARGUMENT", "GET", &path, None).await;
+            }
+        }
+    }
 }

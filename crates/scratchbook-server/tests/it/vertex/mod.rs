@@ -9,6 +9,8 @@ mod refusals;
 mod sessions;
 mod update;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::v1::support::Api;
@@ -56,7 +58,7 @@ fn ids(page: &Value, of: &str) -> Vec<String> {
 /// A whole list, page by page, no page of which but the only one is empty.
 async fn all(api: &Api, path: &str, of: &str) -> Vec<String> {
     let (mut found, mut token) = (Vec::new(), String::new());
-    loop {
+    for _ in 0..10_000 {
         let and = if path.contains('?') { '&' } else { '?' };
         let page = api.ok("GET", &format!("{path}{and}pageToken={token}"), None).await;
         let here = ids(&page, of);
@@ -64,7 +66,12 @@ async fn all(api: &Api, path: &str, of: &str) -> Vec<String> {
         found.extend(here);
         match page["nextPageToken"].as_str() {
             Some(next) => token = next.to_owned(),
-            None => return found,
+            None => {
+                let once: HashSet<_> = found.iter().collect();
+                assert_eq!(once.len(), found.len(), "{path} has something twice: {found:?}");
+                return found;
+            }
         }
     }
+    panic!("{path} has no end");
 }

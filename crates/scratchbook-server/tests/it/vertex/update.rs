@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{at, ids, make, refused};
+use super::{all, at, ids, make, refused, say};
 use crate::v1::support::Api;
 
 async fn update(api: &Api, query: &str, body: Value) -> Value {
@@ -96,4 +96,33 @@ async fn where_the_state_is_refused_nothing_else_is_changed() {
     let sent = json!({"displayName": "Bye", "labels": {"x": "1"}, "ttl": "60s", "sessionState": {"a": "x".repeat(30)}});
     refused(&api, 429, "RESOURCE_EXHAUSTED", "PATCH", &at("/s1"), Some(sent)).await;
     assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
+}
+
+#[tokio::test]
+async fn a_zero_has_a_sign() {
+    let api = Api::memory().await;
+    make(&api, "u1", "s1", json!({"sessionState": {"a": {"b": [0.0]}}})).await;
+    for zero in ["-0.0", "0.0"] {
+        let sent = format!("{{\"sessionState\":{{\"a\":{{\"b\":[{zero}]}}}}}}");
+        let after = update(&api, "", serde_json::from_str(&sent).unwrap()).await;
+        assert_eq!(after["sessionState"]["a"]["b"][0].to_string(), zero);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_is_replaced_also_while_others_append() {
+    let [_, api] = Api::all().await;
+    make(&api, "u1", "s1", json!({})).await;
+    for n in 0..60 {
+        let (key, path) = (format!("z{n}"), at("/s1"));
+        let patch = api.ok("PATCH", &path, Some(json!({"sessionState": {"only": n}})));
+        let delta = json!({"rawEvent": {"id": key}, "actions": {"stateDelta": {&key: 1}}});
+        tokio::join!(patch, say(&api, "s1", 0, delta));
+        let events = all(&api, &at("/s1/events?pageSize=1000"), "sessionEvents").await;
+        let state = api.ok("GET", &path, None).await["sessionState"].clone();
+        assert_eq!(state["only"], n);
+        // Whichever was later has its way.
+        assert_eq!(state.get(&key).is_some(), events.last() == Some(&key), "{state}");
+        assert_eq!(state.as_object().unwrap().len(), if state.get(&key).is_some() { 2 } else { 1 }, "{state}");
+    }
 }

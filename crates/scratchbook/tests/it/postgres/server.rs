@@ -9,6 +9,9 @@ use tokio_postgres::{Client, NoTls, Row};
 /// Tells a child process which schema to work on, as a URI.
 const CHILD: &str = "SCRATCHBOOK_TEST_POSTGRES_CHILD";
 
+/// A machine that many tests keep busy may take long to let somebody in.
+const PATIENT: &str = "&connect_timeout=60";
+
 /// A schema of one test's own.
 #[derive(Debug)]
 pub(crate) struct Schema {
@@ -49,7 +52,7 @@ impl Schema {
     }
 
     pub(crate) async fn open(&self) -> PostgresSessionService {
-        PostgresSessionService::connect(&self.uri("")).await.unwrap()
+        PostgresSessionService::connect(&self.uri(PATIENT)).await.unwrap()
     }
 
     /// Runs statements in the schema.
@@ -76,7 +79,7 @@ impl Schema {
     pub(crate) fn child(&self, test: &str) -> Command {
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args([test, "--exact", "--nocapture", "--test-threads=1"]);
-        child.env(CHILD, self.uri("")).stdout(Stdio::piped());
+        child.env(CHILD, self.uri(PATIENT)).stdout(Stdio::piped());
         child
     }
 }

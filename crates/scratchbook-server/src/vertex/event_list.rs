@@ -1,0 +1,214 @@
+//! Pages of events: as many as are wanted, but no more bytes than a page may have.
+
+use std::io;
+use std::sync::Arc;
+
+use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
+
+use super::sessions::found;
+use super::times::Times;
+use crate::served::Served;
+
+/// How many events are looked at in one go, at first and at most.
+const FIRST_LOOK: usize = 16;
+const LOOK: usize = 1000;
+/// After how many bytes in one look the next one is for fewer events.
+const LOOK_BYTES: usize = 1 << 20;
+/// How often a store is asked for one page, and for how many events. A page that is found nothing for until then is empty
+/// and followed by another.
+const MOST_LOOKS: usize = 1000;
+const MOST_EVENTS: usize = 100_000;
+/// How many of the last events are looked at, first and then, for those since some time.
+const RECENT: [usize; 2] = [128, LOOK];
+/// How many bytes the events of a page have. One event may have more.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Which events come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Oldest,
+    Newest,
+}
+
+impl Order {
+    pub(super) fn new(text: Option<&str>) -> Result<Self> {
+        let mut words = text.unwrap_or_default().split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (None | Some("timestamp"), None | Some("asc"), None) => Ok(Self::Oldest),
+            (Some("timestamp"), Some("desc"), None) => Ok(Self::Newest),
+            _ => {
+                let text = text.unwrap_or_default();
+                Err(Error::invalid(format!(
+                    "orderBy is {text:?}; events are in the order of timestamp, or timestamp desc"
+                )))
+            }
+        }
+    }
+
+    /// A number before the first event.
+    pub(super) fn begin(self) -> u64 {
+        match self {
+            Self::Oldest => 0,
+            Self::Newest => u64::MAX,
+        }
+    }
+
+    /// Whether an event comes after the one with a number.
+    fn is_after(self, seq: u64, event: &Event) -> bool {
+        event.seq.is_some_and(|other| match self {
+            Self::Oldest => other > seq,
+            Self::Newest => other < seq,
+        })
+    }
+}
+
+/// What is looked for.
+pub(super) struct EventList<'a> {
+    pub(super) served: &'a Served,
+    pub(super) key: &'a SessionKey,
+    pub(super) order: Order,
+    pub(super) times: Times,
+    /// The number of the event that the page comes after.
+    pub(super) after: u64,
+    pub(super) size: usize,
+}
+
+/// A page as far as it is found.
+#[derive(Default)]
+struct Page {
+    events: Vec<Arc<Event>>,
+    bytes: usize,
+}
+
+/// The events of a page, and the number after which the next one begins, where there is one.
+type Found = (Vec<Arc<Event>>, Option<u64>);
+
+impl EventList<'_> {
+    /// Reads the page. Not one that is empty while there are events: Google's clients for Python take that for a fault.
+    pub(super) async fn read(&self) -> Result<Found> {
+        let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
+        let mut limit = FIRST_LOOK.min(self.size + 1);
+        for look in 0..MOST_LOOKS {
+            let events = self.look(after, limit).await?;
+            let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
+            for event in events {
+                let length = length(&event)?;
+                bytes += length;
+                if !self.times.has(&event) {
+                    after = event.seq.unwrap_or(after);
+                } else if self.has_room(&page, length) {
+                    after = event.seq.unwrap_or(after);
+                    page.push(event, length);
+                } else {
+                    return Ok(page.with_more());
+                }
+            }
+            if count < limit {
+                return Ok((page.events, None));
+            }
+            seen += count;
+            if seen >= MOST_EVENTS {
+                break;
+            }
+            let are_all_wanted = page.events.len() - before == count;
+            if look == 0
+                && !are_all_wanted
+                && let Some(events) = self.recent().await?
+            {
+                return self.first_of(events);
+            }
+            limit = if bytes > LOOK_BYTES { (limit / 4).max(1) } else { (limit * 4).min(LOOK) };
+            if are_all_wanted {
+                // And one that tells whether there are more.
+                limit = limit.min(self.size + 1 - page.events.len());
+            }
+        }
+        Ok((page.events, Some(after)))
+    }
+
+    fn has_room(&self, page: &Page, length: usize) -> bool {
+        page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
+    }
+
+    /// The page, of all that is wanted.
+    fn first_of(&self, events: Vec<Arc<Event>>) -> Result<Found> {
+        let mut page = Page::default();
+        for event in events {
+            let length = length(&event)?;
+            if !self.has_room(&page, length) {
+                return Ok(page.with_more());
+            }
+            page.push(event, length);
+        }
+        Ok((page.events, None))
+    }
+
+    /// All events that are wanted, where they are few and begin at some time; stores find these from their end.
+    async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
+        let Some(begin) = self.times.begin() else { return Ok(None) };
+        for count in RECENT {
+            let config = GetSessionConfig::default().without_state();
+            let config = config.with_after_timestamp(begin).with_num_recent_events(count);
+            let session = found(self.served, self.key, &config).await?;
+            if session.events().len() < count {
+                let is_wanted = |event: &&Arc<Event>| self.times.has(event) && self.order.is_after(self.after, event);
+                let mut events: Vec<_> = session.events().iter().filter(is_wanted).cloned().collect();
+                if self.order == Order::Newest {
+                    events.reverse();
+                }
+                return Ok(Some(events));
+            }
+            let mut bytes = 0;
+            for event in session.events().iter() {
+                bytes += length(event)?;
+            }
+            if bytes > LOOK_BYTES {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Events after one with a number, in the order of the list.
+    async fn look(&self, after: u64, limit: usize) -> Result<Vec<Arc<Event>>> {
+        let config = GetSessionConfig::default().without_state();
+        let config = match self.order {
+            Order::Oldest => config.with_events_after(after, limit),
+            Order::Newest => config.with_events_before(after, limit),
+        };
+        let session = found(self.served, self.key, &config).await?;
+        let events = session.events().iter().cloned();
+        Ok(if self.order == Order::Newest { events.rev().collect() } else { events.collect() })
+    }
+}
+
+impl Page {
+    fn push(&mut self, event: Arc<Event>, length: usize) {
+        self.bytes += length;
+        self.events.push(event);
+    }
+
+    /// The page where another comes after its last event.
+    fn with_more(self) -> Found {
+        let last = self.events.last().and_then(|event| event.seq);
+        (self.events, last)
+    }
+}
+
+/// How many bytes an event has in JSON.
+fn length(event: &Event) -> Result<usize> {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, event).map_err(|e| Error::internal("an event is no JSON").with_source(e))?;
+    Ok(count.0)
+}
