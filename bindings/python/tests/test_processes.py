@@ -133,8 +133,11 @@ def test_a_call_that_no_loop_awaits_is_not_begun(tmp_path: Path) -> None:
 
 
 WAITING = """
-import asyncio, sys
+import asyncio, signal, sys
 from scratchbook import SessionService, wait
+
+# A shell has what it runs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 service = SessionService("sqlite:///" + sys.argv[2])
 if sys.argv[1] == "async":
