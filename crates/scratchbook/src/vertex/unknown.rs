@@ -21,8 +21,11 @@ pub(super) enum Unknown {
     LeftOut,
 }
 
+/// The names of a type's fields.
+type Names = fn() -> &'static [&'static str];
+
 /// What a part has in it, by name.
-const OF_PART: [(&str, fn() -> &'static [&'static str]); 6] = [
+const OF_PART: [(&str, Names); 6] = [
     ("functionCall", names::<FunctionCall>),
     ("functionResponse", names::<FunctionResponse>),
     ("inlineData", names::<Blob>),

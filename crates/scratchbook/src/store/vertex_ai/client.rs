@@ -50,7 +50,7 @@ pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
 async fn credentials(options: &VertexAiOptions) -> Result<Credentials> {
     match options.chosen_credentials() {
         VertexAiCredentials::ApplicationDefault => {
-            let found = Builder::default().build().map_err(|error| no_credentials(error))?;
+            let found = Builder::default().build().map_err(no_credentials)?;
             let found = Credentials::from(Punctual { credentials: found, within: options.request_timeout });
             // Where there are none Google's crate looks for them at a server that only its own machines have, and not
             // before a token is needed.
