@@ -40,7 +40,7 @@ def load() -> str:
 
 
 def event(n: int) -> Event:
-    """What an agent says, with a change: about 400 bytes of JSON."""
+    """What an agent says, with a change: about 500 bytes of JSON."""
     content = types.Content(role="model", parts=[types.Part(text=f"This is answer number {n}. " * 6)])
     actions = EventActions(state_delta={f"k{n % 10}": n, "user:last": f"answer {n}"})
     return Event(author="agent", invocation_id=f"e-{n}", content=content, actions=actions)

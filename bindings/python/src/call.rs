@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,13 +14,15 @@ use pyo3::prelude::*;
 use scratchbook::{Error, Result};
 use tokio::runtime::Handle;
 
-use crate::ending;
+use crate::ending::{self, detached, visited};
 use crate::error::exception;
 use crate::port::Port;
 use crate::shape::Answer;
 
 /// How often a thread that waits looks whether it was interrupted.
 const SIGNALS: Duration = Duration::from_millis(50);
+/// How long a loop that nobody wakes stands still at most.
+const TURN: Duration = Duration::from_millis(5);
 
 type Ending = Pin<Box<dyn Future<Output = Result<Answer>> + Send>>;
 
@@ -29,23 +31,15 @@ thread_local! {
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a coroutine that awaits nothing but calls to its end, without an event loop, or within one that stands still
-/// meanwhile.
+/// Whether calls that are awaited in this thread are waited for instead.
 #[pyfunction]
-pub(crate) fn wait<'py>(coroutine: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let before = WAITS.replace(true);
-    let ended = coroutine.call_method1("send", (coroutine.py().None(),));
-    WAITS.set(before);
-    match ended {
-        Err(error) if error.is_instance_of::<PyStopIteration>(coroutine.py()) => {
-            error.value(coroutine.py()).getattr("value")
-        }
-        Err(error) => Err(error),
-        Ok(_) => {
-            coroutine.call_method0("close")?;
-            Err(PyRuntimeError::new_err("the coroutine awaits something else than a call; run it in an event loop"))
-        }
-    }
+pub(crate) fn waits() -> bool {
+    WAITS.get()
+}
+
+#[pyfunction]
+pub(crate) fn set_waits(waits: bool) {
+    WAITS.set(waits);
 }
 
 /// How far a call came on the thread that began it.
@@ -75,13 +69,21 @@ impl Call {
 
     /// Goes as far as it can on this thread, which is often to the end: then no other thread is asked.
     fn begin(&self, py: Python<'_>, mut future: Ending) -> Begun {
-        py.detach(|| {
+        detached(py, || {
             let _runtime = self.handle.enter();
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(answer) => Begun::Ended(answer),
                 Poll::Pending => Begun::Waits(future),
             }
         })
+    }
+
+    /// Has another thread end what this one has begun.
+    fn send(&self, future: Ending) -> Sent {
+        let (end, ended) = sync_channel(1);
+        // Whoever was interrupted does not listen any more.
+        self.spawn(future, move |answer| drop(end.send(answer)));
+        Sent(Mutex::new(ended))
     }
 
     fn spawn(&self, future: Ending, then: impl FnOnce(Result<Answer>) + Send + 'static) {
@@ -99,51 +101,95 @@ impl Call {
 #[pymethods]
 impl Call {
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if WAITS.get() || ending::ends() {
-            let value = self.wait(py)?;
-            return Ok(Py::new(py, Ready(Mutex::new(Some(value))))?.into_any());
-        }
-        match self.begin(py, self.take()?) {
-            Begun::Ended(answer) => {
-                let value = answer.map_err(|error| exception(py, &error))?.into_python(py)?;
-                Ok(Py::new(py, Ready(Mutex::new(Some(value))))?.into_any())
+        visited(py, || {
+            if WAITS.get() {
+                return Ready::with(py, self.wait_inside(py)?);
             }
-            Begun::Waits(future) => {
-                let (port, waiter) = Port::of_running_loop(py)?;
-                let awaited = waiter.call_method0(py, "__await__")?;
-                self.spawn(future, move |answer| Port::end(port, waiter, answer));
-                Ok(awaited)
+            // Asked for first: a call that nobody can await is not begun.
+            let running = Port::running_loop(py)?;
+            match self.begin(py, self.take()?) {
+                Begun::Ended(answer) => Ready::with(py, value(py, answer)?),
+                Begun::Waits(future) if ending::ends() => Ok(Py::new(py, self.send(future))?.into_any()),
+                Begun::Waits(future) => {
+                    let (port, waiter) = Port::of(&running)?;
+                    let awaited = waiter.call_method0("__await__")?.unbind();
+                    let waiter = waiter.unbind();
+                    self.spawn(future, move |answer| Port::end(port, waiter, answer));
+                    Ok(awaited)
+                }
             }
-        }
+        })
     }
 
     /// Waits for the end without the interpreter's lock; an interrupt ends the wait.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let answer = match self.begin(py, self.take()?) {
-            Begun::Ended(answer) => answer,
+        visited(py, || self.wait_inside(py))
+    }
+}
+
+impl Call {
+    fn wait_inside(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.begin(py, self.take()?) {
+            Begun::Ended(answer) => value(py, answer),
             Begun::Waits(future) => {
-                let (end, mut ended) = sync_channel(1);
-                // Whoever was interrupted does not listen any more.
-                self.spawn(future, move |answer| drop(end.send(answer)));
+                let sent = self.send(future);
                 loop {
-                    let ended = &mut ended;
-                    match py.detach(move || ended.recv_timeout(SIGNALS)) {
-                        Ok(answer) => break answer,
-                        Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-                        Err(RecvTimeoutError::Disconnected) => {
-                            break Err(Error::internal("the threads that carry out calls have ended"));
-                        }
+                    match sent.look(py, SIGNALS) {
+                        Some(answer) => break value(py, answer),
+                        None => py.check_signals()?,
                     }
                 }
             }
-        };
-        answer.map_err(|error| exception(py, &error))?.into_python(py)
+        }
+    }
+}
+
+fn value(py: Python<'_>, answer: Result<Answer>) -> PyResult<Py<PyAny>> {
+    answer.map_err(|error| exception(py, &error))?.into_python(py)
+}
+
+/// A call that another thread ends; awaited, it is looked at between the turns of the loop, which nobody wakes.
+#[pyclass(frozen)]
+struct Sent(Mutex<Receiver<Result<Answer>>>);
+
+impl Sent {
+    /// Waits so long at most.
+    fn look(&self, py: Python<'_>, most: Duration) -> Option<Result<Answer>> {
+        let looked = detached(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(most));
+        match looked {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                Some(Err(Error::internal("the threads that carry out calls have ended")))
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Sent {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    /// `None` gives other tasks of the loop their turn.
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        visited(py, || match self.look(py, TURN) {
+            Some(answer) => Err(PyStopIteration::new_err((value(py, answer)?,))),
+            None => Ok(Some(py.None())),
+        })
     }
 }
 
 /// The iterator of a call that has ended before it was waited for.
 #[pyclass(frozen)]
 struct Ready(Mutex<Option<Py<PyAny>>>);
+
+impl Ready {
+    fn with(py: Python<'_>, value: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        Ok(Py::new(py, Self(Mutex::new(Some(value))))?.into_any())
+    }
+}
 
 #[pymethods]
 impl Ready {

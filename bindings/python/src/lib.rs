@@ -35,7 +35,7 @@ mod module {
     use crate::runtime::after_fork;
 
     #[pymodule_export]
-    use crate::call::{Call, wait};
+    use crate::call::{Call, set_waits, waits};
     #[pymodule_export]
     use crate::seen::advance;
     #[pymodule_export]

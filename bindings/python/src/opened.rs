@@ -1,10 +1,11 @@
 //! A store that is opened at its first call: a service is made where no loop runs yet, and often before a fork.
 
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
-use scratchbook::{Result, Store, connect};
+use scratchbook::{Error, ErrorKind, Result, Store, connect};
 use tokio::sync::OnceCell;
 
 use crate::runtime::{OpenFile, check_file, check_process};
@@ -16,13 +17,20 @@ pub(crate) struct Opened {
     /// The process of the first call.
     process: OnceLock<u32>,
     store: OnceCell<Store>,
+    is_closed: AtomicBool,
     /// Until it is closed, where it is a file.
     file: Mutex<Option<OpenFile>>,
 }
 
 impl Opened {
     pub(crate) fn new(uri: String) -> Self {
-        Self { uri, process: OnceLock::new(), store: OnceCell::new(), file: Mutex::default() }
+        Self {
+            uri,
+            process: OnceLock::new(),
+            store: OnceCell::new(),
+            is_closed: AtomicBool::new(false),
+            file: Mutex::default(),
+        }
     }
 
     pub(crate) fn uri(&self) -> &str {
@@ -43,6 +51,9 @@ impl Opened {
     /// The store, opened by whoever comes first. A failure is not kept: the next call tries again.
     pub(crate) async fn store(&self) -> Result<&Store> {
         let open = async || {
+            if self.is_closed.load(Ordering::SeqCst) {
+                return Err(Error::new(ErrorKind::FailedPrecondition, "the store is closed; make another service"));
+            }
             let file = self.is_file().then(OpenFile::new);
             let store = connect(&self.uri).await?;
             *self.file.lock().unwrap_or_else(PoisonError::into_inner) = file;
@@ -51,8 +62,9 @@ impl Opened {
         self.store.get_or_try_init(open).await
     }
 
-    /// Closes what is open; what was never opened needs no closing.
+    /// Closes what is open; what was never opened is not opened any more.
     pub(crate) async fn close(&self) -> Result<()> {
+        self.is_closed.store(true, Ordering::SeqCst);
         if let Some(store) = self.store.get() {
             store.sessions.close().await?;
             drop(self.file.lock().unwrap_or_else(PoisonError::into_inner).take());

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use scratchbook::Result;
 
-use crate::ending;
+use crate::ending::{self, visited};
 use crate::error::exception;
 use crate::shape::Answer;
 
@@ -24,20 +24,25 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// The port of the loop that runs in this thread, and a future of that loop to be ended through it.
-    pub(crate) fn of_running_loop(py: Python<'_>) -> PyResult<(Py<Self>, Py<PyAny>)> {
+    /// The loop that runs in this thread.
+    pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        RUNNING.import(py, "asyncio", "get_running_loop")?.call0()
+    }
+
+    /// The port of a loop, and a future of that loop to be ended through it.
+    pub(crate) fn of<'py>(running: &Bound<'py, PyAny>) -> PyResult<(Py<Self>, Bound<'py, PyAny>)> {
         static PORTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let running = RUNNING.import(py, "asyncio", "get_running_loop")?.call0()?;
+        let py = running.py();
         let ports = PORTS
             .get_or_try_init(py, || py.import("weakref")?.getattr("WeakKeyDictionary")?.call0().map(Bound::unbind))?;
-        let waiter = running.call_method0("create_future")?.unbind();
-        let found = ports.bind(py).call_method1("get", (&running,))?;
+        let waiter = running.call_method0("create_future")?;
+        let found = ports.bind(py).call_method1("get", (running,))?;
         if let Ok(port) = found.cast_into::<Self>() {
             return Ok((port.unbind(), waiter));
         }
         let port = Py::new(py, Self::default())?;
-        ports.bind(py).set_item(&running, &port)?;
+        ports.bind(py).set_item(running, &port)?;
         Ok((port, waiter))
     }
 
@@ -71,19 +76,28 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    /// Ends the futures; called by their loop.
-    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
-        let ended = mem::take(&mut *self.lock());
-        for (waiter, answer) in ended {
-            // It was cancelled meanwhile.
-            if waiter.call_method0(py, "done")?.is_truthy(py)? {
-                continue;
+    /// Ends the futures; called by their loop. One that cannot be ended holds up no other.
+    fn __call__(&self, py: Python<'_>) {
+        visited(py, || {
+            for (waiter, answer) in mem::take(&mut *self.lock()) {
+                if let Err(error) = Self::tell(py, &waiter, answer) {
+                    error.write_unraisable(py, Some(waiter.bind(py)));
+                }
             }
-            match answer.map_err(|error| exception(py, &error)).and_then(|answer| answer.into_python(py)) {
-                Ok(value) => waiter.call_method1(py, "set_result", (value,))?,
-                Err(error) => waiter.call_method1(py, "set_exception", (error,))?,
-            };
+        });
+    }
+}
+
+impl Port {
+    fn tell(py: Python<'_>, waiter: &Py<PyAny>, answer: Result<Answer>) -> PyResult<()> {
+        // It was cancelled meanwhile.
+        if waiter.call_method0(py, "done")?.is_truthy(py)? {
+            return Ok(());
         }
+        match answer.map_err(|error| exception(py, &error)).and_then(|answer| answer.into_python(py)) {
+            Ok(value) => waiter.call_method1(py, "set_result", (value,))?,
+            Err(error) => waiter.call_method1(py, "set_exception", (error,))?,
+        };
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use scratchbook::{AppendOptions, Committed, ConflictMode, Error, LogPositions, Result, Scope, Session, json};
 use serde::{Deserialize, Serialize};
 
+use crate::ending::visited;
 use crate::error::exception;
 
 /// How many numbers beyond a gap are kept. A gap that is one only because appends of one copy have ended out of order is
@@ -51,15 +52,21 @@ impl Written {
 }
 
 /// What a copy has seen that goes on over what its holder has written. Of the copy as it is by then: several appends may
-/// have been under way.
+/// have been under way, and their answers come in any order.
+///
+/// Gives that, how many of the copy's own events come after the one written (`None` where the copy has it already), and
+/// those of the keys written that the copy knows as somebody left them later.
 #[pyfunction]
-pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<String> {
+pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(String, Option<usize>, Vec<String>)> {
     let advanced = || {
         let mut seen = Seen::read(seen)?;
-        seen.has_written(json::from_str(written)?);
-        Ok(seen.text())
+        let written: Written = json::from_str(written)?;
+        let later = seen.later_than(written.seq);
+        let older = seen.known_later(&written);
+        seen.has_written(written);
+        Ok((seen.text(), later, older))
     };
-    advanced().map_err(|error: Error| exception(py, &error))
+    visited(py, || advanced().map_err(|error: Error| exception(py, &error)))
 }
 
 impl Seen {
@@ -88,6 +95,21 @@ impl Seen {
             ConflictMode::BySession => AppendOptions::by_session(seen),
             _ => AppendOptions::default(),
         }
+    }
+
+    /// How many events of the copy come after a number; none where it has that one.
+    fn later_than(&self, seq: u64) -> Option<usize> {
+        let is_known = seq <= self.seq || self.own.contains(&seq);
+        (!is_known).then(|| self.own.range(seq..).count())
+    }
+
+    /// The keys of a write that the copy knows as they are by that write, or were made later.
+    fn known_later(&self, written: &Written) -> Vec<String> {
+        let is_known = |key: &&String| {
+            let known = self.keys.get(*key).copied().unwrap_or_default();
+            place(key, written.seq, written.user, written.app) <= known.max(place(key, self.seq, self.user, self.app))
+        };
+        written.keys.iter().filter(is_known).cloned().collect()
     }
 
     fn has_written(&mut self, Written { seq, user, app, keys }: Written) {

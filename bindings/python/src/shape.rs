@@ -10,8 +10,6 @@ use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::watch::Watch;
-
 /// What a call ends with.
 pub(crate) enum Answer {
     Nothing,
@@ -21,7 +19,6 @@ pub(crate) enum Answer {
     /// A session's JSON, and what it has seen.
     Session(Vec<u8>, String),
     Appended(Appended),
-    Watch(Watch),
 }
 
 /// What an append has come to.
@@ -50,7 +47,6 @@ impl Answer {
             Self::Appended(Appended { outcome, written, changes }) => {
                 (outcome, written, changes.map(|text| PyBytes::new(py, &text).unbind())).into_py_any(py)
             }
-            Self::Watch(watch) => watch.into_py_any(py),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use scratchbook::{
-    AppendOptions, Error, Event, FeedCursor, FeedStart, ForkConfig, GetSessionConfig, ListSessionsConfig, Outcome,
-    PutStateOptions, Result, SessionKey, SessionService, SessionServiceExt, StateOwner, Watched, json,
+    AppendOptions, Error, Event, ForkConfig, GetSessionConfig, ListSessionsConfig, Outcome, PutStateOptions, Result,
+    SessionKey, SessionService, SessionServiceExt, StateOwner, json,
 };
 
 use crate::call::Call;
@@ -16,7 +16,7 @@ use crate::creation::Creation;
 use crate::opened::{Opened, let_go};
 use crate::seen::{Seen, Written, conflict_mode};
 use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
-use crate::watch::Watch;
+use crate::watch::{Wanted, Watch};
 use crate::{operations, runtime};
 
 /// How many sessions or events are read at a time where all are asked for.
@@ -221,6 +221,16 @@ impl Store {
         })
     }
 
+    /// Whether a key of a user or, without one, of the app was ever written; its name is without prefix.
+    fn was_written(&self, py: Python<'_>, app_name: String, user_id: Option<String>, name: String) -> PyResult<Call> {
+        self.call(py, |opened| async move {
+            let owner = owner(&app_name, user_id.as_deref())?;
+            let sessions = &opened.store().await?.sessions;
+            let changes = sessions.list_key_changes(&owner, &name, u64::MAX, 1).await?;
+            Ok(Answer::Number(changes.len() as u64))
+        })
+    }
+
     /// The number of an event by its id, looked for from the last one back.
     fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })
@@ -296,33 +306,12 @@ impl Store {
     #[pyo3(signature = (named, key_prefix, start, cursor=None))]
     fn watch(
         &self,
-        py: Python<'_>,
         named: (String, Option<String>, Option<String>),
         key_prefix: String,
         start: String,
         cursor: Option<String>,
-    ) -> PyResult<Call> {
-        let handle = runtime::handle(py)?;
-        self.call(py, |opened| async move {
-            let (app_name, user_id, session_id) = named;
-            let what = match (user_id, session_id) {
-                (Some(user), Some(session)) => Watched::session(SessionKey::new(&app_name, &user, &session)?),
-                (Some(user), None) => Watched::user(&app_name, &user)?,
-                (None, None) => Watched::app(&app_name)?,
-                (None, Some(_)) => return Err(Error::invalid("a session is of a user; name the user_id as well")),
-            };
-            let start = match (cursor, start.as_str()) {
-                (Some(cursor), _) => FeedStart::After(FeedCursor::new(cursor)),
-                (None, "now") => FeedStart::Now,
-                (None, "beginning") => FeedStart::Beginning,
-                (None, other) => {
-                    return Err(Error::invalid(format!("start is 'now' or 'beginning', not '{other}'")));
-                }
-            };
-            let sessions = Arc::clone(&opened.store().await?.sessions);
-            let watch = scratchbook::Watch::start(sessions, what.with_key_prefix(key_prefix), start).await?;
-            Ok(Answer::Watch(Watch::new(handle, opened, watch)))
-        })
+    ) -> Watch {
+        Watch::new(Arc::clone(&self.opened), Wanted { named, key_prefix, start, cursor })
     }
 }
 

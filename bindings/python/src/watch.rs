@@ -3,66 +3,144 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use scratchbook::{Error, ErrorKind, SessionService};
-use tokio::runtime::Handle;
-use tokio::sync::{Mutex, watch};
+use scratchbook::{Error, ErrorKind, FeedCursor, FeedStart, Result, SessionKey, SessionService, Watched};
+use tokio::sync::{Mutex, OnceCell, watch};
 
 use crate::call::Call;
 use crate::opened::{Opened, let_go};
-use crate::shape::{Answer, Entry};
+use crate::runtime;
+use crate::shape::{Answer, Entry, to_json};
 
-type Feed = scratchbook::Watch<Arc<dyn SessionService>>;
+/// What is followed, and from where on.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// App, user, session id.
+    pub(crate) named: (String, Option<String>, Option<String>),
+    pub(crate) key_prefix: String,
+    pub(crate) start: String,
+    pub(crate) cursor: Option<String>,
+}
 
 /// Follows what is committed.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
 pub(crate) struct Watch {
-    handle: Handle,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     opened: Arc<Opened>,
-    feed: Arc<Mutex<Feed>>,
-    /// Ends with it, and with that whoever waits for an entry.
-    end: watch::Sender<()>,
+    wanted: Wanted,
+    begun: OnceCell<Mutex<Reading>>,
+    reader: watch::Sender<Reader>,
+}
+
+/// Who waits for an entry. One that its loop has cancelled goes on here, until another one comes.
+#[derive(Default)]
+struct Reader {
+    number: u64,
+    is_closed: bool,
+}
+
+struct Reading {
+    feed: scratchbook::Watch<Arc<dyn SessionService>>,
+    /// How many entries it has given, and the last of them: whoever it was given to may have been cancelled.
+    given: u64,
+    last: Vec<u8>,
 }
 
 impl Watch {
-    pub(crate) fn new(handle: Handle, opened: Arc<Opened>, feed: Feed) -> Self {
-        Self { handle, opened, feed: Arc::new(Mutex::new(feed)), end: watch::Sender::new(()) }
+    pub(crate) fn new(opened: Arc<Opened>, wanted: Wanted) -> Self {
+        let (begun, reader) = (OnceCell::new(), watch::Sender::default());
+        Self { shared: Arc::new(Shared { opened, wanted, begun, reader }) }
+    }
+
+    fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<Shared>) -> F) -> PyResult<Call>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+    {
+        self.shared.opened.check()?;
+        Ok(Call::new(runtime::handle(py)?, work(Arc::clone(&self.shared))))
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let_go(Arc::clone(&self.opened));
+        let_go(Arc::clone(&self.shared.opened));
     }
 }
 
 #[pymethods]
 impl Watch {
-    /// The next entry as JSON, as soon as there is one.
-    fn next(&self) -> PyResult<Call> {
-        self.opened.check()?;
-        let feed = Arc::clone(&self.feed);
-        let mut end = self.end.subscribe();
-        Ok(Call::new(self.handle.clone(), async move {
-            let entry = async { feed.lock().await.next().await };
+    /// Begins, which the first entry that is asked for does else.
+    fn start(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, |shared| async move { shared.begin().await.map(|_| Answer::Nothing) })
+    }
+
+    /// The entry after so many that were taken, as JSON, as soon as there is one.
+    fn next(&self, py: Python<'_>, taken: u64) -> PyResult<Call> {
+        self.call(py, |shared| async move {
+            shared.reader.send_modify(|reader| reader.number += 1);
+            let mut later = shared.reader.subscribe();
+            let reading = shared.begin().await?;
             tokio::select! {
-                entry = entry => Answer::json(&Entry(entry?)),
-                _ = end.changed() => Err(Error::new(ErrorKind::FailedPrecondition, "the watch was closed; begin another")),
+                entry = async { reading.lock().await.entry(taken).await } => entry.map(Answer::Json),
+                _ = later.changed() => Err(closed()),
             }
-        }))
+        })
     }
 
     /// Ends the calls that wait for an entry.
     fn close(&self) {
-        self.end.send_replace(());
+        self.shared.reader.send_modify(|reader| reader.is_closed = true);
+    }
+}
+
+impl Shared {
+    async fn begin(&self) -> Result<&Mutex<Reading>> {
+        if self.reader.borrow().is_closed {
+            return Err(closed());
+        }
+        let begin = async || {
+            let sessions = Arc::clone(&self.opened.store().await?.sessions);
+            let feed = scratchbook::Watch::start(sessions, self.wanted.watched()?, self.wanted.start()?).await?;
+            Ok(Mutex::new(Reading { feed, given: 0, last: Vec::new() }))
+        };
+        self.begun.get_or_try_init(begin).await
+    }
+}
+
+impl Reading {
+    async fn entry(&mut self, taken: u64) -> Result<Vec<u8>> {
+        if self.given <= taken {
+            self.last = to_json(&Entry(self.feed.next().await?))?;
+            self.given += 1;
+        }
+        Ok(self.last.clone())
+    }
+}
+
+impl Wanted {
+    fn watched(&self) -> Result<Watched> {
+        let (app_name, user_id, session_id) = &self.named;
+        let what = match (user_id, session_id) {
+            (Some(user), Some(session)) => Watched::session(SessionKey::new(app_name, user, session)?),
+            (Some(user), None) => Watched::user(app_name, user)?,
+            (None, None) => Watched::app(app_name)?,
+            (None, Some(_)) => return Err(Error::invalid("a session is of a user; name the user_id as well")),
+        };
+        Ok(what.with_key_prefix(&self.key_prefix))
     }
 
-    /// Where another watch goes on from.
-    fn cursor(&self) -> PyResult<Call> {
-        self.opened.check()?;
-        let feed = Arc::clone(&self.feed);
-        Ok(Call::new(self.handle.clone(), async move {
-            let feed = feed.lock().await;
-            Answer::json(feed.cursor())
-        }))
+    fn start(&self) -> Result<FeedStart> {
+        match (&self.cursor, self.start.as_str()) {
+            (Some(cursor), _) => Ok(FeedStart::After(FeedCursor::new(cursor))),
+            (None, "now") => Ok(FeedStart::Now),
+            (None, "beginning") => Ok(FeedStart::Beginning),
+            (None, other) => Err(Error::invalid(format!("start is 'now' or 'beginning', not '{other}'"))),
+        }
     }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::FailedPrecondition, "the watch was closed; begin another")
 }

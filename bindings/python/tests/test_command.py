@@ -15,6 +15,11 @@ import pytest
 
 pytest.importorskip("google.adk")
 
+from google.adk.cli.service_registry import ServiceRegistry
+
+from scratchbook._url import with_options
+from scratchbook.adk import ScratchbookSessionService, register
+
 AGENT = """
 from google.adk.agents import BaseAgent
 from google.adk.events.event import Event
@@ -86,3 +91,26 @@ def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: s
         finally:
             server.terminate()
             server.wait(30)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "scratchbook+memory:",
+        "scratchbook+sqlite:///a.db",
+        "scratchbook+sqlite+aiosqlite:///a.db",
+        "scratchbook+postgresql+asyncpg://u:p@h/d",
+        "scratchbook+postgres://u:p@h/d",
+        "scratchbook+mysql+aiomysql://u:p@h/d",
+        "scratchbook+mariadb://u:p@h/d",
+    ],
+)
+def test_a_url_is_ours_whatever_driver_it_names(uri: str) -> None:
+    registry = ServiceRegistry()
+    register(registry)
+    options = {} if "memory" in uri or "sqlite" in uri else {"pool_size": 5}
+    service = registry.create_session_service(uri, agents_dir="agents", **options)
+    assert isinstance(service, ScratchbookSessionService)
+    assert not options or with_options(uri, options) == f"{uri}?pool_size=5"
+    with pytest.raises(ValueError, match="echo"):
+        registry.create_session_service(uri, agents_dir="agents", echo=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from typing import Any
 
 import pytest
@@ -114,6 +115,21 @@ async def test_strict_goes_by_google_adks_rule_where_a_copy_has_lost_its_mark(ur
             await service.append_event(Session.model_validate_json(session.model_dump_json()), keyed({"a": 3}))
 
 
+async def test_by_key_goes_by_values_where_a_copy_has_lost_its_mark(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri, conflict="by_key") as service:
+        session = await service.create_session(app_name=app, user_id="u", state={"n": 5, "user:n": 5})
+        await service.append_event(session, keyed({"a": 1}, timestamp=5e9))
+        text = session.model_dump_json()
+        await service.put_state({"n": 6}, app_name=app, user_id="u", author="other")
+        await service.append_event(session, keyed({"n": 6}, timestamp=4e9))
+        for key in ("n", "user:n"):
+            with pytest.raises(StaleSessionError, match=f"'{key}'"):
+                await service.append_event(Session.model_validate_json(text), keyed({key: 100}))
+        await service.append_event(Session.model_validate_json(text), keyed({"a": 2, "b": 1}))
+        stored = (await again(service, session)).state
+        assert stored == {"n": 6, "user:n": 6, "a": 2, "b": 1}
+
+
 async def test_by_key_refuses_only_who_writes_a_key_that_moved(uri: str, app: str) -> None:
     async with ScratchbookSessionService(uri, conflict="by_key") as service:
         first = await service.create_session(app_name=app, user_id="u", state={"user:n": 0})
@@ -202,3 +218,59 @@ async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: 
     await service.create_session(app_name=app, user_id="u", session_id=session.id, state={"new": True})
     await service.refresh(session)
     assert session.state == {"new": True} and session.events == []
+
+
+@pytest.mark.parametrize("conflict", ["merge", "strict", "by_key"])
+async def test_a_copy_is_as_stored_after_appends_of_it_at_the_same_time(uri: str, app: str, conflict: Any) -> None:
+    async with ScratchbookSessionService(uri, conflict=conflict) as service:
+        for _ in range(10):
+            session = await service.create_session(app_name=app, user_id="u")
+            await asyncio.gather(*(service.append_event(session, keyed({"k": n, "user:k": n})) for n in range(12)))
+            numbers = await asyncio.gather(*(service.increment(session, "n") for _ in range(12)))
+            assert sorted(numbers) == list(range(1, 13))
+            stored = await again(service, session)
+            assert session.state == stored.state and session.last_update_time == stored.last_update_time
+            assert [event.id for event in session.events] == [event.id for event in stored.events]
+            # What the copy says is what a later append is judged by.
+            await service.append_event(session, keyed({"n": session.state["n"] + 1}))
+            assert (await again(service, session)).state["n"] == 13
+
+
+async def test_a_copy_without_a_mark_is_as_stored_after_appends_of_it_at_the_same_time(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri) as service:
+        for _ in range(10):
+            made = await service.create_session(app_name=app, user_id="u")
+            copy = Session.model_validate_json(made.model_dump_json())
+            await asyncio.gather(*(service.append_event(copy, keyed({"k": n})) for n in range(12)))
+            stored = await again(service, made)
+            assert (copy.state, copy.last_update_time) == (stored.state, stored.last_update_time)
+            assert [event.id for event in copy.events] == [event.id for event in stored.events]
+
+
+async def test_a_refresh_amid_appends_of_its_copy_loses_none_and_doubles_none(uri: str, app: str) -> None:
+    async with ScratchbookSessionService(uri) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        appends = [service.append_event(session, keyed({"k": n})) for n in range(30)]
+        await asyncio.gather(*appends, *(service.refresh(session) for _ in range(10)))
+        stored = await again(service, session)
+        assert [event.id for event in session.events] == [event.id for event in stored.events]
+        assert session.state == stored.state
+
+
+@pytest.mark.parametrize("conflict", ["strict", "by_key"])
+async def test_an_append_that_is_waited_for_does_not_wait_for_the_loop_that_stands_still(
+    tmp_path: Any, app: str, conflict: Any
+) -> None:
+    async with ScratchbookSessionService(f"sqlite:///{tmp_path}/a.db", conflict=conflict) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        other = asyncio.ensure_future(service.append_event(session, keyed({"k": 1})))
+        await asyncio.sleep(0)
+        # Stored meanwhile, and not taken over yet.
+        time.sleep(0.3)
+        begun = time.monotonic()
+        with pytest.raises(StaleSessionError):
+            service.append_event_sync(session, keyed({"k": 2}))
+        assert time.monotonic() - begun < 2
+        await other
+        service.append_event_sync(session, keyed({"k": 2}))
+        assert session.state == {"k": 2}

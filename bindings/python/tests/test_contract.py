@@ -183,9 +183,7 @@ async def test_lists_begin_with_the_session_updated_longest_ago(service: Any, ap
 
 
 async def test_a_list_is_whole_however_long(service: Any, app: str) -> None:
-    core = service._core
     await asyncio.gather(*(service.create_session(app_name=app, user_id="u") for _ in range(1100)))
-    assert core is service._core
     assert len((await service.list_sessions(app_name=app)).sessions) == 1100
 
 
@@ -261,6 +259,28 @@ async def test_events_whose_id_repeats_are_kept_where_that_is_asked_for(uri: str
         assert len((await again(service, session)).events) == len(stored.events) == 4
 
 
+async def test_repeated_ids_are_the_writers_own_wherever_events_are_told_of(uri: str, app: str) -> None:
+    async with scratchbook.ScratchbookSessionService(uri, keep_repeated_ids=True) as service:
+        session = await service.create_session(app_name=app, user_id="u")
+        for n in range(3):
+            await service.append_event(session, keyed({"n": n}, id="same"))
+        await service.append_event(session, keyed({"n": 3}, id="other"))
+        await service.append_event(await again(service, session), keyed({"n": 4}, id="same"))
+        await service.refresh(session)
+        assert [event.actions.state_delta["n"] for event in session.events] == list(range(5))
+        assert [(await service.state_at(session, event))["n"] for event in session.events] == list(range(5))
+        with pytest.raises(ValueError, match="the events 1, 2, 3, 5 have the id 'same'"):
+            await service.state_at(session, "same")
+        assert await service.state_at(session, "other") == {"n": 3}
+        with pytest.raises(scratchbook.NotFoundError):
+            await service.state_at(session, "none")
+        written = [write["eventId"] for write in await service.history(session, "n")]
+        assert written == ["same", "other", "same", "same", "same"]
+        assert (await service.blame(session))["n"]["eventId"] == "same"
+        async with service.watch(session, start="beginning") as watch:
+            assert [(await anext(watch))["event"]["id"] for _ in range(3)] == ["same"] * 3
+
+
 async def test_the_sync_twins_do_the_same(service: Any, app: str) -> None:
     def work() -> None:
         made = service.create_session_sync(app_name=app, user_id="u", state={"a": 1}, session_id="s")
@@ -284,6 +304,10 @@ async def test_after_close_every_call_is_refused(uri: str, app: str) -> None:
     await service.close()
     with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
         await service.list_sessions(app_name=app)
+    never_opened = scratchbook.ScratchbookSessionService(uri)
+    await never_opened.close()
+    with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
+        await never_opened.list_sessions(app_name=app)
 
 
 async def test_what_a_copy_has_seen_makes_no_difference_between_sessions(service: Any, app: str) -> None:

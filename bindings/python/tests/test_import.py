@@ -97,5 +97,53 @@ async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -
 
 async def test_what_is_no_database_of_google_adks_says_so(tmp_path: Path) -> None:
     async with scratchbook.ScratchbookSessionService("memory:") as service:
-        with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
+        with pytest.raises(scratchbook.InvalidArgumentError, match="there is no file .*none.db"):
             await service.import_adk(f"sqlite:///{tmp_path}/none.db")
+        assert not (tmp_path / "none.db").exists()
+        (tmp_path / "empty.db").touch()
+        with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
+            await service.import_adk(f"sqlite:///{tmp_path}/empty.db")
+        # One of ours is none, though its tables have the same names.
+        async with scratchbook.SessionService(f"sqlite:///{tmp_path}/ours.db") as ours:
+            await ours.open()
+        with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
+            await service.import_adk(f"sqlite:///{tmp_path}/ours.db")
+        (tmp_path / "other.db").write_bytes(b"no database at all" * 100)
+        with pytest.raises(scratchbook.ScratchbookError, match="file is not a database"):
+            await service.import_adk(f"sqlite:///{tmp_path}/other.db")
+        with pytest.raises(scratchbook.UnavailableError) as caught:
+            await service.import_adk("postgresql://me:s3cret@127.0.0.1:1/db")
+        assert "s3cret" not in str(caught.value)
+        with pytest.raises(scratchbook.FailedPreconditionError, match="pip install pg8000"):
+            await service.import_adk("postgresql+pg8000://me:s3cret@127.0.0.1:1/db")
+
+
+async def test_a_session_that_cannot_be_brought_over_is_refused_and_not_said_to_be_here(app: str) -> None:
+    source = InMemorySessionService()
+    made = await source.create_session(app_name=app, user_id="u", session_id="s")
+    for n in (0, 1, 1):
+        event = Event(id="same", author="x", timestamp=1e9, actions=EventActions(state_delta={"n": n}))
+        await source.append_event(made, event)
+    async with scratchbook.ScratchbookSessionService("memory:") as service:
+        done = await service.import_adk(source, app_name=app)
+        assert (done["sessions"], done["skipped"]) == (0, 0) and "same" in done["refused"][0]["reason"]
+    async with scratchbook.ScratchbookSessionService("memory:", keep_repeated_ids=True) as service:
+        done = await service.import_adk(source, app_name=app)
+        assert done["sessions"] == 1 and done["refused"] == []
+        session = await service.get_session(app_name=app, user_id="u", session_id="s")
+        assert session is not None and [event.id for event in session.events] == ["same", "same"]
+        assert session.state == {"n": 1}
+
+
+async def test_what_was_removed_since_an_import_stays_so(service: Any, app: str) -> None:
+    source = InMemorySessionService()
+    await source.create_session(app_name=app, user_id="u", session_id="s", state={"user:x": 1, "app:y": 1})
+    gone = await source.create_session(app_name=app, user_id="v", session_id="t", state={"user:kept": 1})
+    await source.delete_session(app_name=app, user_id="v", session_id=gone.id)
+    await service.import_adk(source, app_name=app)
+    # Of a user without a session too.
+    assert await service.get_user_state(app_name=app, user_id="v") == {"kept": 1}
+    for key in ("user:x", "app:y"):
+        await service.remove((app, "u", "s"), key)
+    assert (await service.import_adk(source, app_name=app))["skipped"] == 1
+    assert await service.get_user_state(app_name=app, user_id="u") == await service.get_app_state(app_name=app) == {}

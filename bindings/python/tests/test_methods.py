@@ -188,3 +188,34 @@ async def test_who_waits_for_an_entry_hears_that_the_watch_was_closed(service: A
         await waiting
     with pytest.raises(ValueError):
         service.watch()
+
+
+def test_a_watch_loses_no_entry_between_loops(uri: str, app: str) -> None:
+    service = scratchbook.SessionService(uri)
+    session = scratchbook.wait(service.create_session(app_name=app, user_id="u"))
+    watch = service.watch(session)
+
+    async def gives_up() -> None:
+        await watch.start()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(watch), 0.05)
+
+    async def reads() -> int:
+        number: int = (await asyncio.wait_for(anext(watch), 30))["event"]["seq"]
+        return number
+
+    for number in (1, 2):
+        asyncio.run(gives_up())
+        scratchbook.wait(service.increment(session, "n"))
+        assert asyncio.run(reads()) == number
+    scratchbook.wait(service.close())
+
+
+async def test_a_watch_is_for_one_reader_at_a_time(service: Any, session: Any) -> None:
+    async with service.watch(session) as watch:
+        first = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="waits for an entry"):
+            await anext(watch)
+        await service.increment(session, "n")
+        assert (await first)["event"]["seq"] == 4

@@ -123,9 +123,21 @@ def test_wait_refuses_a_coroutine_that_awaits_something_else() -> None:
         wait(asyncio.sleep(0.01))
 
 
+def test_a_call_that_no_loop_awaits_is_not_begun(tmp_path: Path) -> None:
+    service = SessionService(f"sqlite:///{tmp_path}/a.db")
+    session = wait(service.create_session(app_name="a", user_id="u"))
+    with pytest.raises(RuntimeError, match="loop"):
+        service.increment(session, "n").send(None)
+    assert wait(service.verify(session)) == {"events": 0, "keys": 0}
+    wait(service.close())
+
+
 WAITING = """
-import asyncio, sys
+import asyncio, signal, sys
 from scratchbook import SessionService, wait
+
+# A shell has what it runs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 service = SessionService("sqlite:///" + sys.argv[2])
 if sys.argv[1] == "async":
@@ -194,6 +206,65 @@ def test_an_interpreter_ends_while_threads_have_just_woken_it(shared_uri: str) -
     # Which of both is first, is for chance to say: many at once, so that processors are scarce.
     with ThreadPoolExecutor(8) as threads:
         assert {done.stderr for done in threads.map(lambda _: run(ENDS, shared_uri), range(48))} == {""}
+
+
+DAEMONS = """
+import asyncio, sys, threading, time
+from scratchbook import SessionService, wait
+service = SessionService(sys.argv[1])
+session = wait(service.create_session(app_name="a", user_id="u"))
+address = ("a", "u", session["id"])
+def waits():
+    while True:
+        wait(service.increment(address, "n"))
+        try:
+            wait(service.state_at(address, "no such event"))
+        except ValueError:
+            pass
+def loops():
+    async def work():
+        while True:
+            await asyncio.gather(*(service.get_user_state(app_name="a", user_id="u") for _ in range(5)))
+    asyncio.run(work())
+for _ in range(4):
+    threading.Thread(target=waits, daemon=True).start()
+    threading.Thread(target=loops, daemon=True).start()
+time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_an_interpreter_ends_while_daemon_threads_call(store: str, tmp_path: Path) -> None:
+    def end(number: int) -> tuple[int, str]:
+        uri = "memory:" if store == "memory" else f"sqlite:///{tmp_path}/{number}.db"
+        done = subprocess.run([sys.executable, "-c", DAEMONS, uri], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stderr
+
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(end, range(40))) == {(0, "")}
+
+
+def test_a_handler_at_exit_waits_no_longer_than_it_says_and_its_other_tasks_go_on(tmp_path: Path) -> None:
+    program = """
+import asyncio, atexit, sys
+async def stop():
+    session = await service.create_session(app_name="a", user_id="u")
+    watch = await service.watch(session).start()
+    try:
+        await asyncio.wait_for(anext(watch), 0.2)
+    except asyncio.TimeoutError:
+        print("timeout")
+    waits = asyncio.ensure_future(anext(watch))
+    await asyncio.sleep(0.01)
+    await service.increment(session, "n")
+    print((await waits)["type"])
+    await service.close()
+# Called after the package's own, since it was there before.
+atexit.register(lambda: asyncio.run(stop()))
+from scratchbook import SessionService
+service = SessionService("sqlite:///" + sys.argv[1])
+"""
+    assert run(program, str(tmp_path / "a.db"), timeout=20).stdout.split() == ["timeout", "event"]
 
 
 FORK = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,15 @@ def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> N
         SessionService(url)
 
 
-@pytest.mark.parametrize("url", ["oracle://h/d", "sessions.db", "", "sqlite:///a.db?no_such=1", "postgresql://h/d?x=1"])
-def test_what_names_no_store_is_refused_at_the_first_call(url: str) -> None:
+@pytest.mark.parametrize("url", ["oracle://me:s3cret@h/d", "sessions.db", "", None])
+def test_what_names_no_store_is_refused(url: Any) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError, match="sqlite:///sessions.db") as caught:
+        SessionService(url)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///a.db?no_such=1", "postgresql://h/d?x=1"])
+def test_what_a_store_has_no_parameter_for_is_refused_at_the_first_call(url: str) -> None:
     with pytest.raises(scratchbook.InvalidArgumentError):
         wait(SessionService(url).open())
 

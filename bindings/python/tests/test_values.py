@@ -203,3 +203,63 @@ def test_a_model_whose_schema_is_another_is_read_as_pydantic_does(monkeypatch: p
 
     monkeypatch.setattr(_model, "without", fails)
     assert _model._reader.__wrapped__(Point)(b'{"x": 1}') == Point(x=1)
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def endless() -> Any:
+    value: dict[str, Any] = {}
+    value["a"] = value["b"] = value
+    return value
+
+
+@pytest.mark.parametrize("make", [endless, lambda: deep(5000), lambda: "\ud800", lambda: b"\xff"])
+async def test_what_has_no_end_or_no_form_in_json_is_refused_at_once(service: Any, app: str, make: Any) -> None:
+    session = await service.create_session(app_name=app, user_id="u", session_id="s")
+    event = keyed({"a": make()})
+    text = await service.increment(session, "n")
+    with pytest.raises(scratchbook.InvalidArgumentError):
+        await service.append_event(session, event)
+    for call in (service.append_to, service.merge):
+        with pytest.raises(scratchbook.InvalidArgumentError):
+            await call(session, "l", make())
+    with pytest.raises(scratchbook.InvalidArgumentError):
+        await service.put_state({"a": make()}, app_name=app, user_id="u", author="x")
+    plain = scratchbook.SessionService("memory:")
+    copy = await plain.create_session(app_name=app, user_id="u")
+    with pytest.raises(scratchbook.InvalidArgumentError):
+        await plain.append_event(copy, {"author": "a", "actions": {"stateDelta": {"k": make()}}})
+    assert len(session.events) == text == 1 and session.state == {"n": 1} and await stored(service, app) == {"n": 1}
+
+
+async def test_what_is_no_session_event_key_or_number_is_an_invalid_argument(service: Any, app: str) -> None:
+    session = await service.create_session(app_name=app, user_id="u", session_id="s")
+    address = (app, "u", "s")
+    plain = scratchbook.SessionService("memory:")
+    copy = await plain.create_session(app_name=app, user_id="u")
+    for call in (
+        lambda: service.increment(address, "temp:x"),
+        lambda: service.increment(session, "temp:x"),
+        lambda: service.increment(5, "x"),
+        lambda: service.increment(("a", "b"), "x"),
+        lambda: service.increment(session, 5),
+        lambda: service.append_event(session, 5),
+        lambda: service.append_event(5, keyed({})),
+        lambda: plain.append_event(copy, 5),
+        lambda: plain.append_event(copy, {"author": "a", "actions": 5}),
+        lambda: service.state_at(session, -1),
+        lambda: service.history(session, "n", limit=-1),
+        lambda: service.get_session(app_name=app, user_id="u", session_id="s", config={"num_recent": 1}),
+    ):
+        with pytest.raises(scratchbook.InvalidArgumentError):
+            await call()
+    with pytest.raises(scratchbook.InvalidArgumentError, match="'n' is incremented by a number"):
+        await service.increment(session, "n", "x")
+    with pytest.raises(TypeError):
+        scratchbook.wait(5)  # type: ignore[arg-type]
+    assert await service.verify(session) == {"events": 0, "keys": 0}

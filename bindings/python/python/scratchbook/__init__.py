@@ -23,7 +23,8 @@ from ._errors import (
     UnsupportedError,
 )
 from ._plain import SessionService
-from ._scratchbook import REMOVED, __version__, wait
+from ._scratchbook import REMOVED, __version__
+from ._wait import wait
 from ._watch import Watch
 
 if TYPE_CHECKING:

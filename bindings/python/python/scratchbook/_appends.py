@@ -5,16 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ._base import Appending, Base, Conflict, E, S, no_session
+from ._base import Appending, Base, Conflict, E, Flight, Place, S, no_session
 from ._errors import CLASSES, AlreadyExistsError, StaleSessionError
 from ._json import dumps
-from ._scratchbook import advance, wait
+from ._scratchbook import advance, waits
+from ._wait import wait
 
 RETRIES = 20
 """How often `append_retrying` tries again."""
+
+PATIENCE = 5.0
+"""How many seconds a refused append waits for others of its copy."""
 
 REPEATED = "#scratchbook-repeated-"
 """What a repeated id is told apart by in the store."""
@@ -26,8 +31,9 @@ class Appends(Base[S, E]):
     async def append_event(self, session: S, event: E) -> E:
         """Appends an event: it, its changes in all scopes and the update time, in one commit.
 
-        The caller's session gets the event and its changes; after an error neither has changed. A partial event is
-        given back as it is.
+        The caller's session gets the event and its changes; after an error neither has changed, but that a dict keeps
+        the id and the time that it was given, so that it is the same event when it is appended again. A partial event
+        is given back as it is.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -35,7 +41,8 @@ class Appends(Base[S, E]):
             AlreadyExistsError: another event of the session has this id.
             ValueError: a key, value or time that no store could hold.
         """
-        return await self._append(session, event, self._conflict)
+        await self._append(session, event, self._conflict)
+        return event
 
     async def append_retrying(self, session: S, make: Callable[[S], E], *, retries: int = RETRIES) -> E:
         """Appends the event that a function makes of the session, by key; where others were faster, the session is
@@ -48,62 +55,106 @@ class Appends(Base[S, E]):
             StaleSessionError: others were faster every time.
         """
         for attempt in range(retries):
+            event = make(session)
             try:
-                return await self._append(session, make(session), "by_key")
+                await self._append(session, event, "by_key")
+                return event
             except StaleSessionError:
                 # Longer each time, and never for two writers the same.
                 await self._core.pause(min(0.2, 0.001 * 2**attempt) * (0.5 + random.random()))
             await self.refresh(session)
-        return await self._append(session, make(session), "by_key")
+        event = make(session)
+        await self._append(session, event, "by_key")
+        return event
 
     async def refresh(self, session: S) -> None:
         """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
-        keys are gone.
+        keys are gone. A copy that was read without events is given all.
 
         Raises:
             SessionNotFoundError: it was deleted.
         """
-        address = self._address_of(session)
-        seen, known = self._seen_of(session), self._ids_of(session)
-        seq = json.loads(seen)["seq"] if seen is not None and known else 0
-        # From the last event seen on, that one included: it tells whether this is still the same session.
-        found = await self._core.get(address, None, None, seq - 1 if seq else None)
-        if found is None:
-            raise no_session(address)
-        fresh = self._make_session(*found)
-        if seq and not known & self._ids_of(fresh):
-            found = await self._core.get(address)
+        address = self._named(session)
+        while True:
+            seen, known = self._seen_of(session), self._ids_of(session)
+            # Not by ids that repeat.
+            goes_on = seen is not None and known and not self._keeps_repeated_ids
+            seq = json.loads(seen)["seq"] if goes_on and seen is not None else 0
+            # From the last event seen on, that one included: it tells whether this is still the same session.
+            found = await self._core.get(address, None, None, seq - 1 if seq else None)
             if found is None:
                 raise no_session(address)
-            fresh, seq = self._make_session(*found), 0
-        self._renew(session, fresh, seq > 0)
+            fresh = self._make_session(*found)
+            if seq and not known & self._ids_of(fresh):
+                found = await self._core.get(address)
+                if found is None:
+                    raise no_session(address)
+                fresh, seq = self._make_session(*found), 0
+            with self._under_way.lock:
+                # Not where an append of the copy was taken over meanwhile, which may be of later.
+                if (self._seen_of(session), self._ids_of(session)) == (seen, known):
+                    self._renew(session, fresh, seq > 0)
+                    return
 
-    async def _append(self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None) -> E:
-        address = self._address_of(session)
+    async def _append(
+        self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Gives what the event has changed."""
+        address = self._named(session)
         appending = self._prepare(address, event)
         if appending is None:
-            return event
+            return {}
         carried_out = dumps(operations) if operations is not None else None
         while True:
             mark = seen = self._seen_of(session)
             if seen is None and conflict != "merge":
-                seen = await self._find_seen(session)
+                seen = await self._find_seen(session, appending.delta if conflict == "by_key" else {})
             try:
-                with self._under_way.of(session):
+                with self._under_way.of(session) as flight:
                     outcome, written, changes = await self._send(appending, conflict, seen, carried_out)
                     if changes is not None:
                         appending = appending._replace(delta=json.loads(changes))
-                    now = self._seen_of(session) or seen
-                    advanced = None if now is None else advance(now, written)
-                    self._take_over(session, event, appending, advanced, outcome == "stored")
-                return event
+                    with self._under_way.lock:
+                        place = self._place(session, event, appending, seen, flight, written, outcome == "stored")
+                        self._take_over(session, event, appending, place)
+                return appending.delta
             except StaleSessionError:
-                # Not where it was this copy itself that has moved the session on, by another append of its holder: that
-                # one may be stored and not taken over yet.
-                while self._seen_of(session) == mark:
-                    if not self._under_way.any(session):
-                        raise
-                    await self._core.pause(0.001)
+                if not await self._moves_itself(session, mark):
+                    raise
+
+    def _place(
+        self,
+        session: S,
+        event: E,
+        appending: Appending,
+        seen: str | None,
+        flight: Flight,
+        written: str,
+        is_new: bool,
+    ) -> Place:
+        """Where an event has come to be among what the copy has seen, also by appends that were sent later."""
+        mark = self._seen_of(session) or seen
+        now, later, older = advance(mark or flight.seen, written)
+        if mark is None:
+            flight.seen = now
+        is_last = later == 0
+        if not is_new and (later is None or mark is None):
+            # A copy need not have all events up to where it has seen the session.
+            later = None if self._id_of(event) in self._ids_of(session) else later or 0
+        changes = appending.delta
+        if older:
+            changes = {key: value for key, value in changes.items() if key not in older}
+        return Place(now if mark is not None else None, later, is_last, changes)
+
+    async def _moves_itself(self, session: S, mark: str | None) -> bool:
+        """Whether it was this copy itself that has moved its session on since it had a mark, by another append of its
+        holder: that one may be stored and not taken over yet."""
+        until = time.monotonic() + PATIENCE
+        while self._seen_of(session) == mark:
+            if not self._under_way.any(session, waits()) or time.monotonic() > until:
+                return False
+            await self._core.pause(0.001)
+        return True
 
     async def _send(
         self, appending: Appending, conflict: Conflict, seen: str | None, operations: bytes | None
@@ -114,13 +165,15 @@ class Appends(Base[S, E]):
         except AlreadyExistsError:
             if not self._keeps_repeated_ids:
                 raise
-        return await self._core.append(address, _with_own_id(text, event_id), conflict, seen, operations)
+        return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations)
 
-    async def _find_seen(self, session: S) -> str:
-        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule.
+    async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
+        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule, and
+        by its values whether a key that is to be written was written meanwhile.
 
         Raises:
-            StaleSessionError: it was updated since, by an event that is not the copy's last.
+            StaleSessionError: it was updated since, by an event that is not the copy's last; or such a key has another
+                value than in the copy.
         """
         address = self._address_of(session)
         found = await self._core.get(address, 1)
@@ -128,10 +181,16 @@ class Appends(Base[S, E]):
             raise no_session(address)
         stored = self._make_session(*found)
         (event_id, updated), (last_id, last_update) = self._last_of(session), self._last_of(stored)
-        if last_update > updated and event_id != last_id:
-            raise CLASSES["conflict"](
-                f"session {'/'.join(address)} was updated since it was read; read it again, then try again"
-            )
+        known, now = self._state_of(session), self._state_of(stored)
+        # A value that the copy has been given already, as google-adk's contexts do, says nothing of what was read.
+        moved = [
+            key
+            for key, value in delta.items()
+            if known.get(key) != now.get(key) and (key not in known or known[key] != value)
+        ]
+        if moved or (last_update > updated and event_id != last_id):
+            what = ", ".join(map(repr, moved)) or f"session {'/'.join(address)}"
+            raise CLASSES["conflict"](f"{what} changed since the session was read; read it again, then try again")
         return found[1]
 
     def append_event_sync(self, session: S, event: E) -> E:
@@ -144,7 +203,14 @@ def own_id(event_id: str) -> str:
     return event_id.partition(REPEATED)[0]
 
 
-def _with_own_id(text: bytes, event_id: str) -> bytes:
+def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
+    """Gives events, or what tells of some, the ids that their writers gave them."""
+    for event in events:
+        if name in event:
+            event[name] = own_id(event[name])
+
+
+def with_own_id(text: bytes, event_id: str) -> bytes:
     """An event with an id that its content makes its own: the same event again has the same one."""
     event = json.loads(text)
     content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
@@ -31,25 +32,57 @@ class Appending(NamedTuple):
     temp: dict[str, Any]
 
 
+class Place(NamedTuple):
+    """Where an event is in the copy that it was appended by."""
+
+    seen: str | None
+    """What the copy has seen by then; `None` for one that keeps no account of it."""
+    later: int | None
+    """How many of its events come after it: appends at the same time end in any order. `None`: the copy has it."""
+    is_last: bool
+    """Whether the copy knows of nothing later."""
+    changes: dict[str, Any]
+    """What it changes that was not changed later."""
+
+
+class Flight:
+    """The appends of one copy of a session that are under way at the same time."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.seen = '{"seq":0}'
+        """For the order of its events, where the copy has no mark of its own."""
+
+
 class UnderWay:
     """Which copies of sessions have sent an append whose outcome they have not taken over yet."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
+        self._flights: dict[int, Flight] = {}
+        # A coroutine may be let go of, and so leave, wherever a thread makes objects: also in here.
+        self.lock = threading.RLock()
 
     @contextmanager
-    def of(self, session: object) -> Iterator[None]:
+    def of(self, session: object) -> Iterator[Flight]:
         """While an append of this copy is under way."""
-        self._counts[id(session)] = self._counts.get(id(session), 0) + 1
+        thread = threading.get_ident()
+        with self.lock:
+            flight = self._flights.setdefault(id(session), Flight())
+            flight.threads.append(thread)
         try:
-            yield
+            yield flight
         finally:
-            count = self._counts.pop(id(session), 1) - 1
-            if count > 0:
-                self._counts[id(session)] = count
+            with self.lock:
+                flight.threads.remove(thread)
+                if not flight.threads:
+                    self._flights.pop(id(session), None)
 
-    def any(self, session: object) -> bool:
-        return id(session) in self._counts
+    def any(self, session: object, stands_still: bool) -> bool:
+        """Whether there is one that can end: not of this thread's loop, where that stands still."""
+        with self.lock:
+            flight = self._flights.get(id(session))
+            mine = threading.get_ident() if stands_still else None
+            return flight is not None and any(thread != mine for thread in flight.threads)
 
 
 class Base(Generic[S, E]):
@@ -116,7 +149,7 @@ class Base(Generic[S, E]):
         """An event as it goes to the store; `None` for a piece of a streamed answer."""
         raise NotImplementedError
 
-    def _take_over(self, session: S, event: E, appending: Appending, seen: str | None, is_new: bool) -> None:
+    def _take_over(self, session: S, event: E, appending: Appending, place: Place) -> None:
         """Makes the caller's session and event what google-adk makes of them after an append."""
         raise NotImplementedError
 
@@ -124,7 +157,14 @@ class Base(Generic[S, E]):
         raise NotImplementedError
 
     def _named(self, session: S | Address) -> Address:
-        return session if isinstance(session, tuple) else self._address_of(session)
+        try:
+            app, user, session_id = session if isinstance(session, tuple) else self._address_of(session)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InvalidArgumentError(
+                "a session is given as it was read, or as (app_name, user_id, session_id), not as a "
+                f"{type(session).__name__}"
+            ) from None
+        return app, user, session_id
 
 
 def no_session(address: Address) -> ScratchbookError:

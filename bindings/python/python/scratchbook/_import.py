@@ -6,10 +6,12 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
-from ._errors import AlreadyExistsError, InvalidArgumentError, ScratchbookError
+from ._appends import with_own_id
+from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError
 from ._json import dumps
 from ._scratchbook import REMOVED, Store
 
@@ -17,22 +19,25 @@ IMPORTER = "scratchbook-import"
 """Who is said to have written what no event of the source tells of."""
 
 
-async def import_adk(core: Store, source: Any, app_name: str | None) -> dict[str, Any]:
+async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool) -> dict[str, Any]:
     """Writes into a store what a source has, session by session, each in one commit."""
     done: dict[str, Any] = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
-    async for record in _records(source, app_name):
-        if record["type"] == "refused":
-            done["refused"].append({"session": record["session"], "reason": record["reason"]})
-        elif app_name is not None and record["app"] != app_name:
-            continue
-        elif record["type"] == "state":
-            await _shared(core, record, done)
-        else:
-            await _session(core, record, done)
+    async with aclosing(_records(source, app_name)) as records:
+        async for record in records:
+            if record["type"] == "refused":
+                done["refused"].append({"session": record["session"], "reason": record["reason"]})
+            elif app_name is not None and record["app"] != app_name:
+                continue
+            elif record["type"] == "state":
+                await _shared(core, record, done)
+            else:
+                if keeps_repeated_ids:
+                    record["events"] = _unlike(record["events"])
+                await _session(core, record, done)
     return done
 
 
-async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str, Any]]:
+async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str, Any], None]:
     if hasattr(source, "list_sessions"):
         if app_name is None:
             raise InvalidArgumentError("a service lists the sessions of one app; name the app_name")
@@ -55,18 +60,26 @@ async def _records(source: Any, app_name: str | None) -> AsyncIterator[dict[str,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     assert reader.stdin and reader.stdout and reader.stderr
+    failed: ScratchbookError | None = None
     try:
         reader.stdin.write(url.encode())
         reader.stdin.close()
         errors = asyncio.ensure_future(reader.stderr.read())
         async for line in reader.stdout:
-            yield json.loads(line)
+            record = json.loads(line)
+            if record["type"] == "failed":
+                failed = CLASSES[record["kind"]](f"the source cannot be read: {record['reason']}")
+            else:
+                yield record
         if await reader.wait() != 0:
             last = (await errors).decode(errors="replace").strip().splitlines()[-1:]
-            raise InvalidArgumentError(f"the source cannot be read: {''.join(last)}")
+            raise ScratchbookError(f"the source cannot be read: {''.join(last)}")
+        if failed is not None:
+            raise failed
     finally:
         if reader.returncode is None:
             reader.kill()
+            await reader.wait()
 
 
 async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
@@ -95,20 +108,36 @@ async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) ->
         if not events:
             config["create_time"] = record["time"]
         await core.create(record["app"], record["user"], dumps(config))
-    except AlreadyExistsError:
-        done["skipped"] += 1
     except ScratchbookError as error:
-        session = f"{record['app']}/{record['user']}/{record['id']}"
-        done["refused"].append({"session": session, "reason": str(error)})
+        address = (record["app"], record["user"], record["id"])
+        # Or an event's id is there twice in the source.
+        if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
+            done["skipped"] += 1
+        else:
+            done["refused"].append({"session": "/".join(address), "reason": str(error)})
     else:
         done["sessions"] += 1
         done["events"] += len(record["events"])
 
 
+def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events with ids that tell them apart; one that is there again is left out, as a retry is."""
+    known: dict[str, dict[str, Any]] = {}
+    for event in events:
+        event_id = event["id"]
+        if event_id in known and event != known[event_id]:
+            event = json.loads(with_own_id(dumps(event), event_id))
+        known.setdefault(event["id"], event)
+    return list(known.values())
+
+
 async def _shared(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
-    """Keys of a user or an app, as far as they are not here: what was written since the last import stays."""
+    """Keys of a user or an app that were never written here: what was changed or removed since the last import stays
+    so."""
     for key, value in record["state"].items():
         try:
+            if await core.was_written(record["app"], record["user"], key):
+                continue
             await core.put_state(record["app"], record["user"], dumps({key: [{"setIfAbsent": value}]}), IMPORTER)
         except ScratchbookError as error:
             owner = record["app"] if record["user"] is None else f"{record['app']}/{record['user']}"

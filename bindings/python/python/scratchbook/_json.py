@@ -31,7 +31,7 @@ def check_finite(value: Any) -> None:
     Raises:
         InvalidArgumentError: NaN and infinities; says where.
     """
-    path = _not_finite(value, ())
+    path = _not_finite(value)
     if path is not None:
         where = ".".join(map(str, path)) or "the value"
         raise InvalidArgumentError(f"{where} is NaN or infinite, which JSON has no form for; leave it out")
@@ -56,13 +56,18 @@ def _plain(value: Any) -> Any:
     return to_jsonable_python(value)
 
 
-def _not_finite(value: Any, path: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Where the first number is that JSON has no form for."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, _ITEMS) else ()
-    for name, item in items:
-        found = _not_finite(item, (*path, name)) if len(path) < 100 else None
-        if found is not None:
-            return found
+def _not_finite(value: Any) -> tuple[Any, ...] | None:
+    """Where a number is that JSON has no form for. Not by recursion: a value may be deep, and may hold itself."""
+    looked_at: set[int] = set()
+    ahead: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
+    while ahead:
+        found, path = ahead.pop()
+        if isinstance(found, float) and not math.isfinite(found):
+            return path
+        if not isinstance(found, (dict, *_ITEMS)) or id(found) in looked_at:
+            continue
+        looked_at.add(id(found))
+        items = found.items() if isinstance(found, dict) else enumerate(found)
+        # Where it is very deep, that says enough.
+        ahead.extend((item, (*path, name) if len(path) < 100 else path) for name, item in items)
     return None

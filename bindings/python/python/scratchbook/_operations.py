@@ -43,17 +43,17 @@ class Operations(Appends[S, E]):
         await self._apply(session, key, "remove", author)
 
     async def _apply(self, session: S | Address, key: str, operation: Any, author: str) -> dict[str, Any]:
+        check_keys({key: operation})
+        if key.startswith("temp:"):
+            raise InvalidArgumentError(f"'{key}' is never stored; set it in the session's state")
         event = self._new_event(author)
         if isinstance(session, tuple):
-            appending = self._prepare(session, event)
+            appending = self._prepare(self._named(session), event)
             assert appending is not None
             answer = await self._send(appending, "merge", None, dumps({key: [operation]}))
             changed: dict[str, Any] = json.loads(answer[2] or b"{}")
             return changed
-        if key.startswith("temp:"):
-            raise InvalidArgumentError(f"'{key}' is never stored; set it in the session's state")
-        await self._append(session, event, "merge", {key: [operation]})
-        return self._state_of(session)
+        return await self._append(session, event, "merge", {key: [operation]})
 
     async def put_state(
         self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str

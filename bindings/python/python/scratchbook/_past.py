@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ._appends import Appends
+from ._appends import Appends, own_id, with_own_ids
 from ._base import Address, E, S, no_session
-from ._errors import InvalidArgumentError
+from ._errors import CLASSES, InvalidArgumentError
 
 
 class Past(Appends[S, E]):
@@ -32,12 +32,16 @@ class Past(Appends[S, E]):
 
     async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[dict[str, Any]]:
         """What was written to a key and by whom, the latest first; a removal has no `value`."""
+        if limit < 0:
+            raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
         writes: list[dict[str, Any]] = json.loads(await self._core.history(self._named(session), key, limit))
+        with_own_ids(writes, "eventId")
         return writes
 
     async def blame(self, session: S | Address) -> dict[str, dict[str, Any]]:
         """Who wrote each key of a session's merged state."""
         writers: dict[str, dict[str, Any]] = json.loads(await self._core.blame(self._named(session)))
+        with_own_ids(writers.values(), "eventId")
         return writers
 
     async def rewind(self, session: S | Address, before_invocation_id: str) -> E:
@@ -79,6 +83,38 @@ class Past(Appends[S, E]):
 
     async def _seq(self, address: Address, at: int | str | E) -> int:
         if isinstance(at, int):
+            if at < 0:
+                raise InvalidArgumentError(f"the events of a session are numbered from 1 on; {at} is none of them")
             return at
         event_id = at if isinstance(at, str) else self._id_of(at)
+        if self._keeps_repeated_ids:
+            return await self._seq_of_repeated(address, event_id, at)
         return await self._core.seq_of(address, event_id)
+
+    async def _seq_of_repeated(self, address: Address, event_id: str, at: str | E) -> int:
+        """Which of the events of an id is meant: the one that there is, or the one of this content."""
+        found = await self._core.get(address)
+        if found is None:
+            raise no_session(address)
+        events = [event for event in json.loads(found[0])["events"] if own_id(event["id"]) == event_id]
+        if len(events) > 1 and not isinstance(at, str):
+            content = self._content(address, at)
+            texts = [json.dumps({**event, "id": event_id}).encode() for event in events]
+            events = [
+                event
+                for event, text in zip(events, texts, strict=True)
+                if self._content(address, self._make_event(text)) == content
+            ]
+        if not events:
+            raise CLASSES["not_found"](f"no event of {'/'.join(address)} has the id '{event_id}'")
+        if len(events) > 1:
+            numbers = ", ".join(str(event["seq"]) for event in events)
+            raise InvalidArgumentError(f"the events {numbers} have the id '{event_id}'; give the number of one")
+        seq: int = events[0]["seq"]
+        return seq
+
+    def _content(self, address: Address, event: E) -> Any:
+        appending = self._prepare(address, event)
+        content: dict[str, Any] = json.loads(appending.text) if appending is not None else {}
+        content.pop("seq", None)
+        return content

@@ -7,12 +7,13 @@ import time
 import uuid
 from typing import Any
 
-from ._appends import own_id
-from ._base import Address, Appending
+from ._appends import with_own_ids
+from ._base import Address, Appending, Place
+from ._errors import InvalidArgumentError
 from ._json import dumps
-from ._scratchbook import wait
 from ._service import SessionServiceOf
-from ._state import as_kept, change_state, without_temp
+from ._state import as_kept, change_state, insert, without_temp
+from ._wait import wait
 
 
 class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
@@ -39,12 +40,12 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         session: dict[str, Any] = json.loads(text)
         session["seen"] = json.loads(seen)
         if self._keeps_repeated_ids:
-            for event in session["events"]:
-                event["id"] = own_id(event["id"])
+            with_own_ids(session["events"])
         return session
 
     def _make_event(self, text: bytes) -> dict[str, Any]:
         event: dict[str, Any] = json.loads(text)
+        with_own_ids([event])
         return event
 
     def _id_of(self, event: dict[str, Any]) -> str:
@@ -80,6 +81,8 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         return state
 
     def _prepare(self, address: Address, event: dict[str, Any]) -> Appending | None:
+        if not isinstance(event, dict):
+            raise InvalidArgumentError(f"an event is a dict here, not a {type(event).__name__}")
         if event.get("partial"):
             return None
         event_id = event.get("id") or str(uuid.uuid4())
@@ -93,28 +96,25 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
         event["id"], event["timestamp"] = event_id, sent["timestamp"]
         return Appending(address, event_id, text, kept, temp)
 
-    def _take_over(
-        self,
-        session: dict[str, Any],
-        event: dict[str, Any],
-        appending: Appending,
-        seen: str | None,
-        is_new: bool,
-    ) -> None:
+    def _take_over(self, session: dict[str, Any], event: dict[str, Any], appending: Appending, place: Place) -> None:
         name, actions, delta = _delta_of(event)
         if delta or appending.delta:
             event["actions"] = {**actions, name: appending.delta}
-        if seen is not None:
-            session["seen"] = json.loads(seen)
-        if not is_new and any(known["id"] == event["id"] for known in session["events"]):
+        if place.seen is not None:
+            session["seen"] = json.loads(place.seen)
+        if place.later is None:
             return
-        change_state(session["state"], appending.temp, appending.delta)
-        session["events"].append(event)
-        session["lastUpdateTime"] = as_kept(event["timestamp"])
+        change_state(session["state"], appending.temp, place.changes)
+        insert(session["events"], event, place.later)
+        if place.is_last:
+            session["lastUpdateTime"] = as_kept(event["timestamp"])
 
 
 def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Where an event has its changes: the name, what is around them, and they themselves."""
     actions = event.get("actions") or {}
-    name = "state_delta" if "state_delta" in actions else "stateDelta"
-    return name, actions, actions.get(name) or {}
+    name = "state_delta" if isinstance(actions, dict) and "state_delta" in actions else "stateDelta"
+    delta = actions.get(name) or {} if isinstance(actions, dict) else actions
+    if not isinstance(delta, dict):
+        raise InvalidArgumentError(f"the actions of an event and their {name} are dicts")
+    return name, actions, delta

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
+
+DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "aiomysql"}
+"""What reads a database whose URL names no driver."""
 
 
 async def records(
@@ -41,13 +45,20 @@ async def records(
                 "state": {k: v for k, v in session.state.items() if not k.startswith(("app:", "user:", "temp:"))},
                 "events": [e.model_dump(mode="json", by_alias=True, exclude_none=True) for e in session.events],
             }
-        known = (shared or {}).get(app, {})
+        known = (shared or _in_memory(service)).get(app, {})
         for user in sorted(users | set(known.get("users", ()))):
             state = await service.get_user_state(app_name=app, user_id=user)
             yield {"type": "state", "app": app, "user": user, "state": state}
         own = known.get("state")
         state = {key.removeprefix("app:"): value for key, value in app_state.items()} if own is None else own
         yield {"type": "state", "app": app, "user": None, "state": state}
+
+
+def _in_memory(service: Any) -> dict[str, Any]:
+    """What a service in memory has of users without a session, and of apps; nothing of any other service."""
+    users: dict[str, Any] = getattr(service, "user_state", {})
+    apps: dict[str, Any] = getattr(service, "app_state", {})
+    return {app: {"users": list(users.get(app, {})), "state": apps.get(app)} for app in {*users, *apps}}
 
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
@@ -58,16 +69,25 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     from sqlalchemy.ext.asyncio import create_async_engine
 
     parsed = make_url(url)
-    drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "mysql": "mysql+aiomysql"}
-    if "+" not in parsed.drivername:
-        parsed = parsed.set(drivername=drivers.get(parsed.drivername, parsed.drivername))
+    if "+" not in parsed.drivername and parsed.drivername in DRIVERS:
+        parsed = parsed.set(drivername=f"{parsed.drivername}+{DRIVERS[parsed.drivername]}")
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
+    if is_file and not os.path.isfile(str(parsed.database).removeprefix("file:")):
+        raise ValueError(f"there is no file {parsed.database}")
     engine = create_async_engine(parsed)
     shared: dict[str, Any] = {}
     tables = []
     try:
         async with engine.connect() as connection:
             tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-            if "sessions" not in tables or "events" not in tables:
+            columns_of = {
+                table: await connection.run_sync(
+                    lambda sync, table=table: {column["name"] for column in inspect(sync).get_columns(table)}
+                )
+                for table in {"sessions", "events", "app_states", "user_states"}.intersection(tables)
+            }
+            # Scratchbook's own tables have the same names.
+            if len(columns_of) < 4 or "state" not in columns_of["sessions"] & columns_of["app_states"]:
                 raise ValueError("the database has no tables of google-adk's")
             for table in ("sessions", "user_states", "app_states"):
                 columns = "app_name" if table == "app_states" else "app_name, user_id"
@@ -77,26 +97,45 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
                     users.extend(user for user in row[1:] if user not in users)
             for app, state in await connection.execute(text("SELECT app_name, state FROM app_states")):
                 shared[app]["state"] = json.loads(state) if isinstance(state, (str, bytes)) else state
-            event_columns = await connection.run_sync(
-                lambda sync: {column["name"] for column in inspect(sync).get_columns("events")}
-            )
     finally:
         await engine.dispose()
     # Its own layout for a file: without that table, and with events as JSON.
     if (
         parsed.get_backend_name() == "sqlite"
         and "adk_internal_metadata" not in tables
-        and "event_data" in event_columns
+        and "event_data" in columns_of["events"]
     ):
         return SqliteSessionService(str(parsed.database)), shared
     return DatabaseSessionService(parsed.render_as_string(hide_password=False)), shared
 
 
+def _failed(error: Exception) -> dict[str, Any]:
+    """Why a source cannot be read, in a line, with what is to be done where that is known."""
+    if isinstance(error, ModuleNotFoundError):
+        reason = f"{error}; pip install {error.name}, or name a driver in the URL that is installed"
+        return {"type": "failed", "kind": "failed_precondition", "reason": reason}
+    # SQLAlchemy's has the driver's own below it, and adds where to read about it.
+    cause = getattr(error, "orig", None) or error
+    kind = "unavailable" if _is_unavailable(cause) else "invalid_argument"
+    first = (str(cause).strip() or repr(cause)).splitlines()[0]
+    reason = first if type(cause) is ValueError else f"{type(cause).__name__}: {first}"
+    return {"type": "failed", "kind": kind, "reason": reason}
+
+
+def _is_unavailable(error: BaseException) -> bool:
+    """Whether it may be read later: a server that does not answer, a file that is locked."""
+    if type(error).__module__ == "sqlite3":
+        return "locked" in str(error)
+    return isinstance(error, OSError) or type(error).__name__ in ("OperationalError", "TimeoutError")
+
+
 async def _main(url: str) -> None:
-    service, shared = await _open(url)
-    async for record in records(service, shared, shared):
-        sys.stdout.write(json.dumps(record) + "\n")
-    sys.stdout.flush()
+    try:
+        service, shared = await _open(url)
+        async for record in records(service, shared, shared):
+            print(json.dumps(record))
+    except Exception as error:
+        print(json.dumps(_failed(error)))
 
 
 if __name__ == "__main__":

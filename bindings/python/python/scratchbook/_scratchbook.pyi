@@ -1,25 +1,22 @@
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from typing import Any, Generic, TypeVar, final
 
 _T = TypeVar("_T", covariant=True)
-_R = TypeVar("_R")
 
-__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "wait"]
+__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "set_waits", "waits"]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
 
 __version__: str
 
-def wait(coroutine: Coroutine[Any, Any, _R]) -> _R:
-    """Runs a coroutine of a service to its end without an event loop, or within one that stands still meanwhile.
+def waits() -> bool:
+    """Whether calls that are awaited in this thread are waited for instead."""
 
-    Raises:
-        RuntimeError: it awaits something else than the store.
-    """
-
-def advance(seen: str, written: str) -> str:
-    """What a copy has seen that goes on over what its holder has written."""
+def set_waits(waits: bool) -> None: ...
+def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
+    """What a copy has seen that goes on over what its holder has written; how many of the copy's events come after the
+    one written, `None` where it has that already; and the keys written that the copy knows as they became later."""
 
 @final
 class Call(Generic[_T]):
@@ -54,6 +51,7 @@ class Store:
     ) -> Call[tuple[str, str, bytes | None]]: ...
     def get_state(self, app_name: str, user_id: str | None = None) -> Call[bytes]: ...
     def put_state(self, app_name: str, user_id: str | None, operations: bytes, author: str) -> Call[int]: ...
+    def was_written(self, app_name: str, user_id: str | None, name: str) -> Call[int]: ...
     def seq_of(self, address: _Address, event_id: str) -> Call[int]: ...
     def state_at(self, address: _Address, seq: int) -> Call[bytes]: ...
     def diff(self, address: _Address, before: int, after: int) -> Call[bytes]: ...
@@ -69,12 +67,14 @@ class Store:
         key_prefix: str,
         start: str,
         cursor: str | None = None,
-    ) -> Call[Watch]: ...
+    ) -> Watch: ...
 
 @final
 class Watch:
     """Follows what is committed."""
 
-    def next(self) -> Call[bytes]: ...
+    def start(self) -> Call[None]: ...
+    def next(self, taken: int) -> Call[bytes]:
+        """The entry after so many that were taken; until it is, it is given again."""
+
     def close(self) -> None: ...
-    def cursor(self) -> Call[bytes]: ...

@@ -29,8 +29,12 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
         Returns:
             How many `sessions` with how many `events` were written, how many were `skipped` since they are here, and
             what was `refused` and why.
+
+        Raises:
+            InvalidArgumentError: there is no such database, or it is none of google-adk's.
+            UnavailableError: it cannot be reached.
         """
-        return await import_adk(self._core, source, app_name)
+        return await import_adk(self._core, source, app_name, self._keeps_repeated_ids)
 
     def watch(
         self,
@@ -60,4 +64,4 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
             named = (app_name, user_id, None)
         else:
             raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without")
-        return Watch(lambda: self._core.watch(named, key_prefix, start, cursor))
+        return Watch(self._core.watch(named, key_prefix, start, cursor))

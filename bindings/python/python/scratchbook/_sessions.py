@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from ._base import Base, E, S
 from ._errors import InvalidArgumentError
 from ._json import check_keys, dumps
-from ._scratchbook import wait
+from ._wait import wait
 
 Service = TypeVar("Service", bound="Sessions[Any, Any]")
 
@@ -89,6 +89,12 @@ def _read(config: Any) -> tuple[int | None, float | None]:
     if config is None:
         return None, None
     if isinstance(config, dict):
+        unknown = config.keys() - {"num_recent_events", "after_timestamp"}
+        if unknown:
+            raise InvalidArgumentError(
+                f"a session is not read by {', '.join(map(repr, unknown))}; there are num_recent_events and "
+                "after_timestamp"
+            )
         recent, after = config.get("num_recent_events"), config.get("after_timestamp")
     else:
         recent, after = config.num_recent_events, config.after_timestamp

@@ -33,3 +33,8 @@ def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:
                 state.pop(key, None)
             else:
                 state[key] = value
+
+
+def insert(events: list[Any], event: Any, later: int) -> None:
+    """Puts an event before the last so many."""
+    events.insert(max(0, len(events) - later), event)

@@ -10,6 +10,19 @@ from ._errors import InvalidArgumentError
 PREFIX = "scratchbook+"
 """What a URL begins with where google-adk's registry is to know it for ours."""
 
+KINDS = ("memory", "sqlite", "postgresql", "postgres", "mysql", "mariadb")
+"""What a scheme begins with."""
+
+SERVERS = KINDS[2:]
+
+DRIVERS = {
+    "sqlite": ("aiosqlite", "pysqlite"),
+    "postgresql": ("asyncpg", "psycopg", "psycopg2", "psycopg_async", "pg8000"),
+    "mysql": ("aiomysql", "asyncmy", "mysqlconnector", "mysqldb", "pymysql"),
+    "mariadb": ("aiomysql", "asyncmy", "mariadbconnector", "mysqldb", "pymysql"),
+}
+"""SQLAlchemy's drivers, which may be named in a scheme."""
+
 # Of the drivers that are not here: they say nothing about a store.
 _SQLITE_DRIVER = {"check_same_thread"}
 _MYSQL_DRIVER = {"charset", "autocommit"}
@@ -29,11 +42,35 @@ def store_uri(url: Any) -> str:
         return "memory:"
     scheme, separator, rest = text.partition("://")
     kind = scheme.split("+")[0].lower()
-    if separator and kind == "sqlite":
+    # Else the text is not shown: it may have a password in it.
+    if not separator or kind not in KINDS:
+        what = f"'{kind}://'" if separator else "this"
+        raise InvalidArgumentError(
+            f"no store is named by {what}; there are memory:, sqlite:///sessions.db, postgresql://USER:PASSWORD@HOST/"
+            "DATABASE and mysql://USER:PASSWORD@HOST/DATABASE"
+        )
+    if kind == "sqlite":
         return _sqlite(rest)
-    if separator and kind in ("mysql", "mariadb"):
+    if kind in ("mysql", "mariadb"):
         return f"{kind}://{_without(rest, _MYSQL_DRIVER)}"
     return text
+
+
+def with_options(url: str, options: dict[str, Any]) -> str:
+    """A URL with what google-adk's command line is told by `--session_db_kwargs`.
+
+    Raises:
+        InvalidArgumentError: names what has no meaning here.
+    """
+    size = options.get("pool_size")
+    is_server = url.removeprefix(PREFIX).startswith(SERVERS)
+    wrong = [name for name in options if name != "pool_size" or not is_server or type(size) is not int]
+    if wrong:
+        raise InvalidArgumentError(
+            f"{', '.join(wrong)}: no option of a service, or not with this value; a server's URL has a number as "
+            "pool_size, every service conflict and keep_repeated_ids, and all else is in the URL"
+        )
+    return url if size is None else f"{url}{'&' if '?' in url else '?'}pool_size={size}"
 
 
 def _sqlite(rest: str) -> str:

@@ -23,12 +23,12 @@ from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
 from ._appends import own_id
-from ._base import Address, Appending, Conflict
+from ._base import Address, Appending, Conflict, Place
 from ._json import check_finite, check_keys, dumps
 from ._model import read
-from ._scratchbook import wait
 from ._service import SessionServiceOf
-from ._state import as_kept, change_state, without_temp
+from ._state import as_kept, change_state, insert, without_temp
+from ._wait import wait
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
@@ -36,9 +36,6 @@ except ImportError:  # Before it had a class of its own.
     _AdkStaleSession = ValueError  # type: ignore[assignment,misc]
 
 logger = logging.getLogger("scratchbook")
-
-SCHEMES = ("memory", "sqlite", "postgresql", "mysql")
-"""What follows `scratchbook+` in the URIs that `register` makes known."""
 
 
 class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
@@ -118,7 +115,9 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return session
 
     def _make_event(self, text: bytes) -> Event:
-        return read(Event, text)
+        event = read(Event, text)
+        event.id = own_id(event.id)
+        return event
 
     def _id_of(self, event: Event) -> str:
         return event.id
@@ -151,8 +150,19 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         return session.state
 
     def _prepare(self, address: Address, event: Event) -> Appending | None:
+        if not isinstance(event, Event):
+            raise _errors.InvalidArgumentError(f"an event of google-adk's is an Event, not a {type(event).__name__}")
         if event.partial:
             return None
+        try:
+            return self._appending(address, event)
+        except _errors.ScratchbookError:
+            raise
+        # A text that is no Unicode, a value that holds itself or is too deep.
+        except (ValueError, RecursionError) as error:
+            raise _errors.InvalidArgumentError(f"the event has no form in JSON: {error}") from error
+
+    def _appending(self, address: Address, event: Event) -> Appending:
         delta = event.actions.state_delta
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
@@ -164,16 +174,17 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         finally:
             event.actions.state_delta = delta
 
-    def _take_over(self, session: Session, event: Event, appending: Appending, seen: str | None, is_new: bool) -> None:
+    def _take_over(self, session: Session, event: Event, appending: Appending, place: Place) -> None:
         if event.actions.state_delta or appending.delta:
             event.actions.state_delta = appending.delta
-        if seen is not None:
-            session._storage_update_marker = _Mark(seen)
-        if not is_new and any(known.id == event.id for known in session.events):
+        if place.seen is not None:
+            session._storage_update_marker = _Mark(place.seen)
+        if place.later is None:
             return
-        change_state(session.state, appending.temp, appending.delta)
-        session.events.append(event)
-        session.last_update_time = as_kept(event.timestamp)
+        change_state(session.state, appending.temp, place.changes)
+        insert(session.events, event, place.later)
+        if place.is_last:
+            session.last_update_time = as_kept(event.timestamp)
 
 
 def _json_state(state: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +217,8 @@ def _json_event(event: Event) -> bytes:
 
 def register(registry: Any = None) -> None:
     """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
-    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`: called in a file `services.py` in the
-    folder of the agents.
+    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`, with a driver of SQLAlchemy's in them or
+    not: called in a file `services.py` in the folder of the agents.
 
     ```
     # agents/services.py
@@ -223,12 +234,22 @@ def register(registry: Any = None) -> None:
         from google.adk.cli.service_registry import get_service_registry
 
         registry = get_service_registry()
-    for scheme in SCHEMES:
-        registry.register_session_service(_url.PREFIX + scheme, _of_uri)
+    for kind in _url.KINDS:
+        # It goes by the whole scheme.
+        for driver in ("", *_url.DRIVERS.get(kind, ())):
+            registry.register_session_service(f"{_url.PREFIX}{kind}{driver and '+'}{driver}", _of_uri)
 
 
-def _of_uri(uri: str, **options: Any) -> ScratchbookSessionService:
-    return ScratchbookSessionService(uri, **options)
+def _of_uri(
+    uri: str,
+    *,
+    conflict: Conflict = "merge",
+    keep_repeated_ids: bool = False,
+    agents_dir: Any = None,
+    **options: Any,
+) -> ScratchbookSessionService:
+    url = _url.with_options(uri, options)
+    return ScratchbookSessionService(url, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
 
 
 __all__ = [

@@ -21,7 +21,7 @@ pub(super) enum Unknown {
     LeftOut,
 }
 
-/// Tells the names of a type's fields.
+/// The names of a type's fields.
 type Names = fn() -> &'static [&'static str];
 
 /// What a part has in it, by name.
