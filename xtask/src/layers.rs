@@ -23,7 +23,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
     ("schema", &["error", "event", "json", "session", "state"]),
-    ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state"]),
+    // One store speaks the API whose JSON `vertex` is.
+    ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "vertex"]),
     // Adapters take writes apart by the pure part of the stores, as stores do.
     ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),
     ("vertex", &["error", "event", "json", "session", "state"]),

@@ -11,7 +11,7 @@ use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use percent_encoding::percent_decode_str;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, StateOwner};
+use scratchbook::{Error, ErrorKind, Result, SessionKey, StateOwner};
 
 use crate::access::{Caller, Right};
 use crate::adk::AdkError;
@@ -206,8 +206,7 @@ async fn within_reach(
 async fn check(served: &Served, caller: &Caller, app_name: &str, user_id: Option<&str>, right: Right) -> Result<()> {
     if !caller.reaches(app_name, user_id) {
         // As much work as looking for a session that is not there, and the same answer.
-        let nobody = SessionKey::new("-", "-", "-")?;
-        served.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await?;
+        served.look_for_nobody().await?;
         return Err(Error::new(ErrorKind::NotFound, "there is no such app, user or session"));
     }
     caller.check(right)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Environment, Store};
+use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, Store};
 
 use crate::access::Access;
 use crate::apps::Apps;
@@ -23,4 +23,17 @@ pub(crate) struct Served {
     pub(crate) closing: Closing,
     pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
+}
+
+impl Served {
+    /// Looks for a session that is not there: it takes a connection, the tables, and next to no time. Its names are such
+    /// as every store takes.
+    pub(crate) async fn look_for_nobody(&self) -> Result<()> {
+        let nobody = SessionKey::new("nobody", "nobody", "nobody")?;
+        match self.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await {
+            // A store that is another server's, which does not like the name of the app, does answer.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
+            read => read.map(drop),
+        }
+    }
 }

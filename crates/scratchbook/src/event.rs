@@ -139,7 +139,8 @@ pub struct Event {
     /// When the event arose, in seconds since 1970; `None` until a service fills it in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<f64>,
-    /// The event's number within its session, from 1 without gaps; `None` until it is stored. Not in the JSON.
+    /// The event's number within its session, from 1 without gaps; `None` until it is stored, and where its store does not tell.
+    /// Not in the JSON.
     #[serde(skip)]
     pub seq: Option<u64>,
     #[serde(flatten)]

@@ -48,6 +48,7 @@
 //! - `compression`: large ones compressed, `WithCompression`.
 //! - `metrics`: counters and histograms of `WithMetrics` through the facade `metrics`.
 //! - `vertex`: sessions and events in the JSON of Vertex AI's Agent Engine Sessions, the module `vertex`.
+//! - `vertex-ai`: sessions kept in Vertex AI, by Google's own client, `VertexAiSessionService`.
 //! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
@@ -136,6 +137,8 @@ pub use store::{MySql, MySqlSessionService};
 pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
 pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
+#[cfg(feature = "vertex-ai")]
+pub use store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 #[cfg(feature = "agent")]
 pub use tool::{FunctionTool, Tool, ToolConfirmation};
 

@@ -160,8 +160,14 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
         show::delta(out, &event.actions.state_delta)?;
     }
     let shown = session.events().len() as u64;
-    if shown < session.seq() {
-        out.line(styled(DIM, format_args!("the last {shown} of {} events; --events N shows more", session.seq())))?;
+    match session.known_seq() {
+        Some(all) if shown < all => {
+            out.line(styled(DIM, format_args!("the last {shown} of {all} events; --events N shows more")))?;
+        }
+        None if shown > 0 => {
+            out.line(styled(DIM, format_args!("the last {shown} events; --events N shows more where there are any")))?;
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -183,10 +189,10 @@ fn described(session: &Session) -> Result<Value, Failure> {
 /// are here, and when it expires.
 fn whole(session: &Session) -> Result<Value, Failure> {
     let mut shown = described(session)?;
-    let total = session.seq();
+    let total = session.known_seq();
     shown["eventCount"] = total.into();
     shown["expireTime"] = session.expire_time().into();
-    shown["onlyLastEvents"] = ((session.events().len() as u64) < total).into();
+    shown["onlyLastEvents"] = total.map(|total| (session.events().len() as u64) < total).into();
     if let Some(events) = shown["events"].as_array_mut() {
         for (shown, event) in events.iter_mut().zip(session.events().iter()) {
             shown["seq"] = event.seq.into();

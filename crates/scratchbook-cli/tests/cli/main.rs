@@ -20,6 +20,8 @@ mod sessions;
 mod state;
 mod token;
 mod verify;
+#[cfg(all(unix, feature = "vertex-ai"))]
+mod vertex;
 mod watch;
 
 use std::path::{Path, PathBuf};

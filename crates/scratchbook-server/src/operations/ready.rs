@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey};
+use scratchbook::{Error, ErrorKind};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -17,7 +17,7 @@ use crate::served::Served;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Json<Value>) {
-    let read = timeout(PATIENCE, read(&served)).await.unwrap_or_else(|_| {
+    let read = timeout(PATIENCE, served.look_for_nobody()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
         Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
     });
@@ -34,10 +34,4 @@ pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Jso
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable", "store": why})))
         }
     }
-}
-
-/// Looks for a session that is not there: it takes a connection, the tables, and next to no time.
-async fn read(served: &Served) -> Result<()> {
-    let nobody = SessionKey::new("-", "-", "-")?;
-    served.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await.map(drop)
 }

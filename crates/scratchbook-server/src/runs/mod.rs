@@ -15,7 +15,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use scratchbook::{Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey, plan};
+use scratchbook::{
+    Environment, Error, ErrorKind, GetSessionConfig, Result, RunRequest, Runner, SessionKey, SessionService, plan,
+};
 use tokio::sync::watch;
 use tracing::Instrument;
 
@@ -97,7 +99,11 @@ impl Runs {
         loop {
             let session = sessions.get_session(key, &GetSessionConfig::state_only().without_state()).await?;
             let session = session.ok_or_else(|| Error::not_found(format!("there is no session {key}")))?;
-            let before = if is_new { 0 } else { session.seq() };
+            let before = match session.known_seq() {
+                _ if is_new => 0,
+                Some(last) => last,
+                None => count(sessions.as_ref(), key).await?,
+            };
             let run = Run::new(key.clone(), id.clone(), self.inner.environment.now(), before);
             match self.enter(run)? {
                 Entered::New(run) => {
@@ -198,6 +204,13 @@ enum Entered {
     New(Arc<Run>),
     /// A run of the same invocation is under way.
     Taken(Arc<Run>),
+}
+
+/// How many events a session has, in a store that does not count them unless they are asked for by number.
+async fn count(sessions: &dyn SessionService, key: &SessionKey) -> Result<u64> {
+    let config = GetSessionConfig::default().without_state().with_events_after(u64::MAX, 0);
+    let session = sessions.get_session(key, &config).await?;
+    Ok(session.and_then(|session| session.known_seq()).unwrap_or_default())
 }
 
 #[cfg(test)]

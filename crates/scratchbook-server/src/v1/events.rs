@@ -106,8 +106,8 @@ pub(super) struct ListEvents {
 pub(super) struct EventPage {
     /// The events, the one with the smallest number first.
     events: Vec<Stored>,
-    /// How many events the session has had: the number of the last one.
-    event_count: u64,
+    /// How many events the session has had: the number of the last one. `null` where the store has not counted them.
+    event_count: Option<u64>,
     /// Asks for the next page the same way, as `after` or `before`; `null` at the end.
     next: Option<u64>,
 }
@@ -174,7 +174,7 @@ pub(super) async fn list(
         Some(_) => events.first().and_then(|first| first.0.seq).filter(|first| *first > 1),
     };
     let next = next.filter(|_| events.len() == limit);
-    Ok(Json(EventPage { events, event_count: session.seq(), next }))
+    Ok(Json(EventPage { events, event_count: session.known_seq(), next }))
 }
 
 /// Read one event by its number.

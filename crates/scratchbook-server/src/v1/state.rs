@@ -49,8 +49,8 @@ pub(super) struct SessionState {
     /// Keys with their prefixes, and their values.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: Map<String, Value>,
-    /// The number of the event up to which it is the state.
-    seq: u64,
+    /// The number of the event up to which it is the state. `null` where the store has not counted the events.
+    seq: Option<u64>,
     /// Of the state as it is now: how far it has seen what is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<Seen>,
@@ -112,7 +112,7 @@ pub(super) async fn get(
     if let Some(seq) = query.at {
         let mut state = served.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
         state.retain(|key, _| keys.is_empty() || keys.contains(key));
-        return Ok(Json(SessionState { state, seq, seen: None }));
+        return Ok(Json(SessionState { state, seq: Some(seq), seen: None }));
     }
     let mut config = GetSessionConfig::state_only();
     if !keys.is_empty() {
@@ -120,7 +120,7 @@ pub(super) async fn get(
     }
     let session = read(&served, &scope.key, &config).await?;
     let seen = Some(Seen::of(&session));
-    Ok(Json(SessionState { state: session.state().to_map(), seq: session.seq(), seen }))
+    Ok(Json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }))
 }
 
 /// Read one key of a session's state, now or at an event.

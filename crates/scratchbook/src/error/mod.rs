@@ -89,6 +89,8 @@ struct Inner {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
     conflicts: Vec<KeyConflict>,
+    /// Whether the call may have been done, so that doing it again could do it twice.
+    may_be_done: bool,
     /// Whether an event of the run tells of it already.
     #[cfg(feature = "agent")]
     told: bool,
@@ -107,6 +109,7 @@ impl Error {
             message,
             source: None,
             conflicts: Vec::new(),
+            may_be_done: false,
             #[cfg(feature = "agent")]
             told: false,
         };
@@ -133,10 +136,20 @@ impl Error {
         self.inner.kind
     }
 
-    /// Whether the same call may succeed later without a change.
+    /// Whether the same call may succeed later without a change. It is not said of a call that may have been done, in a
+    /// store where a second one would do it twice.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict)
+        let may_pass =
+            matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict);
+        may_pass && !self.inner.may_be_done
+    }
+
+    /// The same error, of a call that may have been done and is not to be done twice.
+    #[cfg(feature = "vertex-ai")]
+    pub(crate) fn may_be_done(mut self) -> Self {
+        self.inner.may_be_done = true;
+        self
     }
 
     /// The keys for whose sake a write was refused as a `Conflict`; empty for every other error.

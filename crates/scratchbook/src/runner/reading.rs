@@ -36,6 +36,10 @@ pub(super) async fn from_last_summary(
         return Ok(None);
     };
     let mut events = session.events().clone();
+    if events.len() >= FIRST && events.iter().any(|event| event.seq.is_none()) {
+        // A store that tells no numbers has no pages either.
+        return sessions.get_session(key, config).await;
+    }
     let mut begun = None;
     let is_whole = |events: &Events| events.len() < FIRST || events.get(0).is_none_or(|event| event.seq == Some(1));
     while !is_whole(&events) {

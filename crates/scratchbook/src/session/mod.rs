@@ -65,6 +65,8 @@ pub struct Session {
     expire_time: Option<f64>,
     metadata: Arc<SessionMetadata>,
     seen: Seen,
+    /// Whether the store has told the number of the last event.
+    is_counted: bool,
     secret: SecretKeys,
 }
 
@@ -74,7 +76,18 @@ impl Session {
     pub fn new(key: SessionKey, state: StateMap) -> Self {
         let (events, seen, secret) = (Events::default(), Seen::default(), SecretKeys::default());
         let metadata = Arc::default();
-        Self { key, state, events, create_time: None, last_update_time: 0.0, expire_time: None, metadata, seen, secret }
+        Self {
+            key,
+            state,
+            events,
+            create_time: None,
+            last_update_time: 0.0,
+            expire_time: None,
+            metadata,
+            seen,
+            is_counted: true,
+            secret,
+        }
     }
 
     /// With events, in the store's order, each with its number.
@@ -123,6 +136,15 @@ impl Session {
     #[must_use]
     pub fn with_seq(mut self, seq: u64) -> Self {
         self.seen.set_seq(seq);
+        self.is_counted = true;
+        self
+    }
+
+    /// Without the number of the session's last event: its store has not counted them.
+    #[must_use]
+    pub fn with_unknown_seq(mut self) -> Self {
+        self.seen.set_seq(0);
+        self.is_counted = false;
         self
     }
 
@@ -212,13 +234,21 @@ impl Session {
         &self.metadata
     }
 
-    /// The number of the last event up to which this copy has seen everything; 0 where there is none.
+    /// The number of the last event up to which this copy has seen everything; 0 where there is none, or where the store
+    /// has not counted them, see [`known_seq`](Self::known_seq).
     ///
     /// An own append over events by others does not move it: the gap shows in the events' numbers, and
     /// [`refresh`](SessionServiceExt::refresh) closes it.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seen.seq()
+    }
+
+    /// [`seq`](Self::seq), or `None` where the store has not counted the session's events: one that has no numbers for
+    /// them, such as Vertex AI, of which a part was read.
+    #[must_use]
+    pub fn known_seq(&self) -> Option<u64> {
+        self.is_counted.then(|| self.seq())
     }
 
     /// What this copy has seen: all that was there when it was read, and what it has itself written since. An append
@@ -266,7 +296,14 @@ impl Session {
     /// append tried again: then what the later event changed stays as it is.
     pub(crate) fn apply(&mut self, committed: &Committed, temp: &StateDelta) {
         let Committed { event, logs, .. } = committed;
-        let seq = event.seq.unwrap_or_default();
+        let Some(seq) = event.seq else {
+            // A store that tells no numbers: what is here is known by its id, and how many there are is not.
+            self.is_counted = false;
+            if self.events.iter().all(|known| known.id != event.id) {
+                self.take_over(event, temp, &[]);
+            }
+            return;
+        };
         let later: Vec<_> =
             self.events.iter().rev().take_while(|e| e.seq.unwrap_or_default() >= seq).cloned().collect();
         if seq > self.seq() && later.iter().all(|e| e.seq != event.seq) {

@@ -64,7 +64,7 @@ impl StateMap {
         self.get(key).ok_or_else(|| missing(key))
     }
 
-    /// The value of a key as a type of yours, or `None` where it is absent.
+    /// The value of a key as a type of yours, or `None` where it is absent. Where an integer is wanted, 1.0 is one.
     ///
     /// # Errors
     ///
@@ -100,7 +100,11 @@ impl StateMap {
     pub fn scope_as<T: DeserializeOwned>(&self, scope: Scope) -> Result<T> {
         let values = self.scope(scope).iter().map(|(name, value)| (name.as_ref(), value.as_ref()));
         let fields = MapDeserializer::<_, serde_json::Error>::new(values);
-        T::deserialize(fields).map_err(|e| {
+        let again = |e| {
+            let fields = self.scope(scope).iter().map(|(name, value)| (name.to_string(), with_integers(value)));
+            T::deserialize(Value::Object(fields.collect())).map_err(|_| e)
+        };
+        T::deserialize(fields).or_else(again).map_err(|e| {
             let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));
             Error::invalid(format!("the {}'s state is no {wanted}: {why}", scope.as_str()))
         })
@@ -176,10 +180,25 @@ pub(super) fn missing(key: &str) -> Error {
 
 /// The cause is left out of the error: it would show the value.
 pub(super) fn read_as<T: DeserializeOwned>(key: &str, value: &Value) -> Result<T> {
-    T::deserialize(value).map_err(|e| {
+    T::deserialize(value).or_else(|e| T::deserialize(&with_integers(value)).map_err(|_| e)).map_err(|e| {
         let (wanted, why) = (std::any::type_name::<T>(), json::describe(&e));
         Error::invalid(format!("the value of '{key}' is no {wanted}: {why}"))
     })
+}
+
+/// With integers for the floats that are whole: other languages, and stores that keep floats alone, write 1.0 for 1.
+fn with_integers(value: &Value) -> Value {
+    /// Up to here a float has every integer.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= MOST => Value::from(float as i64),
+            _ => value.clone(),
+        },
+        Value::Array(values) => values.iter().map(with_integers).collect(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), with_integers(value))).collect(),
+        _ => value.clone(),
+    }
 }
 
 impl From<Map<String, Value>> for StateMap {

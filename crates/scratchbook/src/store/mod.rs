@@ -36,6 +36,8 @@ mod rows;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod text;
+#[cfg(feature = "vertex-ai")]
+mod vertex_ai;
 
 use std::sync::Arc;
 
@@ -55,6 +57,8 @@ pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
+#[cfg(feature = "vertex-ai")]
+pub use vertex_ai::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 
 /// The services of one store: its sessions and its artifacts.
 #[derive(Clone, Debug)]
@@ -82,7 +86,9 @@ impl Store {
 
 /// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
 /// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
-/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`).
+/// `mysql://USER:PASSWORD@HOST:PORT/DATABASE`, with `mariadb` for `mysql` if you like (feature `mysql`), or
+/// `vertexai://projects/P/locations/L/reasoningEngines/E` (feature `vertex-ai`, whose `VertexAiOptions::from_uri` has the
+/// parameters).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
 /// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
@@ -114,6 +120,10 @@ pub async fn connect(uri: &str) -> Result<Store> {
     #[cfg(feature = "mysql")]
     if is_mysql(uri) {
         return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
+    }
+    #[cfg(feature = "vertex-ai")]
+    if is_vertex_ai(uri) {
+        return Ok(Store::new(Arc::new(VertexAiSessionService::connect(uri).await?)));
     }
     Err(unknown_scheme(uri))
 }
@@ -160,6 +170,10 @@ pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
     if is_mysql(uri) {
         return MySqlSessionService::migrate(uri, run).await;
     }
+    #[cfg(feature = "vertex-ai")]
+    if is_vertex_ai(uri) {
+        return Ok(Vec::new());
+    }
     Err(unknown_scheme(uri))
 }
 
@@ -178,6 +192,11 @@ fn is_mysql(uri: &str) -> bool {
     ["mysql", "mariadb"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
 }
 
+#[cfg(feature = "vertex-ai")]
+fn is_vertex_ai(uri: &str) -> bool {
+    uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai"))
+}
+
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
     let known = [
@@ -185,6 +204,7 @@ fn unknown_scheme(uri: &str) -> Error {
         cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
         cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
         cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
+        cfg!(feature = "vertex-ai").then_some("'vertexai://projects/P/locations/L/reasoningEngines/E'"),
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);

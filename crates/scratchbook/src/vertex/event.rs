@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::content;
 use super::message::{Message, is_either};
+use super::unknown::{self, Unknown};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::event::{Event, RESTORED};
@@ -74,18 +75,41 @@ const USAGE: &str = "_usage_metadata";
 ///
 /// `InvalidArgument` for unknown fields, values of another type, no author or no time, and whatever is no event.
 pub fn event_from_json(value: Value) -> Result<Event> {
+    read(value, Unknown::Refused)
+}
+
+/// Reads a `SessionEvent` that others have written, as [`event_from_json`] does. What is not known is left out: a newer
+/// server may send it, and who wrote the event may have been newer.
+///
+/// # Errors
+///
+/// As [`event_from_json`], but for unknown fields.
+pub fn event_from_server(value: Value) -> Result<Event> {
+    read(value, Unknown::LeftOut)
+}
+
+fn read(value: Value, unknown: Unknown) -> Result<Event> {
     json::check_levels(&value, MOST_LEVELS, || "the event".to_owned())?;
-    let mut fields = Message::new(value, "the event", FIELDS)?;
+    let mut fields = Message::new(value, "the event", FIELDS, unknown)?;
     let author = fields.text("author")?.ok_or_else(|| Error::invalid("the event has no author; name one"))?;
     let timestamp = fields.text("timestamp")?.ok_or_else(|| Error::invalid("the event has no timestamp; give one"))?;
     let timestamp = seconds_from_timestamp(&timestamp).map_err(|e| e.context("timestamp"))?;
     let invocation_id = fields.text("invocationId")?.unwrap_or_default();
-    let actions = actions(&mut fields)?;
+    let actions = actions(&mut fields, unknown)?;
     let metadata = fields.take("eventMetadata").unwrap_or_else(|| Map::new().into());
-    let mut metadata = Message::new(metadata, "the event's metadata", METADATA)?;
+    let mut metadata = Message::new(metadata, "the event's metadata", METADATA, unknown)?;
     let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
     let whole = fields.object("rawEvent")?.unwrap_or_default();
-    let event = laid_over(from_fields(fields, &mut metadata, actions)?, whole);
+    let mut event = laid_over(from_fields(fields, &mut metadata, actions)?, whole);
+    if unknown == Unknown::LeftOut {
+        unknown::leave_out(&mut event);
+    }
+    if let Some(versions) = event.get_mut("actions").and_then(|actions| {
+        let name = ["artifactDelta", "artifact_delta"].into_iter().find(|name| actions.get(name).is_some())?;
+        actions.get_mut(name)
+    }) {
+        as_integers(versions);
+    }
     let mut event: Event =
         serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
     if is_partial {
@@ -94,10 +118,22 @@ pub fn event_from_json(value: Value) -> Result<Event> {
     }
     event.author = author;
     event.invocation_id = invocation_id;
-    event.timestamp = Some(timestamp);
+    event.timestamp = Some(exact(event.timestamp, timestamp));
     event.seq = None;
     event.check()?;
-    content::check_messages(&event)?;
+    check_kept(&event)?;
+    Ok(event)
+}
+
+/// Refuses an event as it is sent that could not be read again.
+#[cfg(feature = "vertex-ai")]
+pub(crate) fn check_sent(event: &Event, sent: &Value) -> Result<()> {
+    json::check_levels(sent, MOST_LEVELS, || "the event".to_owned())?;
+    check_kept(event)
+}
+
+fn check_kept(event: &Event) -> Result<()> {
+    content::check_messages(event)?;
     if let Some((name, version)) =
         event.actions.artifact_delta.iter().find(|(_, version)| i32::try_from(**version).is_err())
     {
@@ -105,7 +141,12 @@ pub fn event_from_json(value: Value) -> Result<Event> {
             "the artifact {name:?} has the version {version}; the API has 31 bits for one"
         )));
     }
-    Ok(event)
+    Ok(())
+}
+
+/// The time as the whole event has it, where that is the one beside it: this one is cut to the microsecond.
+pub(crate) fn exact(whole: Option<f64>, beside: f64) -> f64 {
+    whole.filter(|whole| (whole - beside).abs() < 1.5e-6).unwrap_or(beside)
 }
 
 /// Marks an event that a client of this API brings, as [`Event::mark_restored`] does: what it calls or asks for, no run
@@ -123,10 +164,10 @@ pub fn mark_brought(event: &mut Event) {
 }
 
 /// The actions in ADK's names.
-fn actions(fields: &mut Message) -> Result<Map<String, Value>> {
+fn actions(fields: &mut Message, unknown: Unknown) -> Result<Map<String, Value>> {
     let Some(sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).chain(["transferToAgent"]).collect();
-    let mut sent = Message::new(sent, "the event's actions", &known)?;
+    let mut sent = Message::new(sent, "the event's actions", &known, unknown)?;
     let mut actions = Map::new();
     for (name, adk) in ACTIONS {
         actions.extend(sent.take(name).map(|value| ((*adk).to_owned(), value)));
@@ -136,17 +177,18 @@ fn actions(fields: &mut Message) -> Result<Map<String, Value>> {
     {
         return Err(Error::invalid("the event's actions have the agent to transfer to twice; send 'transferAgent'"));
     }
-    if let Some(Value::Object(versions)) = actions.get_mut("artifactDelta") {
-        // Numbers of proto-JSON may be texts, and have a fraction of zero.
-        for version in versions.values_mut() {
-            let number = match &*version {
-                Value::String(text) => text.parse().ok(),
-                other => other.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15).map(|n| n as i64),
-            };
-            *version = number.map_or_else(|| version.take(), Value::from);
-        }
-    }
     Ok(actions)
+}
+
+/// Numbers of proto-JSON may be texts, and have a fraction of zero.
+fn as_integers(versions: &mut Value) {
+    for version in versions.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        let number = match &*version {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15).map(|n| n as i64),
+        };
+        *version = number.map_or_else(|| version.take(), Value::from);
+    }
 }
 
 /// A whole event with what the fields beside it have and it does not. State changes are those beside it where there are any:
@@ -350,8 +392,13 @@ mod tests {
             event_from_json(json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z",
                 "actions": {"artifactDelta": {"f": version}}}))
         };
+        let whole = |version: Value| {
+            event_from_json(json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z",
+                "rawEvent": {"actions": {"artifact_delta": {"f": version}}}}))
+        };
         for good in [json!(3), json!("3"), json!(3.0)] {
-            assert_eq!(with(good).unwrap().actions.artifact_delta["f"], 3);
+            assert_eq!(with(good.clone()).unwrap().actions.artifact_delta["f"], 3);
+            assert_eq!(whole(good).unwrap().actions.artifact_delta["f"], 3);
         }
         for bad in [json!(-1), json!("-1"), json!("x"), json!(1.5), json!(2_147_483_648_u64), json!(1e300), json!([])] {
             assert!(with(bad.clone()).is_err(), "{bad}");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::unknown::Unknown;
 use crate::error::{Error, Result};
 
 /// The fields of a message that were sent, by their names in camelCase.
@@ -18,8 +19,8 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where it is no object, has a field of another name, or one twice.
-    pub(super) fn new(value: Value, place: &'static str, known: &[&str]) -> Result<Self> {
+    /// `InvalidArgument` where it is no object, has one field twice, or one of another name where that is refused.
+    pub(super) fn new(value: Value, place: &'static str, known: &[&str], unknown: Unknown) -> Result<Self> {
         let Value::Object(sent) = value else {
             return Err(Error::invalid(format!("{place} is no JSON object; send one")));
         };
@@ -27,6 +28,9 @@ impl Message {
         for (name, value) in sent {
             let found = known.iter().find(|known| is_either(known, &name));
             let Some(known) = found else {
+                if unknown == Unknown::LeftOut {
+                    continue;
+                }
                 return Err(Error::invalid(format!("unknown name {name:?} at {place}: there is no such field")));
             };
             if !value.is_null() && fields.insert((*known).to_owned(), value).is_some() {
@@ -104,7 +108,7 @@ mod tests {
     #[test]
     fn a_field_is_known_in_both_spellings_and_sent_in_one() {
         let known = ["userId", "labels"];
-        let read = |value| Message::new(value, "it", &known);
+        let read = |value| Message::new(value, "it", &known, Unknown::Refused);
         assert_eq!(read(json!({"user_id": "a"})).unwrap().text("userId").unwrap().as_deref(), Some("a"));
         assert_eq!(
             read(json!({"user_id": null, "userId": "a"})).unwrap().text("userId").unwrap().as_deref(),
@@ -119,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused_and_not_shown() {
-        let mut message = Message::new(json!({"a": {"x": 7.25}}), "it", &["a"]).unwrap();
+        let mut message = Message::new(json!({"a": {"x": 7.25}}), "it", &["a"], Unknown::Refused).unwrap();
         let error = message.texts("a").unwrap_err().to_string();
         assert!(error.contains("'a' of it") && !error.contains("7.25"), "{error}");
     }

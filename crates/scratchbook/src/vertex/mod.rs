@@ -8,7 +8,10 @@ mod event;
 mod message;
 mod session;
 mod time;
+mod unknown;
 
-pub use event::{event_from_json, event_to_json, mark_brought};
+#[cfg(feature = "vertex-ai")]
+pub(crate) use event::{check_sent, exact};
+pub use event::{event_from_json, event_from_server, event_to_json, mark_brought};
 pub use session::SessionResource;
 pub use time::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};

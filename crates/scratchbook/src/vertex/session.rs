@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::message::Message;
+use super::unknown::Unknown;
 use super::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::session::{Expiry, Session};
@@ -66,7 +67,7 @@ impl SessionResource {
     ///
     /// `InvalidArgument` for unknown fields, values of another type, bad times, and `ttl` together with `expireTime`.
     pub fn from_json(value: Value) -> Result<Self> {
-        let mut fields = Message::new(value, "the session", FIELDS)?;
+        let mut fields = Message::new(value, "the session", FIELDS, Unknown::Refused)?;
         let mut time = |name: &str| -> Result<Option<f64>> {
             let text = fields.text(name)?;
             text.map(|text| seconds_from_timestamp(&text).map_err(|e| e.context(name))).transpose()

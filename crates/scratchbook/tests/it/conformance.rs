@@ -29,7 +29,8 @@ fn every_promise_is_in_the_list() {
         let theme = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = std::fs::read_to_string(&path).unwrap();
         let names = text.lines().filter_map(|line| line.strip_prefix("pub async fn ")?.split('(').next());
-        written.extend(names.filter(|name| *name != "all").map(|name| (theme.clone(), name.to_owned())));
+        written
+            .extend(names.filter(|name| !["all", "lacks"].contains(name)).map(|name| (theme.clone(), name.to_owned())));
     }
     let mut listed: Vec<_> = PROMISES.iter().map(|p| (p.theme.to_owned(), p.name.to_owned())).collect();
     written.sort();

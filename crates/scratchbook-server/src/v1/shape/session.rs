@@ -40,8 +40,8 @@ pub(crate) struct SessionBody {
     last_update_time: f64,
     /// When it expires, in seconds since 1970; `null` for never.
     expire_time: Option<f64>,
-    /// How many events it has had: the number of the last one.
-    event_count: u64,
+    /// How many events it has had: the number of the last one. `null` where the store has not counted them.
+    event_count: Option<u64>,
     /// How far this answer has seen what is stored: to be sent with a write that is to be refused for being late.
     seen: Seen,
 }
@@ -70,7 +70,7 @@ impl From<Session> for SessionBody {
             events: session.events().iter().cloned().map(Stored).collect(),
             last_update_time: session.last_update_time(),
             expire_time: session.expire_time(),
-            event_count: session.seq(),
+            event_count: session.known_seq(),
             seen: Seen::of(&session),
         }
     }

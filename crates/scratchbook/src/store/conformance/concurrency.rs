@@ -49,7 +49,7 @@ pub async fn many_writers_on_one_session_lose_nothing(store: &Store) {
             for round in 0..ROUNDS {
                 let delta = json!({format!("own {writer} {round}"): round, "shared": [writer, round]});
                 let committed = ground.append(&key, changing(delta).with_id(format!("{writer}-{round}"))).await;
-                let seq = committed.event.seq.unwrap();
+                let seq = ground.number(&key, &committed).await.unwrap();
                 assert!(seq > last, "a writer's own events are in its order");
                 last = seq;
             }

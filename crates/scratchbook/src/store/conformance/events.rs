@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::support::{Ground, assert_refused, saying};
+use super::support::{Ground, assert_refused, saying, unnumbered};
 use crate::{Content, CreateSessionConfig, ErrorKind, Event, EventCompaction, Part, Store};
 
 async fn comes_back(store: &Store, event: Event) {
@@ -12,12 +12,16 @@ async fn comes_back(store: &Store, event: Event) {
     let sent = serde_json::to_value(&event).unwrap();
     let session = ground.create("alice", json!({})).await;
     let committed = ground.append(session.key(), event.clone()).await;
-    let created = ground.create_as("bob", CreateSessionConfig::default().with_events(vec![event])).await;
+    let created = ground.try_create("bob", CreateSessionConfig::default().with_events(vec![event])).await;
+    let created = match created {
+        Err(error) if error.kind() == ErrorKind::Unsupported => None,
+        created => created.expect("create_session").events().last().cloned(),
+    };
     let read = ground.get(session.key()).await;
-    for stored in [&committed.event, read.events().last().unwrap(), created.events().last().unwrap()] {
+    for stored in [&committed.event, read.events().last().unwrap()].into_iter().chain(&created) {
         assert_eq!(serde_json::to_string(stored.as_ref()).unwrap(), sent.to_string());
     }
-    assert_eq!(read.events().last(), Some(&committed.event));
+    assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
 }
 
 /// An event comes back with every field it had, in JSON to the last byte.
@@ -141,6 +145,6 @@ pub async fn an_optional_null_is_absent(store: &Store) {
     event.actions.route = Some(Value::Null);
     let committed = ground.append(session.key(), event).await;
     let read = ground.get(session.key()).await;
-    assert_eq!(read.events().last(), Some(&committed.event));
+    assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));
     assert_eq!((&committed.event.output, &committed.event.actions.route), (&None, &None));
 }

@@ -7,8 +7,8 @@ use crate::{CreateSessionConfig, ErrorKind, ListSessionsConfig, ListSessionsResp
 
 /// Makes a session whose last event has this time.
 async fn dated(ground: &Ground, user: &str, id: &str, time: f64) {
-    let events = vec![saying("hello").with_timestamp(time)];
-    ground.create_as(user, CreateSessionConfig::default().with_session_id(id).with_events(events)).await;
+    let config = CreateSessionConfig::default().with_session_id(id);
+    ground.create_with(user, config, vec![saying("hello").with_timestamp(time)]).await;
 }
 
 async fn page(ground: &Ground, config: &ListSessionsConfig) -> ListSessionsResponse {

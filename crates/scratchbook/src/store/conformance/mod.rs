@@ -18,6 +18,12 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # A store that can do less
+//!
+//! A store in front of a service can lack what that service has no call for. It says which [`Capability`] it lacks; then
+//! the promises are its that do not [need](Promise::needs) one of them, and [`lacks`] holds it to refuse the rest as
+//! `Unsupported`.
+//!
 //! # Adding a promise
 //!
 //! Write the function, and its name into the list in `promises.rs`. A test finds functions that are not listed.
@@ -25,6 +31,8 @@
 // A promise that is broken is told by a panic, as every test tells it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod capability;
+mod lacking;
 mod promises;
 mod support;
 
@@ -61,6 +69,8 @@ pub mod titles;
 pub mod values;
 pub mod watch;
 
+pub use capability::Capability;
+pub use lacking::lacks;
 pub use promises::{PROMISES, Promise};
 
 use crate::Store;

@@ -1,5 +1,7 @@
 //! The list of promises, and the macros that make tests of it.
 
+use super::Capability;
+
 /// Hands every promise of the suite, by theme, to a macro of yours.
 ///
 /// The macro is called once, as `your_macro! { {ARGS} theme { promise ... } ... }`. For one test a promise,
@@ -45,6 +47,7 @@ macro_rules! for_each_promise {
                 a_removal_is_a_string_on_the_wire
                 the_removal_string_cannot_be_set
                 a_map_replaces_the_old_one_whole
+                put_values_come_back
             }
             create {
                 a_created_session_is_given_back_as_it_is_read
@@ -408,6 +411,15 @@ pub struct Promise {
     pub name: &'static str,
     /// Runs it, and panics where the promise is broken.
     pub run: fn(crate::Store) -> futures_util::future::BoxFuture<'static, ()>,
+}
+
+impl Promise {
+    /// What a store has to be able to do, beyond keeping sessions, events and the state in them, for the promise to be
+    /// about it.
+    #[must_use]
+    pub fn needs(&self) -> Vec<Capability> {
+        Capability::needed(self.theme, self.name)
+    }
 }
 
 macro_rules! table {

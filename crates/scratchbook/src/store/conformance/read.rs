@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::support::{Ground, assert_refused, changing, saying, seqs, state};
+use super::support::{Ground, assert_refused, changing, saying, state};
 use crate::{CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, Store};
 
 /// Times that go to and fro, as those of several clocks do; the event with number n has the n-th.
@@ -11,7 +11,7 @@ const TIMES: [f64; 10] = [105.0, 101.0, 109.0, 101.0, 110.0, 102.0, 108.0, 103.0
 async fn ten_events(ground: &Ground) -> SessionKey {
     let events = TIMES.iter().map(|time| changing(json!({"last": time})).with_timestamp(*time)).collect();
     let config = CreateSessionConfig::default().with_state(json!({"user:a": 1, "app:b": 2, "c": 3}));
-    ground.create_as("alice", config.with_events(events)).await.key().clone()
+    ground.create_with("alice", config, events).await.key().clone()
 }
 
 fn config() -> GetSessionConfig {
@@ -74,7 +74,7 @@ pub async fn recent_events_are_the_last_by_number(store: &Store) {
         (usize::MAX, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
     ] {
         let read = ground.read(&key, config().with_num_recent_events(count)).await;
-        assert_eq!(seqs(&read), expected, "the last {count}");
+        assert_eq!(ground.numbers(&read).await, expected, "the last {count}");
         assert_eq!(read.state().get("last"), Some(&json!(104.0)), "the state is whole all the same");
     }
 }
@@ -102,7 +102,7 @@ pub async fn after_timestamp_is_inclusive(store: &Store) {
 pub async fn negative_zero_is_a_time_like_zero(store: &Store) {
     let ground = Ground::new(store);
     let events = [1.0, -0.0, 2.0].map(|time| saying("hello").with_timestamp(time)).to_vec();
-    let created = ground.create_as("alice", crate::CreateSessionConfig::default().with_events(events)).await;
+    let created = ground.create_with("alice", crate::CreateSessionConfig::default(), events).await;
     for (from, expected) in [(0.5, &[1, 3][..]), (0.0, &[1, 2, 3]), (-0.0, &[1, 2, 3]), (1.5, &[3])] {
         let read = ground.seqs(created.key(), config().with_after_timestamp(from)).await;
         assert_eq!(read, expected, "from {from} on");

@@ -3,12 +3,12 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
     AppendOptions, Committed, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
-    Result, Session, SessionKey, SessionService, StateDelta, StateOwner, Store,
+    Result, Scope, Session, SessionKey, SessionService, StateDelta, StateOwner, Store,
 };
 
 /// Names that some database or file system takes for one another, or for something else.
@@ -78,6 +78,15 @@ impl Ground {
         self.try_create(user, config).await.expect("create_session")
     }
 
+    /// Makes a session and appends events to it, one by one.
+    pub(super) async fn create_with(&self, user: &str, config: CreateSessionConfig, events: Vec<Event>) -> Session {
+        let session = self.create_as(user, config).await;
+        for event in events {
+            self.append(session.key(), event).await;
+        }
+        session
+    }
+
     /// The session, whole.
     pub(super) async fn get(&self, key: &SessionKey) -> Session {
         self.read(key, GetSessionConfig::default()).await
@@ -96,7 +105,26 @@ impl Ground {
 
     /// The numbers of the events that are read.
     pub(super) async fn seqs(&self, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
-        seqs(&self.read(key, config).await)
+        self.numbers(&self.read(key, config).await).await
+    }
+
+    /// The numbers of a session's events. A store that tells them of whole sessions alone is asked for the whole, in which
+    /// an event is known by its id.
+    pub(super) async fn numbers(&self, session: &Session) -> Vec<u64> {
+        if session.events().iter().all(|event| event.seq.is_some()) {
+            return seqs(session);
+        }
+        let whole = self.get(session.key()).await;
+        let of = |event: &Arc<Event>| whole.events().iter().find(|known| known.id == event.id)?.seq;
+        session.events().iter().map(|event| of(event).expect("an event that the whole session has")).collect()
+    }
+
+    /// The number of an event that was appended, told or as the whole session has it.
+    pub(super) async fn number(&self, key: &SessionKey, committed: &Committed) -> Option<u64> {
+        match committed.event.seq {
+            Some(number) => Some(number),
+            None => self.get(key).await.events().iter().find(|event| event.id == committed.event.id)?.seq,
+        }
     }
 
     pub(super) async fn append(&self, key: &SessionKey, event: Event) -> Committed {
@@ -129,12 +157,31 @@ impl Ground {
     }
 
     pub(super) async fn user_state(&self, user: &str) -> Value {
-        self.sessions().get_state(&self.user(user)).await.expect("get_state of a user").into()
+        match self.sessions().get_state(&self.user(user)).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.seen_by(user, Scope::User).await,
+            state => state.expect("get_state of a user").into(),
+        }
     }
 
     pub(super) async fn app_state(&self) -> Value {
-        self.sessions().get_state(&self.app()).await.expect("get_state of an app").into()
+        match self.sessions().get_state(&self.app()).await {
+            Err(error) if error.kind() == ErrorKind::Unsupported => self.seen_by("somebody", Scope::App).await,
+            state => state.expect("get_state of an app").into(),
+        }
     }
+
+    /// The keys of a scope as a new session of a user has them: for a store that shows them in sessions alone.
+    async fn seen_by(&self, user: &str, scope: Scope) -> Value {
+        let session = self.create(user, Value::Object(Map::new())).await;
+        let seen = self.get(session.key()).await.state().scope_as(scope).expect("a scope");
+        self.sessions().delete_session(session.key()).await.expect("delete_session");
+        seen
+    }
+}
+
+/// Events without their numbers, which some stores tell of whole sessions alone.
+pub(super) fn unnumbered<'a>(events: impl IntoIterator<Item = &'a Arc<Event>>) -> Vec<Event> {
+    events.into_iter().map(|event| Event { seq: None, ..event.as_ref().clone() }).collect()
 }
 
 /// A delta that sets these keys.

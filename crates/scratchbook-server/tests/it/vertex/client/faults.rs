@@ -1,0 +1,127 @@
+//! Our client against servers that are busy, slow, broken or strict.
+
+use std::time::{Duration, Instant};
+
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, ListSessionsConfig, SessionService,
+    VertexAiSessionService,
+};
+use serde_json::json;
+
+use super::scripted::{Answer, Script, append, error, hello, key, made, ok, session, text};
+
+#[tokio::test]
+async fn busy_servers_are_asked_again() {
+    let busy = [error(429, "RESOURCE_EXHAUSTED"), error(503, "UNAVAILABLE")];
+    let then = |last: Answer| [&busy[..], &[last]].concat();
+    let (get, append_to, create) = (then(ok(session())), then(ok(json!({}))), then(made()));
+    let answers = [("get", &get[..]), ("append", &append_to[..]), ("create", &create[..])];
+    let (script, client) = Script::client(&answers).await;
+    assert!(client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().is_some());
+    append(&client).await.unwrap();
+    client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
+    assert_eq!(["get", "append", "create"].map(|method| script.asked(method).len()), [4, 3, 3]);
+}
+
+#[tokio::test]
+async fn an_append_of_unknown_outcome_is_sent_once() {
+    for (answer, kind) in [
+        (error(500, "INTERNAL"), ErrorKind::Internal),
+        (text(502, "<html>bad gateway</html>"), ErrorKind::Unavailable),
+        (error(504, "DEADLINE_EXCEEDED"), ErrorKind::Unavailable),
+        (text(408, "too slow"), ErrorKind::Unavailable),
+        (ok(json!({})).after(900), ErrorKind::Unavailable),
+        (text(200, "no JSON"), ErrorKind::DataCorrupted),
+    ] {
+        let (script, client) =
+            Script::client(&[("get", &[ok(session())]), ("append", std::slice::from_ref(&answer))]).await;
+        let error = append(&client).await.unwrap_err();
+        assert_eq!((error.kind(), script.asked("append").len()), (kind, 1), "{answer:?}: {error}");
+        assert!(error.to_string().contains("not known whether it was done"), "{error}");
+        assert!(!error.is_retryable(), "a second append is a second event: {error}");
+        assert!(!format!("{error:?}").contains("S3CRET"), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_tried_again_whatever_became_of_it() {
+    let answers = [error(500, "INTERNAL"), ok(session()).after(900), text(502, "bad gateway"), ok(session())];
+    let (script, client) = Script::client(&[("get", &answers)]).await;
+    assert!(client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap().is_some());
+    assert_eq!(script.asked("get").len(), 4);
+}
+
+#[tokio::test]
+async fn patience_ends() {
+    let (script, options) = Script::serve(&[("get", &[error(503, "UNAVAILABLE")])]).await;
+    let options = options.with_retry_timeout(Duration::from_millis(600));
+    let client = VertexAiSessionService::open(options).await.unwrap();
+    let (begun, refused) = (Instant::now(), client.get_session(&key(), &GetSessionConfig::state_only()).await);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(begun.elapsed() < Duration::from_secs(10) && script.asked("get").len() > 1);
+}
+
+#[tokio::test]
+async fn nobody_there_is_unavailable_and_nothing_was_done() {
+    let (_, options) = Script::serve(&[]).await;
+    let options = options.with_endpoint("http://127.0.0.1:9").with_retry_timeout(Duration::ZERO);
+    let client = VertexAiSessionService::open(options).await.unwrap();
+    let error = client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(!error.to_string().contains("not known"), "{error}");
+}
+
+#[tokio::test]
+async fn a_status_is_a_kind() {
+    for (code, status, kind) in [
+        (400, "INVALID_ARGUMENT", ErrorKind::InvalidArgument),
+        (400, "FAILED_PRECONDITION", ErrorKind::FailedPrecondition),
+        (401, "UNAUTHENTICATED", ErrorKind::Unauthenticated),
+        (403, "PERMISSION_DENIED", ErrorKind::PermissionDenied),
+        (404, "NOT_FOUND", ErrorKind::NotFound),
+        (409, "ABORTED", ErrorKind::Conflict),
+        (413, "RESOURCE_EXHAUSTED", ErrorKind::ResourceExhausted),
+        (501, "UNIMPLEMENTED", ErrorKind::Unsupported),
+    ] {
+        let (script, client) = Script::client(&[("list", &[error(code, status)])]).await;
+        let error = client.list_sessions("7", &ListSessionsConfig::default()).await.unwrap_err();
+        assert_eq!((error.kind(), script.asked("list").len()), (kind, 1), "{error}");
+        assert!(error.to_string().contains("said by the server"), "{error}");
+    }
+    let (_, client) = Script::client(&[("list", &[text(403, "<html>a wall that says S3CRET</html>")])]).await;
+    let error = client.list_sessions("7", &ListSessionsConfig::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert!(!format!("{error:?}").contains("S3CRET"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_none() {
+    let missing = error(404, "NOT_FOUND");
+    let answers: Vec<_> = ["get", "events", "append"].map(|method| (method, std::slice::from_ref(&missing))).into();
+    let (script, client) = Script::client(&answers).await;
+    assert!(client.get_session(&key(), &GetSessionConfig::default()).await.unwrap().is_none());
+    assert_eq!(client.locate_session("7", "s").await.unwrap(), None);
+    client.delete_session(&key()).await.unwrap();
+    let error = append(&client).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("7/alice/s") && script.asked("append").is_empty(), "{error}");
+    // A wall in between is no answer of the API.
+    let (_, client) = Script::client(&[("get", &[text(404, "no such page")])]).await;
+    let error = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_again_is_not_sent() {
+    let (script, client) = Script::client(&[("get", &[ok(session())]), ("append", &[ok(json!({}))])]).await;
+    let mut versions = hello();
+    versions.actions.artifact_delta.insert("f".to_owned(), 1 << 31);
+    let mut grounding = hello();
+    grounding.grounding_metadata = Some(json!({"groundingChunks": 1}));
+    for (event, named) in [(versions, "31 bits"), (grounding, "groundingMetadata")] {
+        let error = client.append(&key(), event, AppendOptions::default()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    assert!(script.asked("append").is_empty());
+}

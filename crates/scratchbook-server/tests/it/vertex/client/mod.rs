@@ -1,0 +1,32 @@
+//! Clients in Rust against the endpoint: ours as a store, and Google's own.
+
+mod faults;
+mod google;
+mod operations;
+mod promises;
+mod reading;
+mod scripted;
+mod store;
+mod who;
+
+use std::future::pending;
+use std::sync::Arc;
+
+use scratchbook::{Store, VertexAiOptions, VertexAiSessionService, connect};
+use scratchbook_server::Server;
+use tokio::net::TcpListener;
+
+/// A server over a store in memory, and its address.
+async fn serve() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = Server::builder(connect("memory:").await.unwrap()).build().unwrap();
+    tokio::spawn(server.run(listener, pending()));
+    url
+}
+
+/// Our client of such a server, where each app is an engine.
+async fn over_memory() -> Store {
+    let options = VertexAiOptions::new("p1", "l1").with_endpoint(serve().await);
+    Store::new(Arc::new(VertexAiSessionService::open(options).await.unwrap()))
+}
