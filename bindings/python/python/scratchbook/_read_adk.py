@@ -61,11 +61,19 @@ def _in_memory(service: Any) -> dict[str, Any]:
     return {app: {"users": list(users.get(app, {})), "state": apps.get(app)} for app in {*users, *apps}}
 
 
+def _columns(connection: Any) -> dict[str, set[str]]:
+    """The tables of a database, and the columns of each."""
+    from sqlalchemy import inspect
+
+    found = inspect(connection)
+    return {table: {column["name"] for column in found.get_columns(table)} for table in found.get_table_names()}
+
+
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     """The service that reads a database, and by app its users and its state."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
-    from sqlalchemy import inspect, make_url, text
+    from sqlalchemy import make_url, text
     from sqlalchemy.ext.asyncio import create_async_engine
 
     parsed = make_url(url)
@@ -76,18 +84,14 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
         raise ValueError(f"there is no file {parsed.database}")
     engine = create_async_engine(parsed)
     shared: dict[str, Any] = {}
-    tables = []
+    columns_of: dict[str, set[str]] = {}
     try:
         async with engine.connect() as connection:
-            tables = await connection.run_sync(lambda sync: inspect(sync).get_table_names())
-            columns_of = {
-                table: await connection.run_sync(
-                    lambda sync, table=table: {column["name"] for column in inspect(sync).get_columns(table)}
-                )
-                for table in {"sessions", "events", "app_states", "user_states"}.intersection(tables)
-            }
+            columns_of = await connection.run_sync(_columns)
             # Scratchbook's own tables have the same names.
-            if len(columns_of) < 4 or "state" not in columns_of["sessions"] & columns_of["app_states"]:
+            if not {"events", "user_states"} <= columns_of.keys() or not all(
+                "state" in columns_of.get(table, ()) for table in ("sessions", "app_states")
+            ):
                 raise ValueError("the database has no tables of google-adk's")
             for table in ("sessions", "user_states", "app_states"):
                 columns = "app_name" if table == "app_states" else "app_name, user_id"
@@ -102,7 +106,7 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
     # Its own layout for a file: without that table, and with events as JSON.
     if (
         parsed.get_backend_name() == "sqlite"
-        and "adk_internal_metadata" not in tables
+        and "adk_internal_metadata" not in columns_of
         and "event_data" in columns_of["events"]
     ):
         return SqliteSessionService(str(parsed.database)), shared
