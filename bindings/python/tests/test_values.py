@@ -237,6 +237,14 @@ async def test_what_has_no_end_or_no_form_in_json_is_refused_at_once(service: An
     assert len(session.events) == text == 1 and session.state == {"n": 1} and await stored(service, app) == {"n": 1}
 
 
+@pytest.mark.parametrize("key", ["user:n", "app:n", "temp:n"])
+async def test_state_outside_of_sessions_has_keys_without_prefix(service: Any, app: str, key: str) -> None:
+    for user in ("u", None):
+        with pytest.raises(scratchbook.InvalidArgumentError, match=key):
+            await service.put_state({"fine": 1, key: 1}, app_name=app, user_id=user, author="x")
+    assert await service.get_user_state(app_name=app, user_id="u") == await service.get_app_state(app_name=app) == {}
+
+
 async def test_what_is_no_session_event_key_or_number_is_an_invalid_argument(service: Any, app: str) -> None:
     session = await service.create_session(app_name=app, user_id="u", session_id="s")
     address = (app, "u", "s")

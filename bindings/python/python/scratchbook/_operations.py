@@ -62,8 +62,16 @@ class Operations(Appends[S, E]):
 
         Args:
             changes: Values by key, without prefix; `REMOVED` removes a key.
+
+        Raises:
+            ValueError: a key with a prefix, which would be another key than was meant.
         """
         check_keys(changes)
+        for key in changes:
+            if key.startswith(("user:", "app:", "temp:")):
+                raise InvalidArgumentError(
+                    f"the key '{key}' has a prefix; here keys are without: give a user_id or none"
+                )
         steps = {
             key: ["remove" if isinstance(value, str) and value == REMOVED else {"set": value}]
             for key, value in changes.items()

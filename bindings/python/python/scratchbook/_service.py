@@ -50,8 +50,11 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
 
         ```
         async for entry in service.watch(app_name="shop", user_id="alice"):
-            print(entry["event"]["actions"]["stateDelta"], entry["cursor"])
+            if entry["type"] == "event":
+                print(entry["event"]["actions"]["stateDelta"], entry["cursor"])
         ```
+
+        What an entry has is in `help(scratchbook.Watch)`. A deletion gives none.
 
         Args:
             key_prefix: Only what changes a key that begins so, scope and all: `user:cart`.
