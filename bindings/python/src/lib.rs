@@ -1,7 +1,7 @@
 //! The compiled part of the Python package `scratchbook`: stores, with JSON on their border.
 //!
 //! Python's side of the package (`python/scratchbook/`) knows google-adk's types, exceptions and URLs; this side knows
-//! none of them. A method here gives a [`Call`](call::Call), which is awaited or waited for.
+//! none of them. A method here gives a `Call`, which is awaited or waited for.
 //!
 //! # Layout
 //!
