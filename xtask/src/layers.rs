@@ -23,11 +23,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
     ("schema", &["error", "event", "json", "session", "state"]),
+    ("vertex", &["content", "error", "event", "json", "session", "state"]),
     // One store speaks the API whose JSON `vertex` is.
     ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "vertex"]),
     // Adapters take writes apart by the pure part of the stores, as stores do.
     ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),
-    ("vertex", &["content", "error", "event", "json", "session", "state"]),
     // Only names again what stores of this crate and of others are built on.
     ("plan", &["artifact", "session", "store"]),
     ("instruction", &["error", "json", "state"]),

@@ -24,7 +24,7 @@
 //!   against the caller before a handler sees it.
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
-//!   that are known by something else than their number.
+//!   that are known by something else than their number. `spelling.rs`: names and kinds with more than one spelling.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 //! - `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients; laid out as these two.
 //! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
@@ -46,6 +46,7 @@ mod runs;
 mod scope;
 mod served;
 mod server;
+mod spelling;
 mod sse;
 mod v1;
 mod vertex;

@@ -149,6 +149,19 @@ pub(crate) fn check_levels(value: &Value, levels: usize, what: impl Fn() -> Stri
     Err(Error::invalid(format!("{} is nested deeper than {levels} levels", what())))
 }
 
+/// A name in snake_case as proto-JSON spells it.
+#[cfg(any(feature = "models", feature = "vertex"))]
+pub(crate) fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut chars = word.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel
+}
+
 /// Counts the bytes that are written to it.
 #[derive(Debug, Default)]
 pub(crate) struct ByteCount(pub(crate) u64);

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 use scratchbook::{ArtifactVersion, Blob, Part, Result, SessionKey, plan};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -19,6 +19,7 @@ use super::artifact_path::{ArtifactPath, Asked};
 use super::body::{JsonBody, SaveArtifactRequest};
 use crate::scope::SessionScope;
 use crate::served::Served;
+use crate::spelling::SEGMENT;
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<Served>> {
@@ -209,8 +210,7 @@ impl Described {
     }
 }
 
-/// What stands for itself in a URI.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// What stands for itself in a URI's path.
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// Where a version is, in the form that ADK's stores have for it. It names a row of the database, so its scheme is none

@@ -16,6 +16,7 @@ use utoipa::IntoParams;
 use super::ApiError;
 use crate::scope;
 use crate::served::Served;
+use crate::spelling::is_json;
 
 /// A body of JSON. Unknown fields, and numbers that could not be given back as they are, are refused.
 #[derive(Debug)]
@@ -82,8 +83,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let text = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("not of text"));
-    let essence = text.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if is_json(text.unwrap_or_default()) {
         return Ok(());
     }
     let found = text.map_or_else(|| "missing".to_owned(), |text| format!("'{text}'"));

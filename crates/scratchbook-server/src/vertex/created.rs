@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use scratchbook::{Error, ErrorKind, ListOrder, ListSessionsConfig, Result, Session};
 use serde_json::json;
 
+use super::times::micros;
 use crate::served::Served;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
@@ -73,8 +74,7 @@ fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Se
 }
 
 fn place(session: &Session) -> Place {
-    let micros = (session.create_time().unwrap_or_default() * 1e6).round() as i64;
-    (micros, session.user_id().to_owned(), session.id().to_owned())
+    (micros(session.create_time().unwrap_or_default()), session.user_id().to_owned(), session.id().to_owned())
 }
 
 fn read_place(text: &str) -> Result<Place> {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::GoogleError;
 use crate::served::Served;
+use crate::spelling::{is_json, snake_case};
 
 /// Parameters that every method of a Google API has. None changes what is answered here.
 const OF_THE_SYSTEM: [&str; 12] = [
@@ -53,7 +54,8 @@ impl Params {
             if name.starts_with('$') || OF_THE_SYSTEM.contains(&&*name) {
                 continue;
             }
-            let found = known.iter().find(|known| **known == name || snake_case(known) == name);
+            let found =
+                known.iter().find(|known| **known == name || snake_case(known).is_some_and(|snake| snake == name));
             let Some(known) = found else {
                 let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(Error::invalid(format!("unknown name {name:?} in the query; there are {there}")));
@@ -79,18 +81,6 @@ impl Params {
             _ => Err(wrong()),
         }
     }
-}
-
-/// `pageSize` as `page_size`, which is taken too.
-fn snake_case(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 2);
-    for c in name.chars() {
-        if c.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake
 }
 
 /// A body of JSON, an object.
@@ -122,8 +112,7 @@ impl FromRequest<Arc<Served>> for Body {
 fn check_content_type(headers: &HeaderMap) -> Result<(), GoogleError> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let text = value.to_str().unwrap_or("not of text");
-    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if is_json(text) {
         return Ok(());
     }
     let error = Error::invalid(format!("the body's content type is '{text}'; send 'application/json'"));

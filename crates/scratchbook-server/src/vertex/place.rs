@@ -5,19 +5,17 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::Method;
 use axum::http::request::Parts;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use scratchbook::{Error, Result, SessionKey};
 
 use super::GoogleError;
 use crate::access::Caller;
 use crate::scope::{self, AppPart, Refusal};
 use crate::served::Served;
+use crate::spelling::SEGMENT;
 
 /// What is posted to a session ends so.
 const APPEND: &str = ":appendEvent";
-
-/// Letters of a name that clients may put into a path as they are; ids of other surfaces may have any.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// An engine of which something is within the caller's reach.
 #[derive(Debug)]
@@ -88,7 +86,7 @@ impl Names {
 }
 
 fn encoded(id: &str) -> String {
-    utf8_percent_encode(id, PLAIN).to_string()
+    utf8_percent_encode(id, SEGMENT).to_string()
 }
 
 impl FromRequestParts<Arc<Served>> for Engine {

@@ -47,6 +47,7 @@ impl Times {
     }
 }
 
-fn micros(seconds: f64) -> i64 {
+/// Microseconds since 1970.
+pub(super) fn micros(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
 }

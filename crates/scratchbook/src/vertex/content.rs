@@ -2,20 +2,21 @@
 
 use serde_json::Value;
 
-use super::message::is_either;
+use super::message::{either, is_either};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::json::camel_case;
 
-/// Values of enums by their numbers, in which some clients send them: names of the part, its field, the values' names.
-const ENUMS: [([&str; 2], &str, &[&str]); 3] = [
-    (["executableCode", "executable_code"], "language", &["LANGUAGE_UNSPECIFIED", "PYTHON"]),
+/// Values of enums by their numbers, in which some clients send them: the part, its field, the values' names.
+const ENUMS: [(&str, &str, &[&str]); 3] = [
+    ("executableCode", "language", &["LANGUAGE_UNSPECIFIED", "PYTHON"]),
     (
-        ["codeExecutionResult", "code_execution_result"],
+        "codeExecutionResult",
         "outcome",
         &["OUTCOME_UNSPECIFIED", "OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED"],
     ),
     (
-        ["mediaResolution", "media_resolution"],
+        "mediaResolution",
         "level",
         &[
             "MEDIA_RESOLUTION_UNSPECIFIED",
@@ -30,9 +31,8 @@ const ENUMS: [([&str; 2], &str, &[&str]); 3] = [
 /// A content as it was sent, in ADK's way: values of enums have names.
 pub(super) fn named(mut content: Value) -> Value {
     for part in parts(content.get_mut("parts")) {
-        for (names, field, values) in ENUMS {
-            let value = names.iter().find(|name| part.get(**name).is_some());
-            let Some(value) = value.and_then(|name| part.get_mut(name)?.get_mut(field)) else { continue };
+        for (name, field, values) in ENUMS {
+            let Some(value) = either(part, name).and_then(|inner| inner.get_mut(field)) else { continue };
             let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
             if let Some(name) = number.and_then(|number| values.get(number)) {
                 *value = Value::from(*name);
@@ -95,14 +95,7 @@ fn in_camel_case(message: &mut Value) {
         Value::Object(fields) => {
             for (name, mut value) in std::mem::take(fields) {
                 in_camel_case(&mut value);
-                let mut words = name.split('_');
-                let first = words.next().unwrap_or_default().to_owned();
-                let name = words.fold(first, |name, word| {
-                    let mut letters = word.chars();
-                    name + &letters.next().map(|c| c.to_ascii_uppercase()).into_iter().collect::<String>()
-                        + letters.as_str()
-                });
-                fields.insert(name, value);
+                fields.insert(camel_case(&name), value);
             }
         }
         _ => {}

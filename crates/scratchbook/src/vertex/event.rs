@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::content;
-use super::message::{Message, is_either};
+use super::message::{Message, either, is_either};
 use super::unknown::{self, Unknown};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
@@ -104,10 +104,7 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     if unknown == Unknown::LeftOut {
         unknown::leave_out(&mut event);
     }
-    if let Some(versions) = event.get_mut("actions").and_then(|actions| {
-        let name = ["artifactDelta", "artifact_delta"].into_iter().find(|name| actions.get(name).is_some())?;
-        actions.get_mut(name)
-    }) {
+    if let Some(versions) = event.get_mut("actions").and_then(|actions| either(actions, "artifactDelta")) {
         as_integers(versions);
     }
     let mut event: Event =

@@ -84,6 +84,11 @@ impl Message {
     }
 }
 
+/// A field of an object, in either spelling.
+pub(super) fn either<'a>(object: &'a mut Value, camel: &str) -> Option<&'a mut Value> {
+    object.as_object_mut()?.iter_mut().find_map(|(name, value)| is_either(camel, name).then_some(value))
+}
+
 /// Whether a name is one in camelCase, in either spelling.
 pub(super) fn is_either(camel: &str, name: &str) -> bool {
     camel == name || is_snake_of(camel, name)

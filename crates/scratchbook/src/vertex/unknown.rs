@@ -6,7 +6,7 @@ use serde::de::value::Error as NoValue;
 use serde::de::{Deserializer, Error as _, Visitor};
 use serde_json::{Map, Value};
 
-use super::message::is_either;
+use super::message::either;
 use crate::content::{
     Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part,
 };
@@ -66,13 +66,6 @@ fn keep(object: &mut Value, known: &[&str]) {
     if let Value::Object(object) = object {
         object.retain(|name, _| known.contains(&name.as_str()));
     }
-}
-
-/// A field, in either spelling.
-fn either<'a>(object: &'a mut Value, camel: &str) -> Option<&'a mut Value> {
-    let object = object.as_object_mut()?;
-    let name = object.keys().find(|name| is_either(camel, name))?.clone();
-    object.get_mut(&name)
 }
 
 /// The names that a type reads, in both spellings. What refuses others tells them when it is asked for.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::scalar::{boolean, bytes, float, integer};
 use crate::adk::AdkError;
+use crate::spelling::snake_case;
 
 /// What a value has to be.
 #[derive(Clone, Copy, Debug)]
@@ -218,21 +219,6 @@ fn field_of<'a>(map: &Map<String, Value>, model: &'a Model, key: &str) -> Option
         let mut fields = model.fields.iter().filter(|_| key.contains('_'));
         fields.find(|field| snake_case(field.name).as_deref() == Some(key) && !map.contains_key(field.name))
     })
-}
-
-/// `appName` as `app_name`; `None` where both are one.
-fn snake_case(name: &str) -> Option<String> {
-    if !name.contains(|c: char| c.is_ascii_uppercase()) {
-        return None;
-    }
-    let mut snake = String::with_capacity(name.len() + 4);
-    for c in name.chars() {
-        if c.is_ascii_uppercase() {
-            snake.push('_');
-        }
-        snake.push(c.to_ascii_lowercase());
-    }
-    Some(snake)
 }
 
 /// Leaves what a model writes of what was sent.

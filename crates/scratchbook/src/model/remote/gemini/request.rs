@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::schema::response_schema;
 use crate::content::{Blob, Content, Part};
 use crate::error::{Error, Result};
+use crate::json::camel_case;
 use crate::model::{FunctionDeclaration, LlmRequest};
 
 /// What a model is told where the conversation is empty. Of google-adk, to the letter, as the next one.
@@ -82,17 +83,6 @@ fn documented(settings: Value) -> Value {
         }
         other => other,
     }
-}
-
-fn camel_case(name: &str) -> String {
-    let mut words = name.split('_');
-    let mut camel = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let mut chars = word.chars();
-        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
-        camel.push_str(chars.as_str());
-    }
-    camel
 }
 
 fn told(text: &str) -> Value {

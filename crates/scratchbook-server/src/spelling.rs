@@ -1,0 +1,27 @@
+//! What clients may spell in more than one way: names in paths, queries and bodies, and the content type of JSON.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
+/// What stands for itself in a segment of a path.
+pub(crate) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// `appName` as `app_name`; `None` where both are one.
+pub(crate) fn snake_case(name: &str) -> Option<String> {
+    if !name.contains(|c: char| c.is_ascii_uppercase()) {
+        return None;
+    }
+    let mut snake = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    Some(snake)
+}
+
+/// Whether a content type is that of JSON.
+pub(crate) fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
