@@ -43,7 +43,7 @@ impl VertexAiSessionService {
             return Err(no_session(key));
         }
         let request = self.client.append_event().set_name(&name).set_event(sent);
-        match request.send().await {
+        match self.patience.with(request).send().await {
             // Its number is for the store to know.
             Ok(_) => Ok(Committed::new(Arc::new(event), Outcome::Stored)),
             Err(error) => Err(self.refused(key, &event, error)),

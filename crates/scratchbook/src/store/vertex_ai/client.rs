@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::options::{VertexAiCredentials, VertexAiOptions};
-use super::retry::{Patience, Unthrottled, pauses};
+use super::retry::Unthrottled;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A client of the server. Where Google's application-default credentials are used they are looked for, and asked for a
@@ -37,8 +37,6 @@ pub(super) async fn build(options: &VertexAiOptions) -> Result<SessionService> {
         .with_endpoint(options.endpoint())
         .with_credentials(credentials)
         .with_attempt_timeout(options.request_timeout)
-        .with_retry_policy(Patience(options.retry_timeout))
-        .with_backoff_policy(pauses())
         .with_retry_throttler(Unthrottled);
     client.build().await.map_err(|error| {
         let endpoint = options.endpoint();

@@ -7,6 +7,7 @@ use google_cloud_aiplatform_v1::model::SessionEvent;
 
 use super::failure::{Call, failure, is_not_found};
 use super::message::{exact_seconds, read_event};
+use super::retry::Patience;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::session::{EventCursor, GetSessionConfig, micros_of_seconds, seconds_of_micros};
@@ -87,6 +88,7 @@ impl Wanted {
 /// no numbers. The newest ones are read from the end, and nothing else is.
 pub(super) async fn read(
     client: &SessionService,
+    patience: Patience,
     session: &str,
     wanted: Wanted,
     since: Option<f64>,
@@ -104,7 +106,7 @@ pub(super) async fn read(
         let size = most.saturating_sub(events.len()).clamp(1, PAGE);
         let page = client.list_events().set_parent(session).set_filter(&filter).set_order_by(order);
         let page = page.set_page_size(i32::try_from(size).unwrap_or(i32::MAX)).set_page_token(&token);
-        let page = match page.send().await {
+        let page = match patience.with(page).send().await {
             Ok(page) => page,
             Err(error) if is_not_found(&error) => return Ok(None),
             Err(error) => return Err(failure(&format!("list the events of {session}"), Call::Read, error)),

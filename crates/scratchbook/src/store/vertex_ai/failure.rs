@@ -3,6 +3,7 @@
 use google_cloud_gax::error::Error as GaxError;
 use google_cloud_gax::error::rpc::Code;
 
+use super::retry::wanted_pause;
 use crate::error::{Error, ErrorKind};
 
 /// What it means that a call that failed may have been done nevertheless.
@@ -38,7 +39,10 @@ pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
 }
 
 fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
-    let (kind, why) = reason(&error);
+    let (kind, mut why) = reason(&error);
+    if let Some(pause) = wanted_pause(&error) {
+        why = format!("{why}; it asks to wait {} s", pause.as_secs_f64());
+    }
     let is_unknown = may_be_done && call != Call::Read;
     let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
     let told = Error::new(kind, format!("{what}: {why}{unknown}"));

@@ -29,6 +29,7 @@ use serde_json::{Map, Value};
 
 use self::owners::Owners;
 use self::place::Place;
+use self::retry::Patience;
 use self::unsupported::{IN_SESSION, LOG, OTHER_STORE, PAST, unsupported};
 use super::closed;
 use crate::environment::Environment;
@@ -67,7 +68,7 @@ pub struct VertexAiSessionService {
     owners: Owners,
     endpoint: String,
     create_timeout: Duration,
-    retry_timeout: Duration,
+    patience: Patience,
     environment: Arc<dyn Environment>,
     closed: AtomicBool,
 }
@@ -106,7 +107,7 @@ impl VertexAiSessionService {
             owners: Owners::default(),
             endpoint: options.endpoint(),
             create_timeout: options.create_timeout,
-            retry_timeout: options.retry_timeout,
+            patience: Patience(options.retry_timeout),
             environment: options.environment,
             closed: AtomicBool::new(false),
         })

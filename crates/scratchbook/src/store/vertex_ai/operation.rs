@@ -20,7 +20,7 @@ impl VertexAiSessionService {
             let mut pauses = looks();
             while !operation.done {
                 sleep(pauses.next().unwrap_or_default()).await;
-                let look = self.client.get_operation().set_name(&operation.name).send().await;
+                let look = self.patience.with(self.client.get_operation().set_name(&operation.name)).send().await;
                 operation = look.map_err(|error| unfinished(what, call, error))?;
             }
             match operation.error() {

@@ -1,7 +1,6 @@
 //! Sessions: made, read, listed, changed and deleted.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::join;
 use google_cloud_aiplatform_v1::model;
@@ -15,7 +14,7 @@ use super::events::{self, Found, Wanted};
 use super::failure::{Call, failure, is_not_found};
 use super::message;
 use super::place::{check_session_id, last, quoted};
-use super::retry::{Noting, Patience};
+use super::retry::Tries;
 use super::unsupported::{check_create, check_numbers, unsupported};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{
@@ -49,11 +48,10 @@ impl VertexAiSessionService {
             .set_labels(metadata.labels)
             .set_session_state(state)
             .set_expiration(expiry);
-        let may_be_done = Arc::<AtomicBool>::default();
-        let policy = Noting { patience: Patience(self.retry_timeout), may_be_done: Arc::clone(&may_be_done) };
+        let tries = Tries::new(self.patience);
         let request = self.client.create_session().set_parent(&engine).set_session_id(id).set_session(session);
         let what = format!("create a session of {engine}");
-        let name = match self.done(&what, Call::Once, request.with_retry_policy(policy).send()).await {
+        let name = match self.done(&what, Call::Once, tries.of(request).send()).await {
             Ok(made) => {
                 let asked_for = || (!id.is_empty()).then(|| format!("{engine}/sessions/{id}"));
                 let name = name_of(&made).or_else(asked_for);
@@ -64,7 +62,7 @@ impl VertexAiSessionService {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && !id.is_empty() => {
                 let key = SessionKey::new(app_name, user_id, id)?;
                 // One that was sent again may have met itself.
-                let own = if may_be_done.load(Ordering::Acquire) { self.owned(&key).await? } else { None };
+                let own = if tries.may_be_done() { self.owned(&key).await? } else { None };
                 let own = own.ok_or_else(|| taken(&key))?;
                 return Ok(message::session(key, own, &StateSelection::All).with_seq(0));
             }
@@ -89,7 +87,7 @@ impl VertexAiSessionService {
         let name = self.place.session(key)?;
         let found = async {
             match Wanted::new(config) {
-                Some(wanted) => events::read(&self.client, &name, wanted, config.after_timestamp).await,
+                Some(wanted) => events::read(&self.client, self.patience, &name, wanted, config.after_timestamp).await,
                 None => Ok(Some(Found::default())),
             }
         };
@@ -117,7 +115,7 @@ impl VertexAiSessionService {
     }
 
     async fn fetch(&self, name: &str) -> Result<Option<model::Session>> {
-        match self.client.get_session().set_name(name).send().await {
+        match self.patience.with(self.client.get_session().set_name(name)).send().await {
             Ok(session) => Ok(Some(session)),
             Err(error) if is_not_found(&error) => Ok(None),
             Err(error) => Err(failure(&format!("get {name}"), Call::Read, error)),
@@ -146,7 +144,7 @@ impl VertexAiSessionService {
             .set_page_token(config.page_token.clone().unwrap_or_default())
             .set_filter(filter(config)?)
             .set_order_by(order);
-        let page = request.send().await;
+        let page = self.patience.with(request).send().await;
         let page = page.map_err(|error| failure(&format!("list the sessions of {engine}"), Call::Read, error))?;
         let session = |sent: model::Session| {
             let key = SessionKey::new(app_name, &sent.user_id, last(&sent.name))?;
@@ -164,7 +162,7 @@ impl VertexAiSessionService {
         self.owners.forget(key);
         let name = self.place.session(key)?;
         let deleting = async {
-            match self.client.delete_session().set_name(&name).send().await {
+            match self.patience.with(self.client.delete_session().set_name(&name)).send().await {
                 Err(error) if is_not_found(&error) => Ok(Operation::new().set_done(true)),
                 begun => begun,
             }
@@ -216,7 +214,7 @@ impl VertexAiSessionService {
             .set_update_mask(FieldMask::default().set_paths(mask.iter().copied()))
             // It says how things are to be, not what is to be done to them.
             .with_idempotency(true);
-        match request.send().await {
+        match self.patience.with(request).send().await {
             Ok(_) => Ok(()),
             Err(error) if is_not_found(&error) => Err(no_session(key)),
             Err(error) => Err(failure(&format!("update {name}"), Call::Change, error)),

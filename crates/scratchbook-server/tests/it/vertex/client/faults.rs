@@ -8,7 +8,7 @@ use scratchbook::{
 };
 use serde_json::json;
 
-use super::scripted::{Answer, Script, append, error, hello, key, made, ok, session, text};
+use super::scripted::{Answer, Script, append, error, error_with, hello, key, made, ok, session, text};
 
 #[tokio::test]
 async fn busy_servers_are_asked_again() {
@@ -21,6 +21,38 @@ async fn busy_servers_are_asked_again() {
     append(&client).await.unwrap();
     client.create_session("7", "alice", CreateSessionConfig::default()).await.unwrap();
     assert_eq!(["get", "append", "create"].map(|method| script.asked(method).len()), [4, 3, 3]);
+}
+
+#[tokio::test]
+async fn a_server_is_left_alone_for_as_long_as_it_asks() {
+    let detail = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.700s"}]);
+    for (busy, millis) in [
+        (error(429, "RESOURCE_EXHAUSTED").retry_after("1"), 1000),
+        (error_with(503, "UNAVAILABLE", detail), 700),
+        (error(503, "UNAVAILABLE").retry_after("Sun, 22 Nov 2020 02:00:00 GMT"), 0),
+    ] {
+        let (script, client) =
+            Script::client(&[("get", &[busy.clone(), ok(session())]), ("append", &[busy.clone(), ok(json!({}))])])
+                .await;
+        let begun = Instant::now();
+        client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap();
+        append(&client).await.unwrap();
+        let took = begun.elapsed();
+        let asked = Duration::from_millis(2 * millis);
+        assert!((asked..asked + Duration::from_millis(1500)).contains(&took), "{busy:?}: {took:?}");
+        assert_eq!(["get", "append"].map(|method| script.asked(method).len()), [2, 2]);
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_more_time_than_there_is_is_not_asked_again() {
+    let busy = error(429, "RESOURCE_EXHAUSTED").retry_after("60");
+    let (script, client) = Script::client(&[("get", &[busy])]).await;
+    let begun = Instant::now();
+    let error = client.get_session(&key(), &GetSessionConfig::state_only()).await.unwrap_err();
+    assert_eq!((error.kind(), script.asked("get").len()), (ErrorKind::ResourceExhausted, 1));
+    assert!(error.to_string().ends_with("said by the server; it asks to wait 60 s"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test]

@@ -16,29 +16,38 @@ use scratchbook::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// An answer: its status and its text, and how long it takes.
+/// An answer: its status and its text, how long it takes, and its header `Retry-After`.
 #[derive(Clone, Debug)]
-pub(super) struct Answer(u16, String, Duration);
+pub(super) struct Answer(u16, String, Duration, Option<&'static str>);
 
 /// An answer of JSON.
 pub(super) fn ok(body: Value) -> Answer {
-    Answer(200, body.to_string(), Duration::ZERO)
+    text(200, &body.to_string())
 }
 
 /// An error in Google's form.
 pub(super) fn error(code: u16, status: &str) -> Answer {
-    let body = json!({"error": {"code": code, "message": "said by the server.", "status": status}});
-    Answer(code, body.to_string(), Duration::ZERO)
+    error_with(code, status, json!([]))
+}
+
+/// The same with details.
+pub(super) fn error_with(code: u16, status: &str, details: Value) -> Answer {
+    let body = json!({"code": code, "message": "said by the server.", "status": status, "details": details});
+    text(code, &json!({"error": body}).to_string())
 }
 
 /// An answer in other words.
 pub(super) fn text(code: u16, text: &str) -> Answer {
-    Answer(code, text.to_owned(), Duration::ZERO)
+    Answer(code, text.to_owned(), Duration::ZERO, None)
 }
 
 impl Answer {
     pub(super) fn after(self, millis: u64) -> Self {
-        Self(self.0, self.1, Duration::from_millis(millis))
+        Self(self.0, self.1, Duration::from_millis(millis), self.3)
+    }
+
+    pub(super) fn retry_after(self, when: &'static str) -> Self {
+        Self(self.0, self.1, self.2, Some(when))
     }
 }
 
@@ -112,9 +121,14 @@ async fn answer(
         let answers = answers.get_mut(method).unwrap_or_else(|| panic!("nobody was to ask: {method} {uri}"));
         if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() }
     };
-    let Answer(status, text, span) = answer.unwrap();
+    let Answer(status, text, span, retry_after) = answer.unwrap();
     tokio::time::sleep(span).await;
-    (StatusCode::from_u16(status).unwrap(), [("content-type", "application/json")], text).into_response()
+    let status = StatusCode::from_u16(status).unwrap();
+    let mut response = (status, [("content-type", "application/json")], text).into_response();
+    if let Some(when) = retry_after {
+        response.headers_mut().insert("retry-after", when.parse().unwrap());
+    }
+    response
 }
 
 /// The session that is told of.
