@@ -1,18 +1,19 @@
 //! What is around every route: what each request goes through, and each answer on its way back.
 
-use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::Next;
+use axum::response::Response;
 use axum::{Router, middleware};
-use tower_http::catch_panic::CatchPanicLayer;
+use futures_util::FutureExt;
+use scratchbook::Error;
 
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
 use crate::served::Served;
-use crate::{access, headers, limits, listen};
+use crate::{access, headers, limits, listen, refusal};
 
 /// The routes with all of it around them.
 pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: Guard) -> Router {
@@ -26,21 +27,25 @@ pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: G
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
         .layer(middleware::from_fn_with_state(Arc::clone(served), listen::end_streams))
         .layer(middleware::from_fn(headers::mark))
-        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(catch_panics))
         .layer(middleware::from_fn_with_state(Observer::new(), operations::observe))
         .with_state(Arc::clone(served))
 }
 
-/// What a client sees of a defect: that there is one. What it was is for the log.
-fn panicked(_: Box<dyn Any + Send>) -> Response {
-    tracing::error!("a handler panicked; the panic's own message says where");
-    (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error").into_response()
+/// What a client sees of a defect: that there is one, in the form of the surface that was asked. What it was is for the
+/// log.
+async fn catch_panics(request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    AssertUnwindSafe(next.run(request))
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| refusal::of(&path, Error::internal("a handler panicked; the log says where")))
 }
 
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use axum::extract::Request;
+    use axum::http::StatusCode;
     use axum::routing::get;
     use http_body_util::BodyExt;
     use tower::ServiceExt;
@@ -49,14 +54,25 @@ mod tests {
 
     #[tokio::test]
     #[allow(clippy::panic)]
-    async fn a_defect_is_not_told_of() {
+    async fn a_defect_is_not_told_of_and_answered_in_the_form_of_the_surface() {
         async fn defect() -> StatusCode {
             panic!("the secret")
         }
-        let router: Router = Router::new().route("/", get(defect)).layer(CatchPanicLayer::custom(panicked));
-        let response = router.oneshot(Request::get("/").body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(response.status(), 500);
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(&body[..], b"Internal Server Error");
+        let routes = Router::new().route("/apps", get(defect)).route("/v1/x", get(defect));
+        let routes = routes.route("/v1/projects/x", get(defect)).route("/v1beta1/x", get(defect));
+        let router: Router = routes.layer(middleware::from_fn(catch_panics));
+        let google = r#"{"error":{"code":500,"message":"Internal error encountered.","status":"INTERNAL"}}"#;
+        for (path, expected) in [
+            ("/apps", "Internal Server Error"),
+            ("/v1/x", r#"{"error":{"kind":"internal","message":"a handler panicked; the log says where"}}"#),
+            ("/v1/projects/x", google),
+            ("/v1beta1/x", google),
+        ] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), 500);
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(std::str::from_utf8(&body).unwrap(), expected, "{path}");
+        }
     }
 }
