@@ -34,7 +34,7 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(super) enum Closed {
     /// There is no token.
-    Missing(Refusal),
+    Missing,
     /// There is one, and it is no good.
     Invalid(Refusal),
 }
@@ -125,7 +125,7 @@ impl Gate {
 fn bearer(headers: &HeaderMap) -> Result<&str, Closed> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let Some(first) = all.next() else {
-        return Err(Closed::Missing("this takes a token: send 'Authorization: Bearer TOKEN'".to_owned()));
+        return Err(Closed::Missing);
     };
     let wrong = || Closed::Invalid("the header 'Authorization' is not 'Bearer TOKEN', once".to_owned());
     if all.next().is_some() {

@@ -35,6 +35,11 @@ const OPEN_TO_ALL: [&str; 2] = ["/health", "/health/ready"];
 /// Where Google's clients put a key, in place of a token.
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 
+/// What is said to who sends no token.
+const TAKES_TOKEN: &str = "this takes a token: send 'Authorization: Bearer TOKEN'";
+const TAKES_TOKEN_OR_KEY: &str = "this takes a token: send 'Authorization: Bearer TOKEN' or 'x-goog-api-key: TOKEN', the \
+     credentials or the api_key of a client; a key in the address ('?key=') is ignored";
+
 /// How the routes of streams end that go on for ever.
 const WATCHES: &str = "/watch";
 
@@ -110,7 +115,8 @@ async fn let_in_no_more(served: Arc<Served>, caller: Caller, token: HeaderValue)
 /// The answer of RFC 6750.
 fn refuse(path: &str, closed: Closed) -> Response {
     let (challenge, message) = match closed {
-        Closed::Missing(message) => ("Bearer", message),
+        Closed::Missing if vertex::serves(path) => ("Bearer", TAKES_TOKEN_OR_KEY.to_owned()),
+        Closed::Missing => ("Bearer", TAKES_TOKEN.to_owned()),
         Closed::Invalid(message) => (r#"Bearer error="invalid_token""#, message),
     };
     let mut response = refusal::of(path, Error::new(ErrorKind::Unauthenticated, message));

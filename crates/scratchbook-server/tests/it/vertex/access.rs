@@ -89,8 +89,14 @@ async fn a_token_comes_as_a_bearer_or_as_a_key() {
         );
     }
     // A key in the address would be in every log; and other surfaces have no keys.
-    assert_eq!(send(&world.router, "GET", &at(&format!("/s-1?key={secret}")), &[], "").await.0, 401);
-    assert_eq!(send(&world.router, "GET", "/v1/apps/123/sessions", &[key], "").await.0, 401);
+    let (code, answer) = send(&world.router, "GET", &at(&format!("/s-1?key={secret}")), &[], "").await;
+    assert_eq!(code, 401);
+    let said = answer["error"]["message"].as_str().unwrap();
+    assert!(said.contains("'x-goog-api-key: TOKEN'") && said.contains("('?key=') is ignored"), "{said}");
+    assert!(!said.contains(secret.as_str()), "{said}");
+    let (code, answer) = send(&world.router, "GET", "/v1/apps/123/sessions", &[key], "").await;
+    assert_eq!(code, 401);
+    assert_eq!(answer["error"]["message"], "this takes a token: send 'Authorization: Bearer TOKEN'");
 }
 
 #[tokio::test]
