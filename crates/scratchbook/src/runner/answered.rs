@@ -1,6 +1,6 @@
 //! A message that answers calls goes on with the run that made them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::agent::{Progress, is_request, progress};
@@ -141,6 +141,13 @@ impl Answered {
             }
         }
         answered.callers
+    }
+
+    /// The ids of the requests for confirmations that it answers.
+    pub(super) fn confirmations(&self) -> HashSet<&str> {
+        let answers = self.callers.iter().flat_map(|caller| &caller.parts).filter_map(answer_of);
+        let is_confirmation = |answer: &FunctionResponse| answer.name.as_deref() == Some(ToolConfirmation::CALL_NAME);
+        answers.filter(|(_, answer)| is_confirmation(answer)).map(|(id, _)| id).collect()
     }
 
     fn take(&mut self, event: &Event, part: Part) {

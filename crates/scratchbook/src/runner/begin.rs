@@ -11,7 +11,7 @@ use crate::agent::{Agent, Board, Compacting, Invocation, InvocationContext, Node
 use crate::content::Content;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{AppendOptions, CreateSessionConfig, Events, Session, SessionKey, no_session, retry_pauses};
+use crate::session::{CreateSessionConfig, Events, Session, SessionKey, no_session, retry_pauses};
 
 /// The turns that a run is made of; none where there is nothing to do.
 pub(super) type Begun = Vec<(Arc<dyn Agent>, InvocationContext)>;
@@ -118,11 +118,6 @@ impl Inner {
         if request.message.is_none() && delta.is_empty() {
             return Ok(());
         }
-        // Of two processes in which one confirmation is given at once, one is told to look again.
-        let mut options = match answered.confirms {
-            true => AppendOptions::by_session(context.session().seen().clone()),
-            false => AppendOptions::default(),
-        };
         let mut told = Vec::new();
         for Caller { branch, parts, .. } in &answered.callers {
             match told.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
@@ -136,11 +131,18 @@ impl Inner {
             let message = request.message.clone();
             contents.push((None, message.map(|message| Content { role: Some("user".to_owned()), ..message })));
         }
-        for (branch, content) in contents {
+        let events = contents.into_iter().map(|(branch, content)| {
             let mut event = context.event().with_state_delta(std::mem::take(&mut delta));
             event.content = content;
             event.branch = branch;
-            self.commit_with(context, event, turn, std::mem::take(&mut options)).await?;
+            event
+        });
+        if answered.confirms {
+            // It is rare, and every run would have room for it.
+            return Box::pin(self.confirm(context, events.collect(), answered, turn)).await;
+        }
+        for event in events {
+            self.commit(context, event, turn).await?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Summaries of events, committed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Inner;
 use super::turns::Turn;
-use crate::agent::{InvocationContext, ends_at_time_of};
+use crate::agent::{Compacting, InvocationContext, ends_at_time_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{AppendOptions, GetSessionConfig, no_session};
@@ -46,6 +47,9 @@ impl Inner {
             let options = AppendOptions::by_session(seen);
             match self.append(key.clone(), summary.clone(), options, turn.cloned()).await {
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    return self.commit_unguarded(context, summary, turn).await;
+                }
                 appended => {
                     context.board().committed(&appended?, &StateDelta::new());
                     return Ok(());
@@ -57,6 +61,29 @@ impl Inner {
             seen = fresh.seen().clone();
         }
         Err(Error::new(ErrorKind::Conflict, "others append to the session all the time; the next run sums up"))
+    }
+
+    /// Appends a summary to a store that cannot refuse it for being late: right after it was looked what has come meanwhile.
+    /// What comes between the two, with a time before the end of the summary, agents see no more; it stays in the session.
+    async fn commit_unguarded(
+        &self,
+        context: &InvocationContext,
+        summary: Event,
+        turn: Option<&Arc<Turn>>,
+    ) -> Result<()> {
+        let key = context.session_key();
+        let now = self.sessions.get_session(key, &GetSessionConfig::default().without_state()).await?;
+        let now = now.ok_or_else(|| no_session(key))?;
+        let session = context.session();
+        let known = session.events().iter().take(context.compacting().map_or(0, Compacting::known));
+        let known: HashSet<_> = known.map(|event| event.id.as_str()).collect();
+        let is_known = |event: &&Arc<Event>| known.contains(event.id.as_str());
+        // What is before all that the run has read is nothing new.
+        let later = now.events().iter().skip_while(|event| !is_known(event)).filter(|event| !is_known(event));
+        check(later, &summary)?;
+        let appended = self.append(key.clone(), summary, AppendOptions::default(), turn.cloned()).await?;
+        context.board().committed(&appended, &StateDelta::new());
+        Ok(())
     }
 }
 

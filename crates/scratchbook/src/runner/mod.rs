@@ -4,6 +4,7 @@
 mod answered;
 mod begin;
 mod compaction;
+mod confirming;
 mod options;
 mod reading;
 mod turns;

@@ -13,7 +13,7 @@ mod tokens;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::drive::catch_panic;
 use super::history::{compacted, live_backward};
@@ -67,6 +67,8 @@ pub(crate) struct Compacting {
     /// A summarizer that has failed is not asked again and again.
     failed: AtomicBool,
     planned: AtomicU64,
+    /// How many events the run knew then.
+    known: AtomicUsize,
 }
 
 /// Keeps other branches of the run from summing up the same.
@@ -81,12 +83,17 @@ impl Drop for Busy<'_> {
 
 impl Compacting {
     pub(crate) fn new(compactor: Arc<Compactor>) -> Self {
-        Self { compactor, busy: false.into(), failed: false.into(), planned: 0.into() }
+        Self { compactor, busy: false.into(), failed: false.into(), planned: 0.into(), known: 0.into() }
     }
 
     /// The number of the last event that was there when the last summary was asked for.
     pub(crate) fn planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
+    }
+
+    /// How many events the run's copy of the session had then.
+    pub(crate) fn known(&self) -> usize {
+        self.known.load(Ordering::Relaxed)
     }
 
     /// The event of the summary that is due before an agent asks its model, and what keeps others from making it again
@@ -119,8 +126,12 @@ impl Compacting {
 
     /// Asks for a summary. Where there is none to be had, the events stay as they are and the run goes on.
     async fn summary(&self, plan: Plan, context: &InvocationContext) -> Option<Event> {
-        let last = context.session().events().last().and_then(|event| event.seq);
+        let (last, known) = {
+            let session = context.session();
+            (session.events().last().and_then(|event| event.seq), session.events().len())
+        };
         self.planned.store(last.unwrap_or_default(), Ordering::Relaxed);
+        self.known.store(known, Ordering::Relaxed);
         let (session, events) = (context.session_key(), plan.events.len());
         let asked = catch_panic("the summarizer", self.compactor.summarizer.summarize_events(&plan.events)).await;
         let says_something = |summary: &EventsSummary| !summary.content.text().trim().is_empty();

@@ -1,5 +1,6 @@
 //! Clients in Rust against the endpoint: ours as a store, and Google's own.
 
+mod agents;
 mod faults;
 mod google;
 mod operations;
@@ -17,7 +18,7 @@ use scratchbook_server::Server;
 use tokio::net::TcpListener;
 
 /// A server over a store in memory, and its address.
-async fn serve() -> String {
+pub(super) async fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = Server::builder(connect("memory:").await.unwrap()).build().unwrap();

@@ -1,0 +1,231 @@
+//! Agents over our client: tools that ask first or answer later, runs that are taken up again, and summaries.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+
+use futures_util::TryStreamExt;
+use scratchbook::{
+    Content, Environment, ErrorKind, Event, EventsCompactionConfig, FunctionTool, GetSessionConfig, LlmAgent,
+    LlmEventsSummarizer, LlmResponse, Part, Result, RunRequest, Runner, RunnerBuilder, ScriptedLlm, Session,
+    SessionKey, SystemEnvironment, ToolConfirmation, ToolContext, VertexAiOptions, VertexAiSessionService,
+};
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::serve;
+
+type Args = Map<String, Value>;
+
+/// A client of its own, as a process has it.
+async fn client(url: &str) -> VertexAiSessionService {
+    VertexAiSessionService::open(VertexAiOptions::new("p1", "l1").with_endpoint(url)).await.unwrap()
+}
+
+fn on(client: VertexAiSessionService, agent: LlmAgent) -> RunnerBuilder {
+    Runner::builder("shop", agent, client).auto_create_session()
+}
+
+async fn run(runner: &Runner, request: impl Into<RunRequest>) -> Result<Vec<Event>> {
+    runner.run("alice", "s", request).try_collect().await
+}
+
+async fn stored(runner: &Runner) -> Session {
+    let key = SessionKey::new("shop", "alice", "s").unwrap();
+    runner.session_service().get_session(&key, &GetSessionConfig::default()).await.unwrap().unwrap()
+}
+
+/// The id of the last call of a name.
+fn called(events: &[Event], name: &str) -> String {
+    let calls = events.iter().flat_map(Event::function_calls);
+    calls.filter(|call| call.name.as_deref() == Some(name)).last().and_then(|call| call.id.clone()).unwrap()
+}
+
+fn answer(id: &str, name: &str, response: Value) -> Content {
+    Content::new("user", vec![Part::function_response(id, name, response)])
+}
+
+/// The answer to the request for a confirmation that is among some events.
+fn confirm(asked: &[Event], confirmed: bool) -> Content {
+    let name = ToolConfirmation::CALL_NAME;
+    answer(&called(asked, name), name, json!({"confirmed": confirmed}))
+}
+
+fn said(events: &[Event]) -> String {
+    events
+        .iter()
+        .filter_map(|event| event.content.as_ref())
+        .map(Content::text)
+        .collect::<Vec<_>>()
+        .join(" ")
+        .trim()
+        .into()
+}
+
+/// Pays when the user agrees, and counts.
+fn payer<const N: usize>(turns: [LlmResponse; N], count: &Arc<AtomicUsize>) -> LlmAgent {
+    let count = Arc::clone(count);
+    let pay = FunctionTool::new("pay", "Pays.", move |args: Args, context: ToolContext| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            context.state().set("paid", &args["amount"])?;
+            Ok(json!({"paid": args["amount"]}))
+        }
+    });
+    let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(turns));
+    agent.tool(pay.require_confirmation()).build().unwrap()
+}
+
+fn pays() -> LlmResponse {
+    LlmResponse::call("pay", json!({"amount": 5}))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_user_confirms_is_carried_out_once_and_what_is_rejected_is_not() {
+    for (confirmed, resumes) in [(true, false), (false, false), (true, true)] {
+        let (url, count) = (serve().await, Arc::default());
+        let runner = on(client(&url).await, payer([pays(), LlmResponse::text("Done.")], &count));
+        let runner = if resumes { runner.resumable() } else { runner }.build().unwrap();
+        let asked = run(&runner, "pay 5").await.unwrap();
+        assert_eq!((count.load(Ordering::SeqCst), stored(&runner).await.state().get("paid")), (0, None));
+        let events = run(&runner, confirm(&asked, confirmed)).await.unwrap();
+        assert_eq!(said(&events), "Done.");
+        assert_eq!(count.load(Ordering::SeqCst), usize::from(confirmed));
+        let session = stored(&runner).await;
+        assert_eq!(session.state().get("paid"), confirmed.then(|| json!(5)).as_ref());
+        assert!(events.iter().all(|event| event.invocation_id == asked[0].invocation_id), "it is one run");
+        // Once more, here and in another process, it does nothing.
+        let other = on(client(&url).await, payer([], &count)).build().unwrap();
+        for runner in [&runner, &other] {
+            assert!(run(runner, confirm(&asked, true)).await.unwrap().is_empty());
+        }
+        assert_eq!(count.load(Ordering::SeqCst), usize::from(confirmed));
+        assert_eq!(stored(&runner).await.events().len(), session.events().len());
+    }
+}
+
+/// Lets a run go on when another has come as far: both have read the session, and none has appended.
+#[derive(Debug)]
+struct Together {
+    here: Arc<Barrier>,
+    waited: AtomicBool,
+}
+
+impl Environment for Together {
+    fn now(&self) -> f64 {
+        SystemEnvironment.now()
+    }
+
+    fn new_id(&self) -> String {
+        if !self.waited.swap(true, Ordering::SeqCst) {
+            self.here.wait();
+        }
+        SystemEnvironment.new_id()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_processes_that_take_one_confirmation_at_once_one_at_most_carries_it_out() {
+    for round in 0..10 {
+        let (url, count) = (serve().await, Arc::default());
+        let first = on(client(&url).await, payer([pays()], &count)).build().unwrap();
+        let asked = run(&first, "pay 5").await.unwrap();
+        let here = Arc::new(Barrier::new(2));
+        let mut clicks = JoinSet::new();
+        for _ in 0..2 {
+            let runner = on(client(&url).await, payer([LlmResponse::text("Done.")], &count));
+            let together = Together { here: Arc::clone(&here), waited: false.into() };
+            let runner = runner.environment(Arc::new(together)).build().unwrap();
+            let message = confirm(&asked, true);
+            clicks.spawn(async move { run(&runner, message).await });
+        }
+        let mut refused = 0;
+        for click in clicks.join_all().await {
+            if let Err(error) = click {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                refused += 1;
+            }
+        }
+        if refused == 2 {
+            assert_eq!(count.load(Ordering::SeqCst), 0, "round {round}");
+            let again = on(client(&url).await, payer([LlmResponse::text("Done.")], &count)).build().unwrap();
+            run(&again, RunRequest::default()).await.unwrap();
+        }
+        assert_eq!(count.load(Ordering::SeqCst), 1, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_is_answered_later_in_another_process() {
+    for resumes in [false, true] {
+        let url = serve().await;
+        let ask = || {
+            FunctionTool::new("ask", "Asks.", |_: Args, _: ToolContext| async { Ok(json!({"status": "pending"})) })
+                .long_running()
+        };
+        let runner = async |turns: Vec<LlmResponse>| {
+            let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(turns)).tool(ask()).build().unwrap();
+            let runner = on(client(&url).await, agent);
+            if resumes { runner.resumable() } else { runner }.build().unwrap()
+        };
+        let begun = runner(vec![LlmResponse::call("ask", json!({})), LlmResponse::text("I asked.")]).await;
+        let asked = run(&begun, "ask").await.unwrap();
+        let later = runner(vec![LlmResponse::text("You may.")]).await;
+        let events = run(&later, answer(&called(&asked, "ask"), "ask", json!({"days": 3}))).await.unwrap();
+        assert_eq!(said(&events), "You may.");
+        assert!(events.iter().all(|event| event.invocation_id == asked[0].invocation_id), "it is one run");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_cut_off_is_taken_up_in_another_process() {
+    let (url, begun) = (serve().await, Arc::new(Notify::new()));
+    let runner = async |turns: Vec<LlmResponse>, hangs: bool| {
+        let begun = Arc::clone(&begun);
+        let work = FunctionTool::new("work", "Works.", move |_: Args, context: ToolContext| {
+            let begun = Arc::clone(&begun);
+            async move {
+                begun.notify_one();
+                if hangs {
+                    std::future::pending::<()>().await;
+                }
+                context.state().set("user:worked", true)?;
+                Ok(json!({"done": true}))
+            }
+        });
+        let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(turns)).tool(work).build().unwrap();
+        on(client(&url).await, agent).resumable().build().unwrap()
+    };
+    let first = runner(vec![LlmResponse::call("work", json!({}))], true).await;
+    let request = RunRequest::message("work").with_invocation_id("run-1");
+    let cut = tokio::spawn(async move { run(&first, request).await });
+    begun.notified().await;
+    cut.abort();
+    assert!(cut.await.unwrap_err().is_cancelled());
+    let second = runner(vec![LlmResponse::text("Done.")], false).await;
+    let again = || RunRequest::default().with_invocation_id("run-1");
+    assert_eq!(said(&run(&second, again()).await.unwrap()), "Done.");
+    assert_eq!(stored(&second).await.state().get("user:worked"), Some(&json!(true)));
+    assert!(run(&second, again()).await.unwrap().is_empty(), "what has ended is not done again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_conversation_is_summed_up() {
+    let url = serve().await;
+    let model = ScriptedLlm::from_fn(|_| Ok(LlmResponse::text("Yes.")));
+    let runner = async || {
+        let agent = LlmAgent::builder("agent").model(model.clone()).build().unwrap();
+        let summarizer = LlmEventsSummarizer::new(ScriptedLlm::from_fn(|_| Ok(LlmResponse::text("summary"))));
+        let config = EventsCompactionConfig::by_invocations(2, 0).with_summarizer(summarizer);
+        on(client(&url).await, agent).events_compaction(config).build().unwrap()
+    };
+    let runner = [runner().await, runner().await];
+    for n in 0..5 {
+        run(&runner[n % 2], format!("message {n}")).await.unwrap();
+    }
+    let summaries = stored(&runner[0]).await.events().iter().filter(|event| event.actions.compaction.is_some()).count();
+    assert_eq!(summaries, 2);
+    let asked = model.requests();
+    let shown: Vec<_> = asked.last().unwrap().contents.iter().map(Content::text).collect();
+    assert_eq!(shown, ["summary", "summary", "message 4"]);
+}

@@ -1,0 +1,73 @@
+//! Confirmations, committed so that each is taken once, in whatever process.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Inner;
+use super::answered::Answered;
+use super::turns::Turn;
+use crate::agent::InvocationContext;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::session::{AppendOptions, GetSessionConfig, no_session};
+
+impl Inner {
+    /// Appends what confirms calls. Of two processes in which one confirmation is given at once, one is told to look again
+    /// (`Conflict`), by the store's commit.
+    ///
+    /// A store that cannot refuse an append for being late says so. There it is appended as it is, and then looked whether
+    /// others have answered the same meanwhile: each of two looks after its own append, so that one of them sees the other.
+    /// Where both do, neither goes on, and a run without a message carries out what was confirmed.
+    pub(super) async fn confirm(
+        &self,
+        context: &InvocationContext,
+        events: Vec<Event>,
+        answered: &Answered,
+        turn: &Arc<Turn>,
+    ) -> Result<()> {
+        let mut options = AppendOptions::by_session(context.session().seen().clone());
+        let mut is_guarded = true;
+        for event in events {
+            let guarded = self.commit_with(context, event.clone(), turn, std::mem::take(&mut options)).await;
+            match guarded {
+                Err(error) if is_guarded && error.kind() == ErrorKind::Unsupported => {
+                    is_guarded = false;
+                    self.commit(context, event, turn).await?;
+                }
+                committed => drop(committed?),
+            }
+        }
+        if is_guarded { Ok(()) } else { self.check_alone(context, answered).await }
+    }
+
+    /// Refuses confirmations that somebody else has answered since the session was read.
+    async fn check_alone(&self, context: &InvocationContext, answered: &Answered) -> Result<()> {
+        let key = context.session_key();
+        let now = self.sessions.get_session(key, &GetSessionConfig::default().without_state()).await?;
+        let now = now.ok_or_else(|| no_session(key))?;
+        let session = context.session();
+        let known: HashSet<_> = session.events().iter().map(|event| event.id.as_str()).collect();
+        let confirmations = answered.confirmations();
+        let asks = |event: &Event| {
+            event.function_calls().filter_map(|call| call.id.as_deref()).any(|id| confirmations.contains(id))
+        };
+        // What is before the requests may be more than the run has read.
+        let since = now.events().iter().position(|event| asks(event)).unwrap_or_default();
+        let others = now
+            .events()
+            .iter()
+            .skip(since)
+            .filter(|event| event.author == "user" && !known.contains(event.id.as_str()));
+        let mut answers = others.flat_map(|event| event.function_responses()).filter_map(|answer| answer.id.as_deref());
+        match answers.find(|id| confirmations.contains(id)) {
+            None => Ok(()),
+            Some(id) => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "the confirmation '{id}' was given elsewhere at the same time; where its call is not run there, start \
+                     a run without a message"
+                ),
+            )),
+        }
+    }
+}
