@@ -113,6 +113,14 @@ async fn what_google_adk_writes_our_client_reads_and_the_other_way_round() {
     assert_eq!(listed, BTreeSet::from(["by-rust", "by-python"]), "both were updated at one time");
 }
 
+/// Who has the server alone has the document and not this folder.
+#[test]
+fn the_document_has_services_py_as_it_is_tested() {
+    let services = std::fs::read_to_string(folder().join("services.py")).unwrap();
+    let document = std::fs::read_to_string(folder().join("../../../../docs/vertex.md")).unwrap();
+    assert!(document.contains(&format!("\n```python\n{services}```\n")), "docs/vertex.md has another services.py");
+}
+
 /// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
 fn python() -> PathBuf {
     if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
