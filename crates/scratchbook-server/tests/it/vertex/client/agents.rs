@@ -5,11 +5,13 @@ use std::sync::{Arc, Barrier};
 
 use futures_util::TryStreamExt;
 use scratchbook::{
-    Content, Environment, ErrorKind, Event, EventsCompactionConfig, FunctionTool, GetSessionConfig, LlmAgent,
-    LlmEventsSummarizer, LlmResponse, Part, Result, RunRequest, Runner, RunnerBuilder, ScriptedLlm, Session,
-    SessionKey, SystemEnvironment, ToolConfirmation, ToolContext, VertexAiOptions, VertexAiSessionService,
+    AppendOptions, Content, Environment, ErrorKind, Event, EventCompaction, EventsCompactionConfig, FunctionTool,
+    GetSessionConfig, LlmAgent, LlmEventsSummarizer, LlmResponse, Part, Result, RunRequest, Runner, RunnerBuilder,
+    ScriptedLlm, Session, SessionKey, SessionService, SystemEnvironment, ToolConfirmation, ToolContext,
+    VertexAiOptions, VertexAiSessionService,
 };
 use serde_json::{Map, Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -228,4 +230,31 @@ async fn a_long_conversation_is_summed_up() {
     let asked = model.requests();
     let shown: Vec<_> = asked.last().unwrap().contents.iter().map(Content::text).collect();
     assert_eq!(shown, ["summary", "summary", "message 4"]);
+}
+
+/// What stands for the same events already, or takes them back, is seen before a summary is appended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_summary_that_another_process_was_faster_with_is_dropped() {
+    let url = serve().await;
+    let other = Arc::new(client(&url).await);
+    let faster = move || {
+        let compaction =
+            EventCompaction { start_timestamp: 1.0, end_timestamp: 2.0, compacted_content: Content::model("faster") };
+        let mut event = Event::new("user").with_invocation_id("other");
+        event.actions.compaction = Some(compaction);
+        let (other, key) = (Arc::clone(&other), SessionKey::new("shop", "alice", "s").unwrap());
+        let append = async move { other.append(&key, event, AppendOptions::default()).await.unwrap() };
+        tokio::task::block_in_place(|| Handle::current().block_on(append));
+    };
+    let summarizer = LlmEventsSummarizer::new(ScriptedLlm::from_fn(move |_| {
+        faster();
+        Ok(LlmResponse::text("summary"))
+    }));
+    let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(["Yes."])).build().unwrap();
+    let config = EventsCompactionConfig::by_invocations(1, 0).with_summarizer(summarizer);
+    let runner = on(client(&url).await, agent).events_compaction(config).build().unwrap();
+    run(&runner, "hello").await.unwrap();
+    let session = stored(&runner).await;
+    let summaries: Vec<_> = session.events().iter().filter_map(|event| event.actions.compaction.as_ref()).collect();
+    assert_eq!(summaries.iter().map(|one| one.compacted_content.text()).collect::<Vec<_>>(), ["faster"]);
 }
