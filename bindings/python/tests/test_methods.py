@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("google.adk")
 
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 
@@ -86,6 +87,40 @@ async def test_the_state_of_any_event_is_known(service: Any, session: Any) -> No
     for missing in (4, "no such event"):
         with pytest.raises(scratchbook.NotFoundError):
             await service.state_at(session, missing)
+
+
+async def test_only_a_session_that_is_not_there_is_google_adks_session_not_found_error(
+    service: Any, session: Any, app: str
+) -> None:
+    missing = (app, "u", "missing")
+    gone = await service.create_session(app_name=app, user_id="u", session_id="gone")
+    await service.delete_session(app_name=app, user_id="u", session_id="gone")
+    for call in (
+        lambda: service.append_event(gone, keyed({"n": 1})),
+        lambda: service.refresh(gone),
+        lambda: service.increment(missing, "n"),
+        lambda: service.state_at(missing, 1),
+        lambda: service.state_at(missing, "event"),
+        lambda: service.history(missing, "n"),
+        lambda: service.blame(missing),
+        lambda: service.rewind(missing, "one"),
+        lambda: service.fork(missing),
+        lambda: service.verify(missing),
+        lambda: anext(service.watch(missing)),
+    ):
+        with pytest.raises(SessionNotFoundError) as caught:
+            await call()
+        assert isinstance(caught.value, scratchbook.SessionNotFoundError) and caught.value.kind == "not_found"
+    for call in (
+        lambda: service.state_at(session, 4),
+        lambda: service.state_at(session, "no such event"),
+        lambda: service.diff(session, 1, 4),
+        lambda: service.fork(session, at=4),
+        lambda: service.rewind(session, "no such invocation"),
+    ):
+        with pytest.raises(scratchbook.NotFoundError) as other:
+            await call()
+        assert not isinstance(other.value, SessionNotFoundError)
 
 
 async def test_who_wrote_what_is_known(service: Any, session: Any) -> None:
@@ -209,6 +244,15 @@ def test_a_watch_loses_no_entry_between_loops(uri: str, app: str) -> None:
         scratchbook.wait(service.increment(session, "n"))
         assert asyncio.run(reads()) == number
     scratchbook.wait(service.close())
+
+
+async def test_a_watch_of_a_session_ends_where_the_session_does(service: Any, session: Any, app: str) -> None:
+    async with service.watch(session) as watch:
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0.05)
+        await service.delete_session(app_name=app, user_id="u", session_id="s")
+        with pytest.raises(SessionNotFoundError):
+            await asyncio.wait_for(waiting, 30)
 
 
 async def test_a_watch_is_for_one_reader_at_a_time(service: Any, session: Any) -> None:

@@ -80,6 +80,45 @@ def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
         wait(service.close())
 
 
+def test_a_folder_or_a_database_that_is_not_there_is_no_missing_session(tmp_path: Path) -> None:
+    with pytest.raises(scratchbook.NotFoundError, match="make it first") as caught:
+        wait(SessionService(f"sqlite:///{tmp_path}/missing/a.db").open())
+    assert not isinstance(caught.value, scratchbook.SessionNotFoundError)
+
+
+@pytest.mark.parametrize("uri", ["postgres", "mariadb"], indirect=True)
+def test_a_database_that_is_not_there_is_no_missing_session(uri: str) -> None:
+    with pytest.raises(scratchbook.NotFoundError, match="there is no such database") as caught:
+        wait(SessionService(uri.replace("?", "_not?", 1)).create_session(app_name="a", user_id="u"))
+    assert not isinstance(caught.value, scratchbook.SessionNotFoundError)
+    assert str(caught.value).count("does not exist") <= 1
+
+
+@pytest.mark.parametrize("uri", ["postgres", "mariadb"], indirect=True)
+def test_a_wrong_password_has_a_class_of_its_own(uri: str) -> None:
+    user, _, address = uri.rpartition("@")
+    with pytest.raises(scratchbook.UnauthenticatedError) as caught:
+        wait(SessionService(f"{user}-not@{address}").open())
+    assert isinstance(caught.value, PermissionError) and "-not" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("memory:", "memory:"),
+        ("sqlite:///", "memory:"),
+        ("sqlite:///a.db", "sqlite:///a.db"),
+        ("scratchbook+sqlite:////data/a b%20c.db?timeout=1", "sqlite:////data/a b%20c.db?lock_timeout_ms=1000"),
+        ("postgresql+asyncpg://me:s3cret@h:1/d?schema=x&pool_size=3", "postgresql://me@h:1/d?schema=x"),
+        ("postgresql://me:p?schema=s3cret@h/d", "postgresql://me@h/d"),
+        ("mariadb://me:s3cret@h/d?charset=utf8mb4&table_prefix=x_", "mariadb://me@h/d?table_prefix=x_"),
+    ],
+)
+def test_a_service_shows_the_url_that_names_its_store(url: str, shown: str) -> None:
+    assert repr(SessionService(url)) == f"SessionService({shown!r})"
+    assert repr(SessionService(shown)) == f"SessionService({shown!r})"
+
+
 def test_no_password_is_shown() -> None:
     service = SessionService("postgresql://me:s3cret@127.0.0.1:1/db?connect_timeout=1&retry_timeout_ms=1")
     assert "s3cret" not in repr(service) and "me" in repr(service)

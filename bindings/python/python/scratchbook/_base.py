@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from . import _url
-from ._errors import CLASSES, InvalidArgumentError, ScratchbookError
+from ._errors import CLASSES, NO_SESSION, InvalidArgumentError, ScratchbookError
 from ._scratchbook import Store
 
 S = TypeVar("S")
@@ -168,4 +168,4 @@ class Base(Generic[S, E]):
 
 
 def no_session(address: Address) -> ScratchbookError:
-    return CLASSES["not_found"](f"session not found: {'/'.join(address)}; create it first")
+    return CLASSES[NO_SESSION](f"session not found: {'/'.join(address)}; create it first")

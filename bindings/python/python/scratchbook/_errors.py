@@ -37,9 +37,13 @@ class InvalidArgumentError(ScratchbookError, ValueError):
 
 
 class NotFoundError(ScratchbookError, ValueError):
-    """There is no such session, event or invocation."""
+    """There is no such session, event, invocation, folder or database."""
 
     kind = "not_found"
+
+
+class SessionNotFoundError(NotFoundError):
+    """There is no such session: of what is not found, what a program may make and go on."""
 
 
 class AlreadyExistsError(ScratchbookError):
@@ -66,6 +70,12 @@ class ResourceExhaustedError(ScratchbookError):
     kind = "resource_exhausted"
 
 
+class UnauthenticatedError(ScratchbookError, PermissionError):
+    """The server does not accept the user or the password."""
+
+    kind = "unauthenticated"
+
+
 class PermissionDeniedError(ScratchbookError, PermissionError):
     """The store, or the file system, does not allow it."""
 
@@ -90,7 +100,10 @@ class DataCorruptedError(ScratchbookError):
     kind = "data_corrupted"
 
 
-CLASSES: dict[str, type[ScratchbookError]] = {
+NO_SESSION = "session_not_found"
+"""What `CLASSES` has the class under for a session that is not there, whose kind is that of all that is not found."""
+
+CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} | {
     known.kind: known
     for known in (
         InvalidArgumentError,
@@ -99,6 +112,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {
         StaleSessionError,
         FailedPreconditionError,
         ResourceExhaustedError,
+        UnauthenticatedError,
         PermissionDeniedError,
         UnavailableError,
         UnsupportedError,
@@ -108,7 +122,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {
 
 
 def make(kind: str, message: str, conflicts: str | None = None) -> ScratchbookError:
-    """The exception for an error of the compiled part."""
+    """The exception for an error of the compiled part; its kind, or `NO_SESSION`."""
     known = CLASSES.get(kind)
     if known is None:
         error = ScratchbookError(message)

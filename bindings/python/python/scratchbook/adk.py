@@ -42,15 +42,16 @@ class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
     """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
 
 
-class SessionNotFoundError(_errors.NotFoundError, _AdkSessionNotFound):
-    """There is no such session, event or invocation; google-adk's `SessionNotFoundError` as well."""
+class SessionNotFoundError(_errors.SessionNotFoundError, _AdkSessionNotFound):
+    """There is no such session; google-adk's `SessionNotFoundError` as well."""
 
 
 class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
     """Somebody else's write came first; google-adk's `StaleSessionError` as well."""
 
 
-_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, SessionNotFoundError, StaleSessionError)})
+_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, StaleSessionError)})
+_errors.CLASSES[_errors.NO_SESSION] = SessionNotFoundError
 
 
 class _Mark(str):
