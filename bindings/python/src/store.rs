@@ -71,8 +71,10 @@ impl Store {
         Self { opened: Arc::new(Opened::new(uri)) }
     }
 
-    fn __repr__(&self) -> String {
-        format!("Store('{}')", scratchbook::without_password(self.opened.uri()))
+    /// Without password and parameters, for people and logs.
+    #[getter]
+    fn uri(&self) -> String {
+        scratchbook::without_password(self.opened.uri())
     }
 
     /// Waits, for those who try again after a while.

@@ -49,7 +49,24 @@ def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> N
         SessionService(url)
 
 
-@pytest.mark.parametrize("url", ["oracle://me:s3cret@h/d", "sessions.db", "", None])
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [
+        ("sessions.db", "sqlite:///sessions.db"),
+        ("/data/sessions.db", "sqlite:////data/sessions.db"),
+        (Path("data/sessions.db"), "sqlite:///data/sessions.db"),
+        ("sqlite:sessions.db", "sqlite:////data/sessions.db"),
+        ("sqlite:/data/a.db", "sqlite:////data/sessions.db"),
+    ],
+)
+def test_a_path_says_what_its_url_is(url: Any, right: str) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError, match=right):
+        SessionService(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["oracle://me:s3cret@h/d", "me:s3cret@h/d", "password=s3cret", "", None, 3, b"sqlite://"]
+)
 def test_what_names_no_store_is_refused(url: Any) -> None:
     with pytest.raises(scratchbook.InvalidArgumentError, match="sqlite:///sessions.db") as caught:
         SessionService(url)

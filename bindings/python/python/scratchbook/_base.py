@@ -88,7 +88,7 @@ class UnderWay:
 class Base(Generic[S, E]):
     """A store, with what the classes for google-adk and for plain dicts say of their sessions and events."""
 
-    def __init__(self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
+    def __init__(self, uri: _url.Url, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
         """A service on the store that a URL names; it is opened at the first call.
 
         Args:
@@ -105,13 +105,15 @@ class Base(Generic[S, E]):
         """
         if conflict not in ("merge", "by_key", "strict"):
             raise InvalidArgumentError(f"no conflict mode is called '{conflict}'; there are merge, by_key and strict")
-        self._core = Store(_url.store_uri(uri))
+        store = _url.store_uri(uri)
+        self._core = Store(store)
+        self._url = _url.shown(store, self._core.uri)
         self._conflict: Conflict = conflict
         self._keeps_repeated_ids = keep_repeated_ids
         self._under_way = UnderWay()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._core!r})"
+        return f"{type(self).__name__}({self._url!r})"
 
     # What sessions and events are made of: for the classes below.
 

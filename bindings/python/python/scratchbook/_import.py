@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from . import _url
 from ._appends import with_own_id
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError
 from ._json import dumps
@@ -46,8 +47,13 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
         async for record in records(source, [app_name]):
             yield record
         return
-    render = getattr(source, "render_as_string", None)
-    url = render(hide_password=False) if render else str(source)
+    if waits():
+        raise RuntimeError("a database is read in a process of its own, which takes a running event loop: asyncio.run")
+    url = _url.text_of(source)
+    if "://" not in url:
+        raise InvalidArgumentError(
+            f"{_url.what_is_wrong(url)}; a source is the URL of google-adk's database, or a service"
+        )
     # On standard input: a URL has a password in it, and arguments are seen by all.
     reader = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -71,7 +71,12 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`."""
 
     def __init__(
-        self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False, agents_dir: Any = None
+        self,
+        uri: _url.Url,
+        *,
+        conflict: Conflict = "merge",
+        keep_repeated_ids: bool = False,
+        agents_dir: Any = None,
     ) -> None:
         """A service on the store that a URL names; it is opened at the first call.
 
