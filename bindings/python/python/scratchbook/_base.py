@@ -93,7 +93,7 @@ class Base(Generic[S, E]):
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
-                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not.
+                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not; or an `sqlalchemy.URL`.
             conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
                 `by_key`: where a key that it writes was written since the session was read. `strict`: where the
                 session has any event that this copy has not seen, as google-adk's database services do.

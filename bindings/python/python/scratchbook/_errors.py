@@ -7,7 +7,8 @@ The classes say what went wrong, so that a program can act on it; `kind` has the
 from __future__ import annotations
 
 import json
-from typing import Any
+
+from .results import KeyConflict
 
 
 class ScratchbookError(Exception):
@@ -16,10 +17,10 @@ class ScratchbookError(Exception):
     kind: str = "internal"
     """The class of the error, as a word; the same in every language."""
 
-    conflicts: list[dict[str, Any]]
+    conflicts: list[KeyConflict]
     """The keys for whose sake a write was refused, each with what was `read` and `found` and its last `writer`."""
 
-    def __init__(self, message: str, conflicts: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.conflicts = conflicts or []
