@@ -12,8 +12,10 @@ pytest.importorskip("google.adk")
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 import scratchbook
+from scratchbook import results
 
 
 def keyed(delta: dict[str, Any], **more: Any) -> Event:
@@ -244,6 +246,36 @@ def test_a_watch_loses_no_entry_between_loops(uri: str, app: str) -> None:
         scratchbook.wait(service.increment(session, "n"))
         assert asyncio.run(reads()) == number
     scratchbook.wait(service.close())
+
+
+async def test_what_is_given_has_the_keys_that_its_type_has(service: Any, session: Any, app: str) -> None:
+    def fits(given: dict[str, Any], kind: Any) -> None:
+        assert kind.__required_keys__ <= given.keys() <= kind.__required_keys__ | kind.__optional_keys__
+
+    await service.put_state({"of_all": 1, "gone": scratchbook.REMOVED}, app_name=app, author="admin")
+    for writer in (await service.blame(session)).values():
+        fits(writer, results.KeyWriter)
+    for write in await service.history(session, "draft"):
+        fits(write, results.KeyWrite)
+    for difference in (await service.diff(session, 0, 3)).values():
+        fits(difference, results.KeyDiff)
+    fits(await service.verify(session), results.Verified)
+    fits(await service.import_adk(InMemorySessionService(), app_name=app), results.Imported)
+    kinds = {"event": results.EventEntry, "created": results.CreatedEntry, "state": results.StateEntry}
+    seen = set()
+    async with service.watch(app_name=app, start="beginning") as watch:
+        while seen != kinds.keys():
+            entry = await asyncio.wait_for(anext(watch), 30)
+            seen.add(entry["type"])
+            fits(entry, kinds[entry["type"]])
+            for change in entry.get("changes", ()):
+                fits(change, results.StateChange)
+    with pytest.raises(scratchbook.StaleSessionError) as caught:
+        copy = await service.get_session(app_name=app, user_id="u", session_id="s")
+        await service.append_event(session, keyed({"step": 4}))
+        await service.append_retrying(copy, lambda copy: keyed({"step": 5}), retries=0)
+    fits(caught.value.conflicts[0], results.KeyConflict)
+    fits(caught.value.conflicts[0]["writer"], results.KeyWriter)
 
 
 async def test_a_watch_of_a_session_ends_where_the_session_does(service: Any, session: Any, app: str) -> None:
