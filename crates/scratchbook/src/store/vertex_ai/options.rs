@@ -149,7 +149,8 @@ impl VertexAiOptions {
         self
     }
 
-    /// How long a call is tried again while the server is busy or cannot be reached; zero for never.
+    /// How long a call is tried again while the server is busy or cannot be reached; zero for never. Where the server asks
+    /// to be left alone, that is done; where it asks for longer than what is left, the call fails at once.
     #[must_use]
     pub fn with_retry_timeout(mut self, timeout: Duration) -> Self {
         self.retry_timeout = timeout;
