@@ -9,11 +9,20 @@ use crate::shape::writer;
 
 /// The exception for an error, with its kind, its message and the keys that were in the way.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    exception_of(py, error.kind().as_str(), error)
+}
+
+/// The exception for what was not found because its session is not there: the one such error that has a class of its own.
+pub(crate) fn no_session(py: Python<'_>, error: &Error) -> PyErr {
+    exception_of(py, "session_not_found", error)
+}
+
+fn exception_of(py: Python<'_>, class: &str, error: &Error) -> PyErr {
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let make = || {
         let conflicts: Vec<Value> = error.conflicts().iter().map(conflict).collect();
         let conflicts = if conflicts.is_empty() { None } else { Some(Value::from(conflicts).to_string()) };
-        let arguments = (error.kind().as_str(), message(error), conflicts);
+        let arguments = (class, message(error), conflicts);
         MAKE.import(py, "scratchbook._errors", "make")?.call1(arguments)
     };
     match make() {

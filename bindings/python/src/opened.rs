@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
-use scratchbook::{Error, ErrorKind, Result, Store, connect};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, connect};
 use tokio::sync::OnceCell;
 
 use crate::runtime::{OpenFile, check_file, check_process};
+use crate::shape::Answer;
 
 /// A store by its URI.
 #[derive(Debug)]
@@ -60,6 +61,22 @@ impl Opened {
             Ok(store)
         };
         self.store.get_or_try_init(open).await
+    }
+
+    /// What a call about a session ends with. Of all that may be not found, its session alone is told apart: an event, or
+    /// the database, is something else to whoever would make the session anew.
+    pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<Answer>) -> Result<Answer> {
+        let Some(store) = self.store.get() else { return ended };
+        match ended {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let bare = GetSessionConfig::default().without_state().with_num_recent_events(0);
+                match store.sessions.get_session(key, &bare).await {
+                    Ok(None) => Ok(Answer::NoSession(error)),
+                    _ => Err(error),
+                }
+            }
+            ended => ended,
+        }
     }
 
     /// Closes what is open; what was never opened is not opened any more.

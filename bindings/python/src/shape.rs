@@ -10,6 +10,8 @@ use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
+use crate::error::no_session;
+
 /// What a call ends with.
 pub(crate) enum Answer {
     Nothing,
@@ -19,6 +21,8 @@ pub(crate) enum Answer {
     /// A session's JSON, and what it has seen.
     Session(Vec<u8>, String),
     Appended(Appended),
+    /// There is no such session, as this says.
+    NoSession(Error),
 }
 
 /// What an append has come to.
@@ -47,6 +51,7 @@ impl Answer {
             Self::Appended(Appended { outcome, written, changes }) => {
                 (outcome, written, changes.map(|text| PyBytes::new(py, &text).unbind())).into_py_any(py)
             }
+            Self::NoSession(error) => Err(no_session(py, &error)),
         }
     }
 }

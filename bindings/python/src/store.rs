@@ -58,7 +58,8 @@ impl Store {
     {
         self.call(py, |opened| async move {
             let key = key(&address)?;
-            work(opened.store().await?.clone(), key).await
+            let ended = work(opened.store().await?.clone(), key.clone()).await;
+            opened.told_of(&key, ended).await
         })
     }
 }
@@ -70,8 +71,10 @@ impl Store {
         Self { opened: Arc::new(Opened::new(uri)) }
     }
 
-    fn __repr__(&self) -> String {
-        format!("Store('{}')", scratchbook::without_password(self.opened.uri()))
+    /// Without password and parameters, for people and logs.
+    #[getter]
+    fn uri(&self) -> String {
+        scratchbook::without_password(self.opened.uri())
     }
 
     /// Waits, for those who try again after a while.
@@ -188,7 +191,10 @@ impl Store {
                 Some(seen) => Seen::read(seen)?.options(conflict?),
                 None => AppendOptions::default(),
             };
-            let committed = opened.store().await?.sessions.append(&key, event, options).await?;
+            let committed = match opened.store().await?.sessions.append(&key, event, options).await {
+                Ok(committed) => committed,
+                Err(error) => return opened.told_of(&key, Err(error)).await,
+            };
             let changes = operations.is_some().then(|| to_json(&committed.event.actions.state_delta)).transpose()?;
             Ok(Answer::Appended(Appended {
                 outcome: match committed.outcome {

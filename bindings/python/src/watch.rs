@@ -73,7 +73,10 @@ impl Drop for Watch {
 impl Watch {
     /// Begins, which the first entry that is asked for does else.
     fn start(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, |shared| async move { shared.begin().await.map(|_| Answer::Nothing) })
+        self.call(py, |shared| async move {
+            let ended = shared.begin().await.map(|_| Answer::Nothing);
+            shared.told(ended).await
+        })
     }
 
     /// The entry after so many that were taken, as JSON, as soon as there is one.
@@ -81,11 +84,15 @@ impl Watch {
         self.call(py, |shared| async move {
             shared.reader.send_modify(|reader| reader.number += 1);
             let mut later = shared.reader.subscribe();
-            let reading = shared.begin().await?;
-            tokio::select! {
-                entry = async { reading.lock().await.entry(taken).await } => entry.map(Answer::Json),
-                _ = later.changed() => Err(closed()),
-            }
+            let entry = async {
+                let reading = shared.begin().await?;
+                tokio::select! {
+                    entry = async { reading.lock().await.entry(taken).await } => entry.map(Answer::Json),
+                    _ = later.changed() => Err(closed()),
+                }
+            };
+            let ended = entry.await;
+            shared.told(ended).await
         })
     }
 
@@ -106,6 +113,15 @@ impl Shared {
             Ok(Mutex::new(Reading { feed, given: 0, last: Vec::new() }))
         };
         self.begun.get_or_try_init(begin).await
+    }
+
+    async fn told(&self, ended: Result<Answer>) -> Result<Answer> {
+        match &self.wanted.named {
+            (app_name, Some(user), Some(session)) if ended.is_err() => {
+                self.opened.told_of(&SessionKey::new(app_name, user, session)?, ended).await
+            }
+            _ => ended,
+        }
     }
 }
 

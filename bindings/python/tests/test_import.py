@@ -95,6 +95,14 @@ async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -
         await service.import_adk(source)
 
 
+@pytest.mark.parametrize("source", ["sessions.db", Path("sessions.db"), "memory:", "", None, 3])
+async def test_what_is_no_url_is_no_source(source: Any) -> None:
+    async with scratchbook.ScratchbookSessionService("memory:") as service:
+        right = "sqlite:///sessions.db" if str(source) == "sessions.db" else "URL"
+        with pytest.raises(scratchbook.InvalidArgumentError, match=right):
+            await service.import_adk(source)
+
+
 async def test_what_is_no_database_of_google_adks_says_so(tmp_path: Path) -> None:
     async with scratchbook.ScratchbookSessionService("memory:") as service:
         with pytest.raises(scratchbook.InvalidArgumentError, match="there is no file .*none.db"):

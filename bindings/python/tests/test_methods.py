@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("google.adk")
 
+from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 import scratchbook
+from scratchbook import results
 
 
 def keyed(delta: dict[str, Any], **more: Any) -> Event:
@@ -86,6 +89,40 @@ async def test_the_state_of_any_event_is_known(service: Any, session: Any) -> No
     for missing in (4, "no such event"):
         with pytest.raises(scratchbook.NotFoundError):
             await service.state_at(session, missing)
+
+
+async def test_only_a_session_that_is_not_there_is_google_adks_session_not_found_error(
+    service: Any, session: Any, app: str
+) -> None:
+    missing = (app, "u", "missing")
+    gone = await service.create_session(app_name=app, user_id="u", session_id="gone")
+    await service.delete_session(app_name=app, user_id="u", session_id="gone")
+    for call in (
+        lambda: service.append_event(gone, keyed({"n": 1})),
+        lambda: service.refresh(gone),
+        lambda: service.increment(missing, "n"),
+        lambda: service.state_at(missing, 1),
+        lambda: service.state_at(missing, "event"),
+        lambda: service.history(missing, "n"),
+        lambda: service.blame(missing),
+        lambda: service.rewind(missing, "one"),
+        lambda: service.fork(missing),
+        lambda: service.verify(missing),
+        lambda: anext(service.watch(missing)),
+    ):
+        with pytest.raises(SessionNotFoundError) as caught:
+            await call()
+        assert isinstance(caught.value, scratchbook.SessionNotFoundError) and caught.value.kind == "not_found"
+    for call in (
+        lambda: service.state_at(session, 4),
+        lambda: service.state_at(session, "no such event"),
+        lambda: service.diff(session, 1, 4),
+        lambda: service.fork(session, at=4),
+        lambda: service.rewind(session, "no such invocation"),
+    ):
+        with pytest.raises(scratchbook.NotFoundError) as other:
+            await call()
+        assert not isinstance(other.value, SessionNotFoundError)
 
 
 async def test_who_wrote_what_is_known(service: Any, session: Any) -> None:
@@ -209,6 +246,45 @@ def test_a_watch_loses_no_entry_between_loops(uri: str, app: str) -> None:
         scratchbook.wait(service.increment(session, "n"))
         assert asyncio.run(reads()) == number
     scratchbook.wait(service.close())
+
+
+async def test_what_is_given_has_the_keys_that_its_type_has(service: Any, session: Any, app: str) -> None:
+    def fits(given: dict[str, Any], kind: Any) -> None:
+        assert kind.__required_keys__ <= given.keys() <= kind.__required_keys__ | kind.__optional_keys__
+
+    await service.put_state({"of_all": 1, "gone": scratchbook.REMOVED}, app_name=app, author="admin")
+    for writer in (await service.blame(session)).values():
+        fits(writer, results.KeyWriter)
+    for write in await service.history(session, "draft"):
+        fits(write, results.KeyWrite)
+    for difference in (await service.diff(session, 0, 3)).values():
+        fits(difference, results.KeyDiff)
+    fits(await service.verify(session), results.Verified)
+    fits(await service.import_adk(InMemorySessionService(), app_name=app), results.Imported)
+    kinds = {"event": results.EventEntry, "created": results.CreatedEntry, "state": results.StateEntry}
+    seen = set()
+    async with service.watch(app_name=app, start="beginning") as watch:
+        while seen != kinds.keys():
+            entry = await asyncio.wait_for(anext(watch), 30)
+            seen.add(entry["type"])
+            fits(entry, kinds[entry["type"]])
+            for change in entry.get("changes", ()):
+                fits(change, results.StateChange)
+    with pytest.raises(scratchbook.StaleSessionError) as caught:
+        copy = await service.get_session(app_name=app, user_id="u", session_id="s")
+        await service.append_event(session, keyed({"step": 4}))
+        await service.append_retrying(copy, lambda copy: keyed({"step": 5}), retries=0)
+    fits(caught.value.conflicts[0], results.KeyConflict)
+    fits(caught.value.conflicts[0]["writer"], results.KeyWriter)
+
+
+async def test_a_watch_of_a_session_ends_where_the_session_does(service: Any, session: Any, app: str) -> None:
+    async with service.watch(session) as watch:
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0.05)
+        await service.delete_session(app_name=app, user_id="u", session_id="s")
+        with pytest.raises(SessionNotFoundError):
+            await asyncio.wait_for(waiting, 30)
 
 
 async def test_a_watch_is_for_one_reader_at_a_time(service: Any, session: Any) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
+import re
 from collections.abc import AsyncGenerator
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -12,6 +17,7 @@ pytest.importorskip("google.adk")
 from google.adk.agents import LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -19,6 +25,8 @@ from google.adk.runners import Runner
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+
+from scratchbook import ScratchbookSessionService, StaleSessionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -145,8 +153,6 @@ async def test_a_run_that_paused_is_resumed_by_another_process_like_runner(servi
 
 
 async def test_runs_of_two_runners_on_one_session_lose_nothing(service: Any, name: str) -> None:
-    import asyncio
-
     def build(key: str) -> Runner:
         agent = LlmAgent(name="a", model=model(*["x"] * 5), output_key=key)
         return Runner(app_name=name, agent=agent, session_service=service)
@@ -160,3 +166,75 @@ async def test_runs_of_two_runners_on_one_session_lose_nothing(service: Any, nam
     await asyncio.gather(talk(build("k1")), talk(build("k2")))
     session = await service.get_session(app_name=name, user_id="u", session_id="s")
     assert len(session.events) == 20 and session.state == {"k1": "x", "k2": "x"}
+
+
+async def shown(word: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Runs the example of the description that has a word in it, with some names; gives all names after it."""
+    examples = re.findall(r"```python\n(.*?)```", str(metadata.metadata("scratchbook").get_payload()), re.DOTALL)
+    (example,) = [example for example in examples if word in example]
+    code = compile(example, word, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    done = eval(code, names)
+    if inspect.isawaitable(done):
+        await done
+    return names
+
+
+async def test_the_tool_of_the_description_loses_nothing_of_runs_at_the_same_time(service: Any, name: str) -> None:
+    names = await shown("def buy", {"service": service, "ToolContext": ToolContext})
+    await service.create_session(app_name=name, user_id="u", session_id="s")
+
+    async def talk(item: str) -> None:
+        agent = LlmAgent(name="a", model=model(("buy", {"item": item}), "bought"), tools=[names["buy"]])
+        await say(Runner(app_name=name, agent=agent, session_service=service), "s", "buy")
+
+    await asyncio.gather(*(talk(f"i{n}") for n in range(4)))
+    session = await service.get_session(app_name=name, user_id="u", session_id="s")
+    assert sorted(session.state["cart"]) == ["i0", "i1", "i2", "i3"] and session.state["app:sold"] == 4
+
+
+@pytest.mark.parametrize("conflict", ["strict", "by_key"])
+async def test_the_tool_of_the_description_does_not_get_in_the_way_of_its_own_run(
+    uri: str, name: str, conflict: Any
+) -> None:
+    async with ScratchbookSessionService(uri, conflict=conflict) as service:
+        names = await shown("def buy", {"service": service, "ToolContext": ToolContext})
+        llm = model(("buy", {"item": "tea"}), "bought")
+        agent = LlmAgent(name="a", model=llm, tools=[names["buy"]], instruction="Sold: {app:sold?}")
+        await service.create_session(app_name=name, user_id="u", session_id="s")
+        events = await say(Runner(app_name=name, agent=agent, session_service=service), "s", "buy")
+        assert [answer.response for e in events for answer in e.get_function_responses()] == [{"items": 1, "sold": 1}]
+        assert "Sold: 1" in str(llm.requests[1].config.system_instruction)
+
+
+async def test_a_refused_run_is_taken_back_and_run_again_as_the_description_has_it(uri: str) -> None:
+    async with ScratchbookSessionService(uri, conflict="by_key") as service:
+        other = await service.create_session(app_name="shop", user_id="other")
+        sold = (await service.get_app_state(app_name="shop")).get("sold", 0)
+        others = [2, 3]
+
+        async def sell(tool_context: ToolContext) -> None:
+            now = tool_context.state.get("app:sold", 0)
+            if others:
+                await service.increment(other, "app:sold", others.pop())
+            tool_context.state["app:sold"] = now + 1
+
+        llm = model(("sell", {}), ("sell", {}), ("sell", {}), "sold")
+        runner = Runner(app_name="shop", agent=LlmAgent(name="a", model=llm, tools=[sell]), session_service=service)
+        await service.delete_session(app_name="shop", user_id="alice", session_id="s")
+        await service.create_session(app_name="shop", user_id="alice", session_id="s")
+        given = {"service": service, "runner": runner, "types": types, "Event": Event}
+        names = await shown("async def run(", {**given, "StaleSessionError": StaleSessionError})
+        message = types.Content(role="user", parts=[types.Part(text="sell one")])
+        assert texts(await names["run"](message)) == ["sold"]
+        assert (await service.get_app_state(app_name="shop"))["sold"] == sold + 6
+        # The model is asked as if it were for the first time.
+        assert [part.text for content in llm.requests[2].contents for part in content.parts] == ["sell one"]
+
+
+async def test_the_exact_ways_of_the_description_are_exact(service: Any, name: str) -> None:
+    session = await service.create_session(app_name=name, user_id="u", state={"app:seats": 5})
+    copy = await service.get_session(app_name=name, user_id="u", session_id=session.id)
+    for mine in (session, copy):
+        given = {"service": service, "session": mine, "Event": Event, "EventActions": EventActions}
+        names = await shown("def book", given)
+    assert names["count"] == 2 and await service.get_app_state(app_name=name) == {"seats": 1}

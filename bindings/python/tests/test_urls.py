@@ -49,7 +49,24 @@ def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> N
         SessionService(url)
 
 
-@pytest.mark.parametrize("url", ["oracle://me:s3cret@h/d", "sessions.db", "", None])
+@pytest.mark.parametrize(
+    ("url", "right"),
+    [
+        ("sessions.db", "sqlite:///sessions.db"),
+        ("/data/sessions.db", "sqlite:////data/sessions.db"),
+        (Path("data/sessions.db"), "sqlite:///data/sessions.db"),
+        ("sqlite:sessions.db", "sqlite:////data/sessions.db"),
+        ("sqlite:/data/a.db", "sqlite:////data/sessions.db"),
+    ],
+)
+def test_a_path_says_what_its_url_is(url: Any, right: str) -> None:
+    with pytest.raises(scratchbook.InvalidArgumentError, match=right):
+        SessionService(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["oracle://me:s3cret@h/d", "me:s3cret@h/d", "password=s3cret", "", None, 3, b"sqlite://"]
+)
 def test_what_names_no_store_is_refused(url: Any) -> None:
     with pytest.raises(scratchbook.InvalidArgumentError, match="sqlite:///sessions.db") as caught:
         SessionService(url)
@@ -78,6 +95,45 @@ def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
         wait(service.open())
         assert (tmp_path / file).is_file()
         wait(service.close())
+
+
+def test_a_folder_or_a_database_that_is_not_there_is_no_missing_session(tmp_path: Path) -> None:
+    with pytest.raises(scratchbook.NotFoundError, match="make it first") as caught:
+        wait(SessionService(f"sqlite:///{tmp_path}/missing/a.db").open())
+    assert not isinstance(caught.value, scratchbook.SessionNotFoundError)
+
+
+@pytest.mark.parametrize("uri", ["postgres", "mariadb"], indirect=True)
+def test_a_database_that_is_not_there_is_no_missing_session(uri: str) -> None:
+    with pytest.raises(scratchbook.NotFoundError, match="there is no such database") as caught:
+        wait(SessionService(uri.replace("?", "_not?", 1)).create_session(app_name="a", user_id="u"))
+    assert not isinstance(caught.value, scratchbook.SessionNotFoundError)
+    assert str(caught.value).count("does not exist") <= 1
+
+
+@pytest.mark.parametrize("uri", ["postgres", "mariadb"], indirect=True)
+def test_a_wrong_password_has_a_class_of_its_own(uri: str) -> None:
+    user, _, address = uri.rpartition("@")
+    with pytest.raises(scratchbook.UnauthenticatedError) as caught:
+        wait(SessionService(f"{user}-not@{address}").open())
+    assert isinstance(caught.value, PermissionError) and "-not" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("memory:", "memory:"),
+        ("sqlite:///", "memory:"),
+        ("sqlite:///a.db", "sqlite:///a.db"),
+        ("scratchbook+sqlite:////data/a b%20c.db?timeout=1", "sqlite:////data/a b%20c.db?lock_timeout_ms=1000"),
+        ("postgresql+asyncpg://me:s3cret@h:1/d?schema=x&pool_size=3", "postgresql://me@h:1/d?schema=x"),
+        ("postgresql://me:p?schema=s3cret@h/d", "postgresql://me@h/d"),
+        ("mariadb://me:s3cret@h/d?charset=utf8mb4&table_prefix=x_", "mariadb://me@h/d?table_prefix=x_"),
+    ],
+)
+def test_a_service_shows_the_url_that_names_its_store(url: str, shown: str) -> None:
+    assert repr(SessionService(url)) == f"SessionService({shown!r})"
+    assert repr(SessionService(shown)) == f"SessionService({shown!r})"
 
 
 def test_no_password_is_shown() -> None:

@@ -101,10 +101,13 @@ async def test_what_is_no_json_becomes_what_google_adk_makes_of_it(service: Any,
     assert await stored(service, app) == {**converted, **{f"e_{key}": value for key, value in converted.items()}}
 
 
-async def test_what_has_no_json_at_all_goes_in_as_its_repr(service: Any, app: str) -> None:
-    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"f": len})
+async def test_what_has_no_json_at_all_goes_in_as_its_repr(
+    service: Any, app: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"f": len, "n": 1})
+    assert "'f' has no JSON" in caplog.text and "'n'" not in caplog.text and "Traceback" not in caplog.text
     await service.append_event(session, keyed({"g": len}))
-    assert await stored(service, app) == {"f": repr(len), "g": repr(len)}
+    assert await stored(service, app) == {"f": repr(len), "g": repr(len), "n": 1}
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -261,6 +264,16 @@ async def test_what_is_no_session_event_key_or_number_is_an_invalid_argument(ser
         lambda: plain.append_event(copy, 5),
         lambda: plain.append_event(copy, {"author": "a", "actions": 5}),
         lambda: service.state_at(session, -1),
+        lambda: service.state_at(session, 1.5),
+        lambda: service.state_at(session, True),
+        lambda: plain.state_at(copy, {"author": "a"}),
+        lambda: service.fork(session, at=b"id"),
+        lambda: service.verify(session, app_name=app),
+        lambda: service.watch(session, app_name=app).start(),
+        lambda: service.append_retrying(session, lambda session: None),
+        lambda: service.get_session(app_name=app, user_id="u", session_id="s", config=5),
+        lambda: service.get_session(app_name=app, user_id="u", session_id="s", config={"num_recent_events": "1"}),
+        lambda: service.get_session(app_name=app, user_id="u", session_id="s", config={"after_timestamp": "now"}),
         lambda: service.history(session, "n", limit=-1),
         lambda: service.get_session(app_name=app, user_id="u", session_id="s", config={"num_recent": 1}),
     ):
@@ -270,4 +283,6 @@ async def test_what_is_no_session_event_key_or_number_is_an_invalid_argument(ser
         await service.increment(session, "n", "x")
     with pytest.raises(TypeError):
         scratchbook.wait(5)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="asyncio.run"):
+        scratchbook.wait(service.import_adk("sqlite:///sessions.db"))
     assert await service.verify(session) == {"events": 0, "keys": 0}

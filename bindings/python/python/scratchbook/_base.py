@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from . import _url
-from ._errors import CLASSES, InvalidArgumentError, ScratchbookError
+from ._errors import CLASSES, NO_SESSION, InvalidArgumentError, ScratchbookError
 from ._scratchbook import Store
 
 S = TypeVar("S")
@@ -88,12 +88,12 @@ class UnderWay:
 class Base(Generic[S, E]):
     """A store, with what the classes for google-adk and for plain dicts say of their sessions and events."""
 
-    def __init__(self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
+    def __init__(self, uri: _url.Url, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
         """A service on the store that a URL names; it is opened at the first call.
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
-                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not.
+                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not; or an `sqlalchemy.URL`.
             conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
                 `by_key`: where a key that it writes was written since the session was read. `strict`: where the
                 session has any event that this copy has not seen, as google-adk's database services do.
@@ -105,13 +105,15 @@ class Base(Generic[S, E]):
         """
         if conflict not in ("merge", "by_key", "strict"):
             raise InvalidArgumentError(f"no conflict mode is called '{conflict}'; there are merge, by_key and strict")
-        self._core = Store(_url.store_uri(uri))
+        store = _url.store_uri(uri)
+        self._core = Store(store)
+        self._url = _url.shown(store, self._core.uri)
         self._conflict: Conflict = conflict
         self._keeps_repeated_ids = keep_repeated_ids
         self._under_way = UnderWay()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._core!r})"
+        return f"{type(self).__name__}({self._url!r})"
 
     # What sessions and events are made of: for the classes below.
 
@@ -168,4 +170,4 @@ class Base(Generic[S, E]):
 
 
 def no_session(address: Address) -> ScratchbookError:
-    return CLASSES["not_found"](f"session not found: {'/'.join(address)}; create it first")
+    return CLASSES[NO_SESSION](f"session not found: {'/'.join(address)}; create it first")

@@ -7,7 +7,8 @@ The classes say what went wrong, so that a program can act on it; `kind` has the
 from __future__ import annotations
 
 import json
-from typing import Any
+
+from .results import KeyConflict
 
 
 class ScratchbookError(Exception):
@@ -16,10 +17,10 @@ class ScratchbookError(Exception):
     kind: str = "internal"
     """The class of the error, as a word; the same in every language."""
 
-    conflicts: list[dict[str, Any]]
+    conflicts: list[KeyConflict]
     """The keys for whose sake a write was refused, each with what was `read` and `found` and its last `writer`."""
 
-    def __init__(self, message: str, conflicts: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.conflicts = conflicts or []
@@ -37,9 +38,13 @@ class InvalidArgumentError(ScratchbookError, ValueError):
 
 
 class NotFoundError(ScratchbookError, ValueError):
-    """There is no such session, event or invocation."""
+    """There is no such session, event, invocation, folder or database."""
 
     kind = "not_found"
+
+
+class SessionNotFoundError(NotFoundError):
+    """There is no such session: of what is not found, what a program may make and go on."""
 
 
 class AlreadyExistsError(ScratchbookError):
@@ -66,6 +71,12 @@ class ResourceExhaustedError(ScratchbookError):
     kind = "resource_exhausted"
 
 
+class UnauthenticatedError(ScratchbookError, PermissionError):
+    """The server does not accept the user or the password."""
+
+    kind = "unauthenticated"
+
+
 class PermissionDeniedError(ScratchbookError, PermissionError):
     """The store, or the file system, does not allow it."""
 
@@ -90,7 +101,10 @@ class DataCorruptedError(ScratchbookError):
     kind = "data_corrupted"
 
 
-CLASSES: dict[str, type[ScratchbookError]] = {
+NO_SESSION = "session_not_found"
+"""What `CLASSES` has the class under for a session that is not there, whose kind is that of all that is not found."""
+
+CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} | {
     known.kind: known
     for known in (
         InvalidArgumentError,
@@ -99,6 +113,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {
         StaleSessionError,
         FailedPreconditionError,
         ResourceExhaustedError,
+        UnauthenticatedError,
         PermissionDeniedError,
         UnavailableError,
         UnsupportedError,
@@ -108,7 +123,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {
 
 
 def make(kind: str, message: str, conflicts: str | None = None) -> ScratchbookError:
-    """The exception for an error of the compiled part."""
+    """The exception for an error of the compiled part; its kind, or `NO_SESSION`."""
     known = CLASSES.get(kind)
     if known is None:
         error = ScratchbookError(message)

@@ -10,18 +10,20 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from . import _url
 from ._appends import with_own_id
 from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError
 from ._json import dumps
-from ._scratchbook import REMOVED, Store
+from ._scratchbook import REMOVED, Store, waits
+from .results import Imported
 
 IMPORTER = "scratchbook-import"
 """Who is said to have written what no event of the source tells of."""
 
 
-async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool) -> dict[str, Any]:
+async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool) -> Imported:
     """Writes into a store what a source has, session by session, each in one commit."""
-    done: dict[str, Any] = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
+    done: Imported = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
     async with aclosing(_records(source, app_name)) as records:
         async for record in records:
             if record["type"] == "refused":
@@ -46,8 +48,13 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
         async for record in records(source, [app_name]):
             yield record
         return
-    render = getattr(source, "render_as_string", None)
-    url = render(hide_password=False) if render else str(source)
+    if waits():
+        raise RuntimeError("a database is read in a process of its own, which takes a running event loop: asyncio.run")
+    url = _url.text_of(source)
+    if "://" not in url:
+        raise InvalidArgumentError(
+            f"{_url.what_is_wrong(url)}; a source is the URL of google-adk's database, or a service"
+        )
     # On standard input: a URL has a password in it, and arguments are seen by all.
     reader = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -82,7 +89,7 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
             await reader.wait()
 
 
-async def _session(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
+async def _session(core: Store, record: dict[str, Any], done: Imported) -> None:
     state, events = record["state"], record["events"]
     folded: dict[str, Any] = {}
     for event in events:
@@ -131,7 +138,7 @@ def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(known.values())
 
 
-async def _shared(core: Store, record: dict[str, Any], done: dict[str, Any]) -> None:
+async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
     """Keys of a user or an app that were never written here: what was changed or removed since the last import stays
     so."""
     for key, value in record["state"].items():

@@ -7,47 +7,73 @@ from typing import Any
 
 from ._appends import Appends, own_id, with_own_ids
 from ._base import Address, E, S, no_session
-from ._errors import CLASSES, InvalidArgumentError
+from ._errors import InvalidArgumentError, NotFoundError
+from .results import KeyDiff, KeyWrite, KeyWriter, Verified
 
 
 class Past(Appends[S, E]):
     """A session's past: its state at any event, who wrote what, and ways back."""
 
     async def state_at(self, session: S | Address, at: int | str | E) -> dict[str, Any]:
-        """The merged state as it stood when an event had just been committed.
+        """The merged state as it stood when an event had just been committed: values by key, prefixes and all, as
+        `session.state` has them.
 
         Args:
-            at: The event, its id or its number; 0 for the session's creation.
+            at: The event, its id or its number, which `history`, `blame` and `watch` say as `seq`: 1 for the first
+                event, 0 for the session's creation.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            NotFoundError: the session has no such event.
         """
         address = self._named(session)
         state: dict[str, Any] = json.loads(await self._core.state_at(address, await self._seq(address, at)))
         return state
 
-    async def diff(self, session: S | Address, before: int | str | E, after: int | str | E) -> dict[str, Any]:
-        """The keys that differ between two events, each with what it had `before` and has `after`."""
+    async def diff(self, session: S | Address, before: int | str | E, after: int | str | E) -> dict[str, KeyDiff]:
+        """The keys that differ between two events, each with what it had `before` and has `after`; one that was made or
+        removed in between has one of both. Events are named as for `state_at`.
+
+        Raises:
+            NotFoundError: there is no such session or event.
+        """
         address = self._named(session)
         first, second = await self._seq(address, before), await self._seq(address, after)
-        keys: dict[str, Any] = json.loads(await self._core.diff(address, first, second))
+        keys: dict[str, KeyDiff] = json.loads(await self._core.diff(address, first, second))
         return keys
 
-    async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[dict[str, Any]]:
-        """What was written to a key and by whom, the latest first; a removal has no `value`."""
+    async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[KeyWrite]:
+        """What was written to a key and by whom, the latest first: its `value`, which a removal has none of, and of the
+        writer the same as `blame`.
+
+        Args:
+            key: With its prefix: `user:cart` gives what any of the user's sessions wrote, and `put_state`.
+            limit: How many writes at most.
+        """
         if limit < 0:
             raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
-        writes: list[dict[str, Any]] = json.loads(await self._core.history(self._named(session), key, limit))
-        with_own_ids(writes, "eventId")
+        found = json.loads(await self._core.history(self._named(session), key, limit))
+        with_own_ids(found, "eventId")
+        writes: list[KeyWrite] = found
         return writes
 
-    async def blame(self, session: S | Address) -> dict[str, dict[str, Any]]:
-        """Who wrote each key of a session's merged state."""
-        writers: dict[str, dict[str, Any]] = json.loads(await self._core.blame(self._named(session)))
-        with_own_ids(writers.values(), "eventId")
+    async def blame(self, session: S | Address) -> dict[str, KeyWriter]:
+        """Who wrote each key of a session's merged state: the `author` and the `time`, and, where an event did it, the
+        `userId` and `sessionId` of its session, its number there as `seq`, its `eventId` and `invocationId`.
+        """
+        found = json.loads(await self._core.blame(self._named(session)))
+        with_own_ids(found.values(), "eventId")
+        writers: dict[str, KeyWriter] = found
         return writers
 
     async def rewind(self, session: S | Address, before_invocation_id: str) -> E:
         """Takes a session back to before an invocation: its keys get the values they had then, those that were not
         there are gone. State of the user and the app stays. Gives the event that does it; a session that was given
         is read again.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            NotFoundError: no event of the session is of that invocation.
         """
         text = await self._core.rewind(self._named(session), before_invocation_id)
         if not isinstance(session, tuple):
@@ -55,20 +81,30 @@ class Past(Appends[S, E]):
         return self._make_event(text)
 
     async def fork(self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None) -> S:
-        """A new session of the same user with the events up to one, and the state as it stood then."""
+        """A new session of the same user with the events up to one, and the state as it stood then.
+
+        Args:
+            at: The last event that is to be in it, named as for `state_at`; absent, all are.
+            session_id: Its id; absent, one is made up.
+        """
         address = self._named(session)
         seq = None if at is None else await self._seq(address, at)
         return self._make_session(*await self._core.fork(address, seq, session_id))
 
     async def verify(
         self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
-    ) -> dict[str, int]:
+    ) -> Verified:
         """Computes a session's state anew from its events, or that of an app or a user from its log, and compares it
-        with what is stored. Says how many `events` and `keys` were looked at.
+        with what is stored. Says how many `events` were computed and how many `keys` were compared: of a session its
+        own, of a user or an app theirs.
 
         Raises:
             DataCorruptedError: names the first difference.
         """
+        if session is not None and (app_name is not None or user_id is not None):
+            raise InvalidArgumentError(
+                "verify what? give a session, or an app_name with a user_id or without, not both"
+            )
         if session is not None:
             address = self._named(session)
             text = await self._core.verify(address)
@@ -78,15 +114,20 @@ class Past(Appends[S, E]):
             text = await self._core.verify_state(app_name, user_id)
         else:
             raise InvalidArgumentError("verify what? give a session, or an app_name with a user_id or without")
-        verified: dict[str, int] = json.loads(text)
+        verified: Verified = json.loads(text)
         return verified
 
     async def _seq(self, address: Address, at: int | str | E) -> int:
         if isinstance(at, int):
-            if at < 0:
+            if isinstance(at, bool) or at < 0:
                 raise InvalidArgumentError(f"the events of a session are numbered from 1 on; {at} is none of them")
             return at
-        event_id = at if isinstance(at, str) else self._id_of(at)
+        try:
+            event_id = at if isinstance(at, str) else self._id_of(at)
+        except (AttributeError, KeyError, TypeError):
+            raise InvalidArgumentError(
+                f"an event is given as it was read, by its id or by its number, not as a {type(at).__name__}"
+            ) from None
         if self._keeps_repeated_ids:
             return await self._seq_of_repeated(address, event_id, at)
         return await self._core.seq_of(address, event_id)
@@ -106,7 +147,7 @@ class Past(Appends[S, E]):
                 if self._content(address, self._make_event(text)) == content
             ]
         if not events:
-            raise CLASSES["not_found"](f"no event of {'/'.join(address)} has the id '{event_id}'")
+            raise NotFoundError(f"no event of {'/'.join(address)} has the id '{event_id}'")
         if len(events) > 1:
             numbers = ", ".join(str(event["seq"]) for event in events)
             raise InvalidArgumentError(f"the events {numbers} have the id '{event_id}'; give the number of one")

@@ -20,7 +20,7 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
     """Sessions and events as plain dicts, spelled as in ADK's JSON; for programs without google-adk.
 
     ```
-    service = SessionService("sqlite:///sessions.db")
+    service = SessionService("sqlite:///scratchbook.db")
     session = await service.create_session(app_name="shop", user_id="alice", state={"step": 1})
     await service.append_event(session, {"author": "agent", "actions": {"stateDelta": {"step": 2}}})
     assert session["state"] == {"step": 2}

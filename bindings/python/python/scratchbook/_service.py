@@ -11,14 +11,16 @@ from ._operations import Operations
 from ._past import Past
 from ._sessions import Sessions
 from ._watch import Watch
+from .results import Imported
 
 
 class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
     """A session service, with sessions and events of some make."""
 
-    async def import_adk(self, source: Any, *, app_name: str | None = None) -> dict[str, Any]:
-        """Brings over the sessions of google-adk's: each whole, in one commit. What is here already is left as it is,
-        so that it can be done again.
+    async def import_adk(self, source: Any, *, app_name: str | None = None) -> Imported:
+        """Brings over the sessions of google-adk's: each whole, in one commit. A session that is here already is left
+        as it is, whatever google-adk has appended to it since, and so is a key of a user or an app that was ever
+        written here: it can be done again.
 
         Args:
             source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
@@ -54,13 +56,16 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
                 print(entry["event"]["actions"]["stateDelta"], entry["cursor"])
         ```
 
-        What an entry has is in `help(scratchbook.Watch)`. A deletion gives none.
+        What an entry has, and what becomes of a watch where sessions are deleted, is in `help(scratchbook.Watch)`.
 
         Args:
+            session: One session; else all of an app, or of one user of it.
             key_prefix: Only what changes a key that begins so, scope and all: `user:cart`.
             start: From `now`, or from the `beginning`.
             cursor: After an entry that was given before, here or in another process: nothing is left out in between.
         """
+        if session is not None and (app_name is not None or user_id is not None):
+            raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without, not both")
         if session is not None:
             named: tuple[str, str | None, str | None] = self._named(session)
         elif app_name is not None:

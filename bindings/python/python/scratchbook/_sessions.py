@@ -92,12 +92,19 @@ def _read(config: Any) -> tuple[int | None, float | None]:
         unknown = config.keys() - {"num_recent_events", "after_timestamp"}
         if unknown:
             raise InvalidArgumentError(
-                f"a session is not read by {', '.join(map(repr, unknown))}; there are num_recent_events and "
+                f"a session is not read by {', '.join(sorted(map(repr, unknown)))}; there are num_recent_events and "
                 "after_timestamp"
             )
         recent, after = config.get("num_recent_events"), config.get("after_timestamp")
     else:
-        recent, after = config.num_recent_events, config.after_timestamp
-    if recent is not None and recent < 0:
-        raise InvalidArgumentError("num_recent_events must be greater than or equal to 0")
+        try:
+            recent, after = config.num_recent_events, config.after_timestamp
+        except AttributeError:
+            raise InvalidArgumentError(
+                f"a config is google-adk's GetSessionConfig or a dict, not a {type(config).__name__}"
+            ) from None
+    if recent is not None and (not isinstance(recent, int) or recent < 0):
+        raise InvalidArgumentError(f"num_recent_events is a number of events, 0 or more, not {recent!r}")
+    if after is not None and not isinstance(after, (int, float)):
+        raise InvalidArgumentError(f"after_timestamp is a time in seconds, not {after!r}")
     return recent, after

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from ._errors import InvalidArgumentError
+
+
+class SqlalchemyUrl(Protocol):
+    """An `sqlalchemy.URL`, or what else gives its text so."""
+
+    def render_as_string(self, hide_password: bool = True) -> str: ...
+
+
+Url = str | SqlalchemyUrl
 
 PREFIX = "scratchbook+"
 """What a URL begins with where google-adk's registry is to know it for ours."""
@@ -23,6 +33,15 @@ DRIVERS = {
 }
 """SQLAlchemy's drivers, which may be named in a scheme."""
 
+_THERE_ARE = (
+    "there are memory:, sqlite:///sessions.db, postgresql://USER:PASSWORD@HOST/DATABASE and "
+    "mysql://USER:PASSWORD@HOST/DATABASE"
+)
+_SLASHES = (
+    "a relative path is written with three slashes, sqlite:///sessions.db, and an absolute one with four, "
+    "sqlite:////data/sessions.db"
+)
+
 # Of the drivers that are not here: they say nothing about a store.
 _SQLITE_DRIVER = {"check_same_thread"}
 _MYSQL_DRIVER = {"charset", "autocommit"}
@@ -34,26 +53,64 @@ def store_uri(url: Any) -> str:
     `sqlalchemy.URL`.
 
     Raises:
-        InvalidArgumentError: a URL of SQLite's that names a host, as `sqlite://sessions.db` does.
+        InvalidArgumentError: what is no URL, as a path is none, or one of SQLite's that names a host, as
+            `sqlite://sessions.db` does.
     """
-    render = getattr(url, "render_as_string", None)
-    text = str(render(hide_password=False) if render else url).removeprefix(PREFIX)
+    text = text_of(url).removeprefix(PREFIX)
     if text in ("memory:", "memory://"):
         return "memory:"
     scheme, separator, rest = text.partition("://")
     kind = scheme.split("+")[0].lower()
-    # Else the text is not shown: it may have a password in it.
     if not separator or kind not in KINDS:
-        what = f"'{kind}://'" if separator else "this"
-        raise InvalidArgumentError(
-            f"no store is named by {what}; there are memory:, sqlite:///sessions.db, postgresql://USER:PASSWORD@HOST/"
-            "DATABASE and mysql://USER:PASSWORD@HOST/DATABASE"
-        )
+        raise InvalidArgumentError(f"{what_is_wrong(text)}; {_THERE_ARE}")
     if kind == "sqlite":
         return _sqlite(rest)
     if kind in ("mysql", "mariadb"):
         return f"{kind}://{_without(rest, _MYSQL_DRIVER)}"
     return text
+
+
+def shown(uri: str, without_password: str) -> str:
+    """The URL of a store as it may be shown, and given again: what is left out is the password, and what says nothing
+    about which tables are meant."""
+    if uri.startswith("sqlite://"):
+        return f"sqlite:///{uri.removeprefix('sqlite://')}"
+    _, _, query = uri.rpartition("?")
+    which = [pair for pair in query.split("&") if pair.split("=")[0] in ("schema", "table_prefix")]
+    # An '@' is behind a password still.
+    return without_password if "@" in query or not which else f"{without_password}?{'&'.join(which)}"
+
+
+def text_of(url: Any) -> str:
+    """A URL as text, with its password.
+
+    Raises:
+        InvalidArgumentError: what is no URL at all, as `None` of a variable that is not set.
+    """
+    render = getattr(url, "render_as_string", None)
+    if render:
+        return str(render(hide_password=False))
+    if isinstance(url, PurePath):
+        url = str(url)
+    if url is None or url == "":
+        raise InvalidArgumentError(f"no URL was given, but {url!r}; {_THERE_ARE}")
+    if not isinstance(url, str):
+        raise InvalidArgumentError(f"a store is named by a URL, not by a {type(url).__name__}; {_THERE_ARE}")
+    return url
+
+
+def what_is_wrong(text: str) -> str:
+    """What is to be said of a text that is no URL of a store; of a path what its URL is."""
+    scheme, separator, rest = text.partition(":")
+    kind = scheme.split("+")[0].lower()
+    if kind == "sqlite" and not rest.startswith("//"):
+        return f"'{text}' has too few slashes; {_SLASHES}"
+    if rest.startswith("//"):
+        return f"no store is named by '{kind}://'"
+    # Nothing else is shown: it may have a password in it.
+    if separator or "=" in text or "@" in text:
+        return "no store is named by this"
+    return f"'{text}' is a path, and a store is named by a URL; the URL of that file is sqlite:///{text}"
 
 
 def with_options(url: str, options: dict[str, Any]) -> str:
@@ -76,10 +133,7 @@ def with_options(url: str, options: dict[str, Any]) -> str:
 def _sqlite(rest: str) -> str:
     if not rest.startswith("/"):
         if rest:
-            raise InvalidArgumentError(
-                f"'sqlite://{rest}' names a host, which a file has none of; a relative path is written with three "
-                "slashes, sqlite:///sessions.db, and an absolute one with four, sqlite:////data/sessions.db"
-            )
+            raise InvalidArgumentError(f"'sqlite://{rest}' names a host, which a file has none of; {_SLASHES}")
         return "memory:"
     path, _, query = _without(rest[1:], _SQLITE_DRIVER).partition("?")
     if path in ("", ":memory:"):

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 from . import _scratchbook
 from ._appends import with_own_ids
+from .results import FeedEntry
 
 
-class Watch(AsyncIterator[dict[str, Any]]):
+class Watch(AsyncIterator[FeedEntry]):
     """What is committed, as it comes: an asynchronous iterator without end, for one reader at a time.
 
-    An entry has a `type`: `event`, with the `event` and whose session it is; `created`, with the `state` that a
-    session was made with; or `state`, with `changes` to keys of a user or an app outside of any session. Its `cursor`
-    is a place to go on from. A wait that is cancelled loses no entry.
+    An entry is a dict with a `type`: `event`, with the `event` and whose session it is; `created`, with the `state`
+    that a session was made with; or `state`, with `changes` to keys of a user or an app outside of any session, which
+    have no prefix there. `scratchbook.results` has the other keys. Its `cursor` is a place to go on from. A wait that
+    is cancelled loses no entry.
+
+    A deletion is no entry, and takes the events of its session with it: of those that were not read yet nothing is
+    told any more. The watch of one session ends with a `SessionNotFoundError` where that is deleted; the watch of a
+    user or an app goes on with what is there.
     """
 
     def __init__(self, feed: _scratchbook.Watch) -> None:
@@ -32,17 +37,18 @@ class Watch(AsyncIterator[dict[str, Any]]):
     def __aiter__(self) -> Watch:
         return self
 
-    async def __anext__(self) -> dict[str, Any]:
+    async def __anext__(self) -> FeedEntry:
         if self._is_read:
             raise RuntimeError("somebody waits for an entry of this watch already; begin another")
         self._is_read = True
         try:
-            entry: dict[str, Any] = json.loads(await self._feed.next(self._taken))
+            found = json.loads(await self._feed.next(self._taken))
             self._taken += 1
         finally:
             self._is_read = False
-        if "event" in entry:
-            with_own_ids([entry["event"]])
+        if "event" in found:
+            with_own_ids([found["event"]])
+        entry: FeedEntry = found
         return entry
 
     async def aclose(self) -> None:

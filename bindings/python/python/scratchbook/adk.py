@@ -3,7 +3,8 @@
 ```
 from scratchbook.adk import ScratchbookSessionService
 
-runner = Runner(app_name="shop", agent=agent, session_service=ScratchbookSessionService("sqlite:///sessions.db"))
+service = ScratchbookSessionService("sqlite:///scratchbook.db")
+runner = Runner(app_name="shop", agent=agent, session_service=service)
 ```
 """
 
@@ -42,15 +43,16 @@ class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
     """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
 
 
-class SessionNotFoundError(_errors.NotFoundError, _AdkSessionNotFound):
-    """There is no such session, event or invocation; google-adk's `SessionNotFoundError` as well."""
+class SessionNotFoundError(_errors.SessionNotFoundError, _AdkSessionNotFound):
+    """There is no such session; google-adk's `SessionNotFoundError` as well."""
 
 
 class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
     """Somebody else's write came first; google-adk's `StaleSessionError` as well."""
 
 
-_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, SessionNotFoundError, StaleSessionError)})
+_errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, StaleSessionError)})
+_errors.CLASSES[_errors.NO_SESSION] = SessionNotFoundError
 
 
 class _Mark(str):
@@ -67,17 +69,35 @@ class _Mark(str):
 
 
 class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionService):
-    """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`."""
+    """Sessions in memory, in a SQLite file, in PostgreSQL, MySQL or MariaDB: a drop-in `BaseSessionService`.
+
+    ```
+    service = ScratchbookSessionService("sqlite:///scratchbook.db")
+    runner = Runner(app_name="shop", agent=agent, session_service=service)
+    ```
+
+    One service is for all loops and threads of a process. `await service.close()`, or the end of `async with service:`,
+    closes its store. A method takes a session as it was read, or as `(app_name, user_id, session_id)`.
+    """
 
     def __init__(
-        self, uri: Any, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False, agents_dir: Any = None
+        self,
+        uri: _url.Url,
+        *,
+        conflict: Conflict = "merge",
+        keep_repeated_ids: bool = False,
+        agents_dir: Any = None,
     ) -> None:
         """A service on the store that a URL names; it is opened at the first call.
 
         Args:
-            uri: As of `SessionService`.
-            conflict: As of `SessionService`.
-            keep_repeated_ids: As of `SessionService`.
+            uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
+                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not; or an `sqlalchemy.URL`.
+            conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
+                `by_key`: where a key that it writes was written since the session was read. `strict`: where the
+                session has any event that this copy has not seen, as google-adk's database services do.
+            keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's
+                in-memory service does, instead of refusing it.
             agents_dir: Of no matter; google-adk's command line says it to every service that `services.yaml` names.
 
         Raises:
@@ -192,8 +212,19 @@ def _json_state(state: dict[str, Any]) -> dict[str, Any]:
     try:
         return cast(dict[str, Any], to_jsonable_python(state))
     except Exception:  # Whatever a value's own serializer raises.
-        logger.warning("some values of the session's state have no JSON; their repr is stored", exc_info=True)
-        return cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
+        stored = cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
+    # Once more, of what was stored: which keys they are is worth it to who reads the log.
+    keys = [repr(key) for key, value in state.items() if not _has_json(value)]
+    logger.warning("what is set as %s has no JSON; its repr is stored", ", ".join(keys))
+    return stored
+
+
+def _has_json(value: Any) -> bool:
+    try:
+        to_jsonable_python(value)
+    except Exception:
+        return False
+    return True
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})

@@ -24,7 +24,7 @@ fn number(entry: &FeedEntry) -> u64 {
     }
 }
 
-/// A session's watch gives its events, those that are there and those that come.
+/// A session's watch gives its events, those that are there and those that come, and ends where the session does.
 pub async fn a_session_is_followed(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -37,7 +37,12 @@ pub async fn a_session_is_followed(store: &Store) {
     assert_eq!(number(&next(&mut all).await), 2);
     let entry = next(&mut new).await;
     assert_eq!((number(&entry), entry.keys()), (2, vec!["n".to_owned()]));
-    ground.sessions().delete_session(&key).await.unwrap();
+    let delete = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        ground.sessions().delete_session(&key).await.unwrap();
+    };
+    let (ended, ()) = tokio::join!(timeout(SOON, all.next()), delete);
+    assert_refused(ended.expect("who waits is told").map(drop), ErrorKind::NotFound, "a session that was deleted");
     let gone = timeout(SOON, watch(FeedStart::Now)).await.unwrap().map(drop);
     assert_refused(gone, ErrorKind::NotFound, "a session that is gone");
 }

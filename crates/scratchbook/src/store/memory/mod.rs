@@ -303,6 +303,8 @@ impl SessionService for InMemorySessionService {
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         if let Some(app) = self.app(key.app_name())? {
             write(&app).remove_session(key);
+            // Whoever follows it is told that it is gone.
+            self.notifier.notify();
         }
         Ok(())
     }
@@ -424,6 +426,7 @@ impl SessionService for InMemorySessionService {
         for app in apps.values() {
             deleted += write(app).delete_expired(now, limit - deleted);
         }
+        self.notifier.notify();
         Ok(deleted as u64)
     }
 
@@ -478,6 +481,7 @@ impl SessionService for InMemorySessionService {
                     change.author.clear();
                 }
             }
+            self.notifier.notify();
         }
         Ok(())
     }

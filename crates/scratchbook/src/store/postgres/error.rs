@@ -40,8 +40,9 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
     match error {
         PoolError::Backend(error) => match error.as_db_error() {
             Some(db) if is_bad_option(db) => {
-                let what = format!("{place}: the server does not take an option of the connection; see 'options'");
-                Error::invalid(what).with_source(Told::new(db)).into()
+                let told = Told::new(db);
+                let what = "the server does not take an option of the connection; see 'options'";
+                Error::invalid(format!("{place}: {what}{}", told.said())).with_source(told).into()
             }
             // Before the first statement nothing can have been done.
             Some(db) => match of_database(place, db) {
@@ -91,14 +92,8 @@ pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
 fn of_driver(place: &str, error: &tokio_postgres::Error, done: Done) -> Failure {
     // The driver shows its kinds of errors in their texts alone.
     let text = error.to_string();
-    let fail = |done, kind, what: &str| {
-        let failed = Error::new(kind, format!("{place}: {what}"));
-        let failed = match source_of::<io::Error>(error) {
-            Some(io) => failed.with_source(io::Error::new(io.kind(), io.to_string())),
-            None => failed,
-        };
-        Failure::new(done, failed)
-    };
+    // Their cause is in the message, and so is no source that would say it again.
+    let fail = |done, kind, what: &str| Failure::new(done, Error::new(kind, format!("{place}: {what}")));
     if text.starts_with("error performing TLS handshake") {
         return of_handshake(place, error);
     }
@@ -140,7 +135,7 @@ fn source_of<T: StdError + 'static>(error: &tokio_postgres::Error) -> Option<&T>
     std::iter::successors(error.source(), |error| (*error).source()).find_map(|error| error.downcast_ref::<T>())
 }
 
-/// What the server has told, as far as it quotes nothing.
+/// What the server has told, as far as it quotes nothing. As a cause it is the code alone: the rest is in the message.
 #[derive(Debug)]
 struct Told {
     code: SqlState,
@@ -150,11 +145,7 @@ struct Told {
 
 impl std::fmt::Display for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "SQLSTATE {}", self.code.code())?;
-        if let Some(constraint) = &self.constraint {
-            write!(f, ", constraint {constraint}")?;
-        }
-        self.message.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
+        write!(f, "SQLSTATE {}", self.code.code())
     }
 }
 
@@ -168,13 +159,21 @@ impl Told {
         let message = quotes_nothing.contains(&class).then(|| db.message().to_owned());
         Self { code: db.code().clone(), message, constraint: db.constraint().map(str::to_owned) }
     }
+
+    /// What stands behind a message.
+    fn said(&self) -> String {
+        match (&self.message, &self.constraint) {
+            (Some(message), _) => format!(" ({message})"),
+            (None, Some(constraint)) => format!(" (constraint {constraint})"),
+            (None, None) => String::new(),
+        }
+    }
 }
 
 fn of_database(place: &str, db: &DbError) -> Failure {
     let (done, kind, what) = meaning(db);
     let told = Told::new(db);
-    let said = told.message.as_ref().map_or_else(|| told.to_string(), String::clone);
-    Failure::new(done, Error::new(kind, format!("{place}: {what} ({said})")).with_source(told))
+    Failure::new(done, Error::new(kind, format!("{place}: {what}{}", told.said())).with_source(told))
 }
 
 /// A setting in the URI that the server does not know, or does not know the value of.

@@ -1,5 +1,6 @@
 //! What opening a database says when it cannot be opened, and how long that takes.
 
+use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use scratchbook::{ErrorKind, PostgresSessionService, connect};
@@ -7,7 +8,8 @@ use scratchbook_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, client, everything};
 
-/// Opens what cannot be opened; the error comes in time, is of a kind and keeps the password to itself.
+/// Opens what cannot be opened; the error comes in time, is of a kind and keeps the password to itself. Gives what it
+/// says, with its causes.
 async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
     let start = Instant::now();
     let error = PostgresSessionService::connect(uri).await.unwrap_err();
@@ -16,7 +18,8 @@ async fn refused(uri: &str, kind: ErrorKind, most: Duration) -> String {
     for secret in ["s3cret", scratchbook_servers::postgres().unwrap().split([':', '@']).nth(2).unwrap()] {
         assert!(!everything(&error).contains(secret), "{}", everything(&error));
     }
-    error.to_string()
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// The server's URI with other parts.
@@ -34,10 +37,10 @@ fn password() -> String {
 async fn a_wrong_password_a_wrong_user_and_a_missing_database_are_told_apart() {
     let soon = Duration::from_secs(5);
     let error = refused(&changed(&password(), "s3cret"), ErrorKind::Unauthenticated, soon).await;
-    assert!(error.contains("password"), "{error}");
+    assert_eq!(error.matches("password authentication failed").count(), 1, "{error}");
     refused(&changed("//scratchbook:", "//nobody:"), ErrorKind::Unauthenticated, soon).await;
     let error = refused(&format!("{}_not", scratchbook_servers::postgres().unwrap()), ErrorKind::NotFound, soon).await;
-    assert!(error.contains("create it"), "{error}");
+    assert!(error.contains("create it") && error.matches("does not exist").count() == 1, "{error}");
 }
 
 #[tokio::test]
@@ -47,6 +50,7 @@ async fn an_unreachable_and_a_silent_host_end_in_time() {
     let uri = format!("postgresql://me:s3cret@127.0.0.1:{free}/db?connect_timeout=1");
     let error = refused(&uri, ErrorKind::Unavailable, soon).await;
     assert!(error.contains(&format!("me@127.0.0.1:{free}/db")), "{error}");
+    assert_eq!(error.matches("os error").count(), 1, "{error}");
     refused("postgresql://me:s3cret@10.255.255.1/db?connect_timeout=1", ErrorKind::Unavailable, soon).await;
     refused("postgresql://me:s3cret@no-such-host.invalid/db?connect_timeout=1", ErrorKind::Unavailable, soon).await;
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
