@@ -75,7 +75,7 @@ pub(crate) struct Given(Event);
 impl Given {
     /// The event, to be appended. What is not known in its actions and its content is taken for a mistake.
     pub(crate) fn into_event(self) -> Result<Event> {
-        self.0.check_known()?;
+        self.0.check_known().map_err(|e| e.context("event"))?;
         self.checked()
     }
 

@@ -73,7 +73,7 @@ pub async fn events_come_back_whole(store: &Store) {
 /// Fields that this version does not know are kept and given back, of an event and of what it holds.
 pub async fn unknown_fields_are_kept(store: &Store) {
     let json = json!({"author": "a", "id": "e", "timestamp": 1.5, "zFuture": {"b": 1, "a": [1.0, null]}, "aFuture": "x",
-        "actions": {"future": [u64::MAX]},
+        "actions": {"future": [7, 1.5]},
         "content": {"future": 1, "parts": [{"future": {"b": null}}, {"functionCall": {"name": "f", "future": "x"}}]}});
     let event = Event::from_json(&json.to_string()).unwrap();
     assert_eq!(event.extra().get("zFuture"), Some(&json["zFuture"]));
