@@ -163,7 +163,9 @@ impl Store {
         })
     }
 
-    #[pyo3(signature = (address, event, conflict, seen=None, operations=None))]
+    /// What is not known inside the event's actions and content is `kept` or `refused`.
+    #[pyo3(signature = (address, event, conflict, seen=None, operations=None, unknown="kept"))]
+    #[expect(clippy::too_many_arguments, reason = "they are a call's from Python")]
     fn append(
         &self,
         py: Python<'_>,
@@ -172,11 +174,16 @@ impl Store {
         conflict: &str,
         seen: Option<String>,
         operations: Option<PyBackedBytes>,
+        unknown: &str,
     ) -> PyResult<Call> {
         let conflict = conflict_mode(conflict);
+        let unknown_are_kept = unknown == "kept";
         self.call(py, |opened| async move {
             let key = key(&address)?;
             let mut event: Event = json::from_slice(&event).map_err(|e| e.context("the event"))?;
+            if !unknown_are_kept {
+                event.check_known()?;
+            }
             if let Some(text) = &operations {
                 event.actions.state_delta.merge(operations::delta(text)?)?;
             }

@@ -103,5 +103,5 @@ async def test_unknown_fields_of_an_event_are_kept_and_unknown_actions_refused(p
     session = await plain.create_session(app_name=app, user_id="u", session_id="s")
     await plain.append_event(session, {"author": "a", "ours": {"x": 1}})
     assert (await plain.get_session(app_name=app, user_id="u", session_id="s"))["events"][0]["ours"] == {"x": 1}
-    with pytest.raises(scratchbook.InvalidArgumentError, match="tateDelta"):
+    with pytest.raises(scratchbook.InvalidArgumentError, match="stateDela"):
         await plain.append_event(session, {"author": "a", "actions": {"stateDela": {"n": 1}}})

@@ -1,6 +1,8 @@
 //! `Content` and `Part`, field by field as Google's GenAI types spell them in JSON.
 //!
-//! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are refused.
+//! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are kept and given back.
+
+use std::iter;
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -8,9 +10,11 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::error::{Error, Result};
+
 /// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Content {
     /// The parts, in order.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_objects")]
@@ -18,13 +22,16 @@ pub struct Content {
     /// `user` or `model`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 impl Content {
     /// Content of these parts in a role.
     #[must_use]
     pub fn new(role: impl Into<String>, parts: Vec<Part>) -> Self {
-        Self { parts: Some(parts), role: Some(role.into()) }
+        Self { parts: Some(parts), role: Some(role.into()), extra: Map::new() }
     }
 
     /// Text said by the user.
@@ -60,6 +67,37 @@ impl Content {
     pub fn function_responses(&self) -> impl Iterator<Item = &FunctionResponse> {
         self.parts().iter().filter_map(|part| part.function_response.as_ref())
     }
+
+    /// Refuses fields that this version does not know of: for what people write by hand, where such a name is a mistake.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the first of them.
+    pub fn check_known(&self) -> Result<()> {
+        check_known(self.extras())
+    }
+
+    /// All unknown fields in the content, with what they are in.
+    pub(crate) fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
+        iter::once(("content", &self.extra)).chain(self.parts().iter().flat_map(Part::extras))
+    }
+
+    /// Takes them out.
+    pub(crate) fn clear_extras(&mut self) {
+        self.extra.clear();
+        self.parts.iter_mut().flatten().for_each(Part::clear_extras);
+    }
+}
+
+/// Unknown fields of one object, which has this name.
+pub(crate) type Extra<'a> = (&'static str, &'a Map<String, Value>);
+
+/// Refuses the first unknown field there is.
+pub(crate) fn check_known<'a>(mut extras: impl Iterator<Item = Extra<'a>>) -> Result<()> {
+    match extras.find_map(|(of, fields)| Some((of, fields.keys().next()?))) {
+        None => Ok(()),
+        Some((of, name)) => Err(Error::invalid(format!("unknown field {name:?} in '{of}': there is no such field"))),
+    }
 }
 
 impl From<&str> for Content {
@@ -78,7 +116,7 @@ impl From<String> for Content {
 
 /// One piece of content; normally one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Part {
     /// How finely media is to be looked at.
     #[serde(default, alias = "media_resolution", skip_serializing_if = "Option::is_none")]
@@ -161,6 +199,9 @@ pub struct Part {
     /// Facts about speech.
     #[serde(default, alias = "speech_metadata", skip_serializing_if = "Option::is_none")]
     pub speech_metadata: Option<Value>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 impl Part {
@@ -173,7 +214,7 @@ impl Part {
     /// A part of data with its MIME type.
     #[must_use]
     pub fn bytes(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
-        let blob = Blob { data: Some(data.into()), display_name: None, mime_type: Some(mime_type.into()) };
+        let blob = Blob { data: Some(data.into()), mime_type: Some(mime_type.into()), ..Blob::default() };
         Self { inline_data: Some(blob), ..Self::default() }
     }
 
@@ -196,11 +237,46 @@ impl Part {
         let response = FunctionResponse { id, name, response, ..FunctionResponse::default() };
         Self { function_response: Some(response), ..Self::default() }
     }
+
+    /// Refuses fields that this version does not know of, as [`Content::check_known`] does.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the first of them.
+    pub fn check_known(&self) -> Result<()> {
+        check_known(self.extras())
+    }
+
+    fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
+        [
+            ("part", Some(&self.extra)),
+            ("codeExecutionResult", self.code_execution_result.as_ref().map(|result| &result.extra)),
+            ("executableCode", self.executable_code.as_ref().map(|code| &code.extra)),
+            ("fileData", self.file_data.as_ref().map(|file| &file.extra)),
+            ("functionCall", self.function_call.as_ref().map(|call| &call.extra)),
+            ("functionResponse", self.function_response.as_ref().map(|response| &response.extra)),
+            ("inlineData", self.inline_data.as_ref().map(|blob| &blob.extra)),
+        ]
+        .into_iter()
+        .filter_map(|(of, fields)| Some((of, fields?)))
+    }
+
+    fn clear_extras(&mut self) {
+        let inner = [
+            self.code_execution_result.as_mut().map(|result| &mut result.extra),
+            self.executable_code.as_mut().map(|code| &mut code.extra),
+            self.file_data.as_mut().map(|file| &mut file.extra),
+            self.function_call.as_mut().map(|call| &mut call.extra),
+            self.function_response.as_mut().map(|response| &mut response.extra),
+            self.inline_data.as_mut().map(|blob| &mut blob.extra),
+        ];
+        inner.into_iter().flatten().chain([&mut self.extra]).for_each(Map::clear);
+    }
 }
 
 /// A tool the model wants called, with its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct FunctionCall {
     /// Which call this is, so that its response can name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -217,11 +293,14 @@ pub struct FunctionCall {
     /// Whether more of this call is to come.
     #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
     pub will_continue: Option<bool>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// What a tool answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct FunctionResponse {
     /// Whether more responses to this call are to come.
     #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
@@ -241,11 +320,14 @@ pub struct FunctionResponse {
     /// The answer, an object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Map<String, Value>>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Data with its MIME type; base64 in JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct Blob {
     /// The bytes.
     #[serde(default, with = "optional_bytes", skip_serializing_if = "Option::is_none")]
@@ -256,11 +338,14 @@ pub struct Blob {
     /// What kind of data it is.
     #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Data kept elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct FileData {
     /// A name to show.
     #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
@@ -271,11 +356,14 @@ pub struct FileData {
     /// What kind of data it is.
     #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Code the model wants run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct ExecutableCode {
     /// The code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -286,11 +374,14 @@ pub struct ExecutableCode {
     /// Which piece of code this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// What running code gave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct CodeExecutionResult {
     /// Such as `OUTCOME_OK`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -301,10 +392,15 @@ pub struct CodeExecutionResult {
     /// Which piece of code was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// Writes URL-safe base64 with padding, as ADK does; reads that and the standard alphabet, padded or not.
 mod optional_bytes {
+    use std::result::Result;
+
     use super::*;
 
     const OUT: GeneralPurpose = base64::engine::general_purpose::URL_SAFE;

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::content::{Content, FunctionCall, FunctionResponse};
+use crate::content::{Content, Extra, FunctionCall, FunctionResponse, check_known};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::state::StateDelta;
@@ -19,8 +20,9 @@ pub(crate) const RESTORED: &str = "__adk_internal_restored_event";
 /// An event carries its state changes in [`actions.state_delta`](EventActions::state_delta); when a service
 /// appends it, event and changes are committed together. Names go out in camelCase and come in as camelCase
 /// or snake_case; read them with [`from_json`](Self::from_json), which checks what serde does not: that each
-/// number comes back as it is. Unknown fields of an event are kept ([`extra`](Self::extra)) and given back; unknown ones
-/// inside its actions or content are refused.
+/// number comes back as it is. Unknown fields are kept ([`extra`](Self::extra), and the fields of that name in what an event
+/// holds) and given back: a newer program may have written them. [`check_known`](Self::check_known) refuses them where
+/// they would be mistakes.
 ///
 /// ```
 /// use scratchbook::{Event, StateDelta};
@@ -193,8 +195,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for malformed JSON, unknown fields inside actions or content, numbers that would not
-    /// come back as they are, bad state keys, and timestamps that are no seconds since 1970.
+    /// `InvalidArgument` for malformed JSON, numbers that would not come back as they are, bad state keys, and timestamps
+    /// that are no seconds since 1970.
     pub fn from_json(text: &str) -> Result<Self> {
         let event: Self = json::from_str(text).map_err(|e| e.context("the event"))?;
         event.check()?;
@@ -215,13 +217,47 @@ impl Event {
     /// The event without what this version does not know of, for readers who take nothing else.
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {
-        if self.extra.is_empty() && self.node_info.extra.is_empty() {
+        let own = [&self.extra, &self.node_info.extra];
+        if own.into_iter().chain(self.extras().map(|(_, fields)| fields)).all(Map::is_empty) {
             return Cow::Borrowed(self);
         }
         let mut known = self.clone();
         known.extra.clear();
         known.node_info.extra.clear();
+        known.actions.extra.clear();
+        known.content.iter_mut().for_each(Content::clear_extras);
+        if let Some(compaction) = &mut known.actions.compaction {
+            compaction.extra.clear();
+            compaction.compacted_content.clear_extras();
+        }
         Cow::Owned(known)
+    }
+
+    /// Refuses fields inside the actions and the content that this version does not know of: for events that people write
+    /// by hand, where such a name is a mistake that would leave a change undone.
+    ///
+    /// ```
+    /// use scratchbook::Event;
+    ///
+    /// let event = Event::from_json(r#"{"author": "agent", "actions": {"stateDelt": {"n": 1}}}"#)?;
+    /// assert!(event.check_known().unwrap_err().to_string().contains("\"stateDelt\" in 'actions'"));
+    /// # Ok::<(), scratchbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the first of them.
+    pub fn check_known(&self) -> Result<()> {
+        check_known(self.extras())
+    }
+
+    /// The unknown fields inside the actions and the content, with what they are in.
+    fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
+        let compaction = self.actions.compaction.iter().flat_map(|compaction| {
+            iter::once(("compaction", &compaction.extra)).chain(compaction.compacted_content.extras())
+        });
+        let content = self.content.iter().flat_map(Content::extras);
+        iter::once(("actions", &self.actions.extra)).chain(compaction).chain(content)
     }
 
     /// The function calls in the event.
@@ -319,7 +355,7 @@ pub(crate) fn check_timestamp(seconds: f64) -> Result<()> {
 
 /// What an event does beyond being said.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct EventActions {
     /// Whether a tool's response is shown as it is, not summed up by the model.
     #[serde(default, alias = "skip_summarization", skip_serializing_if = "Option::is_none")]
@@ -366,11 +402,14 @@ pub struct EventActions {
     /// An answer set by a tool in the model's place.
     #[serde(default, alias = "set_model_response", skip_serializing_if = "Option::is_none")]
     pub set_model_response: Option<Value>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 /// A summary that stands for the events of a stretch of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct EventCompaction {
     /// The first event's time, in seconds.
     #[serde(alias = "start_timestamp")]
@@ -381,6 +420,17 @@ pub struct EventCompaction {
     /// The summary.
     #[serde(alias = "compacted_content", deserialize_with = "crate::json::object")]
     pub compacted_content: Content,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
+}
+
+impl EventCompaction {
+    /// A summary of the events between two times, in seconds since 1970.
+    #[must_use]
+    pub fn new(start_timestamp: f64, end_timestamp: f64, compacted_content: Content) -> Self {
+        Self { start_timestamp, end_timestamp, compacted_content, extra: Map::new() }
+    }
 }
 
 /// Where in a workflow an event arose.

@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from ._base import Appending, Base, Conflict, E, Flight, Place, S, no_session
 from ._errors import CLASSES, AlreadyExistsError, StaleSessionError
@@ -27,6 +27,9 @@ REPEATED = "#scratchbook-repeated-"
 
 class Appends(Base[S, E]):
     """Events, appended by copies of sessions."""
+
+    _unknown: ClassVar[Literal["kept", "refused"]] = "kept"
+    """What becomes of unknown fields inside actions and content: models have none but those of a newer google-adk."""
 
     async def append_event(self, session: S, event: E) -> E:
         """Appends an event: it, its changes in all scopes and the update time, in one commit.
@@ -161,11 +164,11 @@ class Appends(Base[S, E]):
     ) -> tuple[str, str, bytes | None]:
         address, event_id, text, _, _ = appending
         try:
-            return await self._core.append(address, text, conflict, seen, operations)
+            return await self._core.append(address, text, conflict, seen, operations, self._unknown)
         except AlreadyExistsError:
             if not self._keeps_repeated_ids:
                 raise
-        return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations)
+        return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations, self._unknown)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
         """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule, and

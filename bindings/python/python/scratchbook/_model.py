@@ -23,6 +23,10 @@ logger = logging.getLogger("scratchbook")
 LEFT_OUT = frozenset({"_accept_convenience_kwargs", "_check_field_type_mismatches"})
 """The functions that are not called: google-adk's and google-genai's, by name."""
 
+UNKNOWN_FIELDS = "extra_fields_behavior"
+"""Where a schema says what becomes of unknown fields. One that a newer google-adk has written must not make the whole
+session unreadable for an older one."""
+
 
 def read(model: type[M], text: bytes) -> M:
     """A model from JSON, as its `model_validate_json` makes it."""
@@ -47,7 +51,8 @@ def _reader(model: type[BaseModel]) -> Callable[[bytes], Any]:
 
 
 def without(schema: Any) -> Any:
-    """A schema of pydantic's without the functions that are left out, and without constructors in Python."""
+    """A schema of pydantic's without the functions that are left out, without constructors in Python, and without
+    refusals of unknown fields."""
     if isinstance(schema, list):
         return [without(item) for item in schema]
     if isinstance(schema, tuple):
@@ -57,7 +62,15 @@ def without(schema: Any) -> Any:
     if schema.get("type") == "function-before" and _name(schema) in LEFT_OUT:
         inner = without(schema["schema"])
         return {**inner, "ref": schema["ref"]} if "ref" in schema else inner
-    return {key: False if key == "custom_init" and item is True else without(item) for key, item in schema.items()}
+    return {key: _changed(key, item) for key, item in schema.items()}
+
+
+def _changed(key: str, item: Any) -> Any:
+    if key == "custom_init" and item is True:
+        return False
+    if key == UNKNOWN_FIELDS and item == "forbid":
+        return "ignore"
+    return without(item)
 
 
 def _name(schema: dict[str, Any]) -> str:

@@ -27,6 +27,8 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
     ```
     """
 
+    _unknown = "refused"  # In a dict that somebody writes such a name is a mistake.
+
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> dict[str, Any]:
         """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
         sessions: dict[str, Any] = json.loads(await self._core.list(app_name, user_id))

@@ -20,8 +20,8 @@ use crate::served::Served;
         title = "scratchbook",
         description = "Durable sessions and scoped state for AI agents: what goes beyond ADK's API. Names in paths are \
             percent-encoded. Times are in seconds since 1970, sizes in bytes. Numbers come back exactly as they went in, \
-            or are refused: integers are of 64 bits. Unknown fields and parameters are refused; those of an event itself \
-            are kept with it. With an event's id a write is safe to be sent again; where an answer got lost, do so. \
+            or are refused: integers are of 64 bits. Unknown fields and parameters are refused; those of an event itself, \
+            beside its actions and its content, are kept with it. With an event's id a write is safe to be sent again; where an answer got lost, do so. \
             Beside these routes the server has ADK's own, as `adk api_server` has them: `/list-apps`, `/run`, \
             `/run_sse`, `/apps/...`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")

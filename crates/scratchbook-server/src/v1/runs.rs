@@ -206,11 +206,10 @@ fn request(body: RunBody) -> Result<RunRequest> {
         Value::Null => None,
         Value::String(text) => Some(Content::user(text)),
         content => {
-            let content = serde_json::from_value::<Content>(content);
-            Some(
-                content
-                    .map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?,
-            )
+            let content: Content = serde_json::from_value(content)
+                .map_err(|_| Error::invalid("the message is a text or a Content with parts; send one of them"))?;
+            content.check_known().map_err(|e| e.context("the message"))?;
+            Some(content)
         }
     };
     let mut config = RunConfig::default().with_custom_metadata(body.custom_metadata.unwrap_or_default());

@@ -1,7 +1,7 @@
 //! A file of ADK's Agent Config, as google-adk 2.13 reads it.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 
 use crate::agent::IncludeContents;
 use crate::content::{Content, Part};
@@ -102,15 +102,28 @@ enum IncludeField {
 enum StaticField {
     Text(String),
     Many(Vec<StaticPart>),
-    Part(Box<Part>),
-    Content(Content),
+    Part(#[serde(deserialize_with = "known_part")] Box<Part>),
+    Content(#[serde(deserialize_with = "known_content")] Content),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum StaticPart {
     Text(String),
-    Part(Box<Part>),
+    Part(#[serde(deserialize_with = "known_part")] Box<Part>),
+}
+
+/// A part without unknown fields: by these it is told from a content.
+fn known_part<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Box<Part>, D::Error> {
+    let part = Box::<Part>::deserialize(deserializer)?;
+    part.check_known().map_err(D::Error::custom)?;
+    Ok(part)
+}
+
+fn known_content<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Content, D::Error> {
+    let content = Content::deserialize(deserializer)?;
+    content.check_known().map_err(D::Error::custom)?;
+    Ok(content)
 }
 
 #[derive(Deserialize)]

@@ -5,11 +5,12 @@
 //! are those of `actions` where there are any, which is what the API applies; what else the whole event does not have is
 //! that of the fields beside it.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::content;
-use super::message::{Message, either, is_either};
-use super::unknown::{self, Unknown};
+use super::message::{Message, Unknown, either, is_either};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::event::{Event, RESTORED};
@@ -73,13 +74,15 @@ const USAGE: &str = "_usage_metadata";
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for unknown fields, values of another type, no author or no time, and whatever is no event.
+/// `InvalidArgument` for unknown fields beside the whole event, values of another type, no author or no time, and whatever
+/// is no event.
 pub fn event_from_json(value: Value) -> Result<Event> {
     read(value, Unknown::Refused)
 }
 
-/// Reads a `SessionEvent` that others have written, as [`event_from_json`] does. What is not known is left out: a newer
-/// server may send it, and who wrote the event may have been newer.
+/// Reads a `SessionEvent` that others have written, as [`event_from_json`] does. Who wrote it may have been newer: unknown
+/// fields of the whole event are kept, as [`Event::from_json`] does, and those of the API, which a newer server may send, are
+/// left out.
 ///
 /// # Errors
 ///
@@ -100,15 +103,20 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let mut metadata = Message::new(metadata, "the event's metadata", METADATA, unknown)?;
     let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
     let whole = fields.object("rawEvent")?.unwrap_or_default();
+    let has_content = whole.get("content").is_some_and(|content| !content.is_null());
     let mut event = laid_over(from_fields(fields, &mut metadata, actions)?, whole);
-    if unknown == Unknown::LeftOut {
-        unknown::leave_out(&mut event);
-    }
     if let Some(versions) = event.get_mut("actions").and_then(|actions| either(actions, "artifactDelta")) {
         as_integers(versions);
     }
     let mut event: Event =
         serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
+    // The API knows what its own content holds, and does not look into a whole event.
+    if unknown == Unknown::Refused
+        && !has_content
+        && let Some(content) = &event.content
+    {
+        content.check_known()?;
+    }
     if is_partial {
         // What is a piece of a stream by either is one.
         event.partial = Some(true);
@@ -252,16 +260,13 @@ fn from_fields(mut fields: Message, metadata: &mut Message, actions: Map<String,
 /// `Internal` where it cannot be written, which is a defect; `InvalidArgument` for an event with operations, which no store
 /// gives.
 pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
-    let raw = serde_json::to_value(event).map_err(|e| Error::internal("an event is no JSON").with_source(e))?;
-    let Value::Object(mut raw) = raw else { return Err(Error::internal("an event is no object")) };
-    if let Some(Value::Object(custom)) = raw.get_mut("customMetadata")
-        && custom.get(RESTORED).is_some_and(|mark| *mark == BROUGHT)
-    {
-        custom.shift_remove(RESTORED);
-        if custom.is_empty() {
-            raw.shift_remove("customMetadata");
-        }
-    }
+    let raw = without_brought(fields_of(event)?);
+    // What stands beside the whole event is the API's, which has no unknown fields.
+    let known = match event.known() {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(known) => Some(without_brought(fields_of(&known)?)),
+    };
+    let beside = known.as_ref().unwrap_or(&raw);
     let mut out = Map::new();
     out.insert("name".to_owned(), name.into().into());
     let timestamp = timestamp_from_seconds(event.timestamp.unwrap_or_default());
@@ -269,11 +274,11 @@ pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
         ("author", Some(event.author.clone().into())),
         ("invocationId", Some(event.invocation_id.clone().into())),
         ("timestamp", Some(timestamp.into())),
-        ("content", raw.get("content").cloned().map(content::shown)),
-        ("errorCode", raw.get("errorCode").cloned()),
-        ("errorMessage", raw.get("errorMessage").cloned()),
-        ("actions", Some(shown_actions(&raw))),
-        ("eventMetadata", Some(shown_metadata(&raw))),
+        ("content", beside.get("content").cloned().map(content::shown)),
+        ("errorCode", beside.get("errorCode").cloned()),
+        ("errorMessage", beside.get("errorMessage").cloned()),
+        ("actions", Some(shown_actions(beside))),
+        ("eventMetadata", Some(shown_metadata(beside))),
     ] {
         out.extend(value.map(|value| (name.to_owned(), value)));
     }
@@ -281,20 +286,40 @@ pub fn event_to_json(event: &Event, name: impl Into<String>) -> Result<Value> {
     Ok(Value::Object(out))
 }
 
-fn shown_actions(raw: &Map<String, Value>) -> Value {
-    let actions = raw.get("actions");
+fn fields_of(event: &Event) -> Result<Map<String, Value>> {
+    match serde_json::to_value(event) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::internal("an event is no object")),
+        Err(e) => Err(Error::internal("an event is no JSON").with_source(e)),
+    }
+}
+
+fn without_brought(mut event: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Object(custom)) = event.get_mut("customMetadata")
+        && custom.get(RESTORED).is_some_and(|mark| *mark == BROUGHT)
+    {
+        custom.shift_remove(RESTORED);
+        if custom.is_empty() {
+            event.shift_remove("customMetadata");
+        }
+    }
+    event
+}
+
+fn shown_actions(event: &Map<String, Value>) -> Value {
+    let actions = event.get("actions");
     let shown = ACTIONS.iter().filter_map(|(name, adk)| Some(((*name).to_owned(), actions?.get(adk)?.clone())));
     Value::Object(shown.collect())
 }
 
-fn shown_metadata(raw: &Map<String, Value>) -> Value {
+fn shown_metadata(event: &Map<String, Value>) -> Value {
     let mut metadata: Map<_, _> =
-        METADATA.iter().filter_map(|name| Some(((*name).to_owned(), raw.get(*name)?.clone()))).collect();
+        METADATA.iter().filter_map(|name| Some(((*name).to_owned(), event.get(*name)?.clone()))).collect();
     if let Some(grounding) = metadata.get_mut("groundingMetadata") {
         *grounding = content::shown_grounding(grounding.take());
     }
-    let compaction = raw.get("actions").and_then(|actions| actions.get("compaction"));
-    let kept = [(COMPACTION, compaction), (USAGE, raw.get("usageMetadata"))];
+    let compaction = event.get("actions").and_then(|actions| actions.get("compaction"));
+    let kept = [(COMPACTION, compaction), (USAGE, event.get("usageMetadata"))];
     let kept: Vec<_> = kept.into_iter().filter_map(|(name, value)| Some((name, value?.clone()))).collect();
     if !kept.is_empty() {
         let custom = metadata.entry("customMetadata").or_insert_with(|| Value::Object(Map::new()));
@@ -343,6 +368,21 @@ mod tests {
 
     fn read(value: Value) -> Event {
         event_from_json(value).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_known_inside_an_event_is_kept_in_the_whole_one_and_refused_beside_it() {
+        let mut newer = rich();
+        newer.actions.extra.insert("new".to_owned(), json!([1]));
+        newer.content.as_mut().unwrap().extra.insert("new".to_owned(), json!(null));
+        let sent = event_to_json(&newer, "n/e1").unwrap();
+        let known = event_to_json(&rich(), "n/e1").unwrap();
+        assert_eq!((&sent["content"], &sent["actions"]), (&known["content"], &known["actions"]));
+        assert_eq!(event_from_json(sent).unwrap(), newer);
+        let beside = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "content": {"parts": [{"new": 1}]}});
+        let error = event_from_json(beside.clone()).unwrap_err().to_string();
+        assert!(error.contains("\"new\" in 'part'"), "{error}");
+        assert_eq!(event_from_server(beside).unwrap().content.unwrap().parts()[0].extra["new"], 1);
     }
 
     #[test]

@@ -4,8 +4,16 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::unknown::Unknown;
 use crate::error::{Error, Result};
+
+/// What becomes of fields that are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// A server refuses them: what it does not know it cannot keep as it was meant.
+    Refused,
+    /// A client leaves them out.
+    LeftOut,
+}
 
 /// The fields of a message that were sent, by their names in camelCase.
 #[derive(Debug)]

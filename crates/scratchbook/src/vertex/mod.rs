@@ -8,7 +8,6 @@ mod event;
 mod message;
 mod session;
 mod time;
-mod unknown;
 
 #[cfg(feature = "vertex-ai")]
 pub(crate) use event::{check_sent, exact};

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::message::Message;
-use super::unknown::Unknown;
+use super::message::{Message, Unknown};
 use super::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
 use crate::error::{Error, Result};
 use crate::session::{Expiry, Session};

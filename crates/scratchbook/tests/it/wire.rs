@@ -102,17 +102,37 @@ fn unknown_fields_of_an_event_are_kept() {
 }
 
 #[test]
-fn unknown_fields_inside_actions_and_content_are_refused() {
+fn unknown_fields_inside_actions_and_content_are_kept_and_can_be_refused() {
     for (json, name) in [
         (json!({"actions": {"stateDelat": {}}}), "stateDelat"),
         (json!({"content": {"prats": []}}), "prats"),
         (json!({"content": {"parts": [{"txet": "x"}]}}), "txet"),
         (json!({"content": {"parts": [{"functionCall": {"nmae": "x"}}]}}), "nmae"),
         (json!({"content": {"parts": [{"functionResponse": {"anwser": {}}}]}}), "anwser"),
-        (json!({"content": {"parts": [{"inlineData": {"dtaa": ""}}]}}), "dtaa"),
+        (json!({"content": {"parts": [{"text": "x"}, {"inlineData": {"dtaa": ""}}]}}), "dtaa"),
+        (json!({"content": {"parts": [{"fileData": {"uri": ""}}]}}), "uri"),
+        (json!({"content": {"parts": [{"executableCode": {"cdoe": ""}}]}}), "cdoe"),
+        (json!({"content": {"parts": [{"codeExecutionResult": {"outptu": ""}}]}}), "outptu"),
+        (
+            json!({"actions": {"compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0, "compactedContent": {}, "sum": 1}}}),
+            "sum",
+        ),
+        (
+            json!({"actions": {"compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0,
+                "compactedContent": {"parts": [{"functionCall": {"x": 1}}]}}}}),
+            "x",
+        ),
     ] {
-        let message = refused(&json.to_string());
-        assert!(message.contains(name), "the message is to name {name}: {message}");
+        let event = Event::from_json(&json.to_string()).unwrap();
+        let written: Value = serde_json::from_str(&text(&event)).unwrap();
+        assert!(written.to_string().contains(&format!("{name:?}:")), "{name} is to be given back: {written}");
+        is_a_fixpoint(&event).unwrap();
+        let error = event.check_known().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(name), "the message is to name {name}: {error}");
+        let known = event.known();
+        known.check_known().unwrap();
+        assert!(!text(&known).contains(&format!("{name:?}:")), "{name} is to be left out: {}", text(&known));
     }
 }
 

@@ -141,7 +141,7 @@ async fn what_a_run_cannot_be_asked_is_refused_before_it_begins() {
     let host = Host::start(counter(1, &Arc::new(Semaphore::new(9)))).await;
     let bodies: [(Value, &str); 8] = [
         (json!({"message": 1}), "the message is a text or a Content with parts; send one of them"),
-        (json!({"message": {"bogus": 1}}), "the message is a text or a Content with parts; send one of them"),
+        (json!({"message": {"bogus": 1}}), "the message: unknown field \"bogus\" in 'content'"),
         (json!({"massage": "x"}), "massage: JSON of another shape: unknown field"),
         (json!({"message": "x", "newMessage": "y"}), "JSON of another shape: duplicate field"),
         (json!({"message": "x", "stateDelta": {"k".repeat(2000): 1}}), "stateDelta: JSON of another shape"),

@@ -114,7 +114,8 @@ async fn what_is_no_event_to_append_is_refused_and_says_why() {
         refused(json!({"author": "a", "seq": 3}), "seq").await;
         refused(json!({"author": "a", "partial": true}), "partial").await;
         refused(json!({"author": "a", "timestamp": 1_795_194_011_590u64}), "milliseconds").await;
-        refused(json!({"author": "a", "actions": {"nonsense": 1}}), "event.actions").await;
+        refused(json!({"author": "a", "actions": {"nonsense": 1}}), "event: unknown field \"nonsense\" in 'actions'")
+            .await;
         refused(json!({"author": "a", "actions": {"stateDelta": []}}), "event.actions.stateDelta").await;
         refused(json!({"author": 5}), "event.author").await;
         refused(json!({"author": "a", "actions": {"stateDelta": {"a\u{0}": 1}}}), "U+0000").await;

@@ -153,7 +153,7 @@ impl Compacting {
 fn event(plan: Plan, summary: EventsSummary, context: &InvocationContext) -> Event {
     let mut compacted_content = summary.content;
     compacted_content.role = Some("model".to_owned());
-    let compaction = EventCompaction { start_timestamp: plan.start, end_timestamp: plan.end, compacted_content };
+    let compaction = EventCompaction::new(plan.start, plan.end, compacted_content);
     let environment = context.environment();
     let event = Event::new("user").with_id(environment.new_id()).with_invocation_id(environment.new_id());
     Event {

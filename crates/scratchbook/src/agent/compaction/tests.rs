@@ -172,8 +172,7 @@ impl Model {
             }
         }
         self.summed_up.insert(name.clone(), ids);
-        let compacted_content = Content::model(name);
-        let compaction = EventCompaction { start_timestamp: start, end_timestamp: end, compacted_content };
+        let compaction = EventCompaction::new(start, end, Content::model(name));
         let actions = EventActions { compaction: Some(compaction), ..EventActions::default() };
         self.clock += 1;
         self.push(Event { actions, ..Event::new("user").with_invocation_id("summary") });

@@ -88,7 +88,7 @@ impl<'a> Entry<'a> {
             Said::Picked(parts) => parts.into_iter().map(own).collect(),
             Said::Told(parts) => parts,
         };
-        Content { role: self.role.map(str::to_owned), parts: Some(parts) }
+        Content { role: self.role.map(str::to_owned), parts: Some(parts), ..Content::default() }
     }
 }
 

@@ -70,10 +70,11 @@ pub async fn events_come_back_whole(store: &Store) {
     comes_back(store, event).await;
 }
 
-/// Fields of an event that this version does not know are kept and given back.
+/// Fields that this version does not know are kept and given back, of an event and of what it holds.
 pub async fn unknown_fields_are_kept(store: &Store) {
-    let json =
-        json!({"author": "a", "id": "e", "timestamp": 1.5, "zFuture": {"b": 1, "a": [1.0, null]}, "aFuture": "x"});
+    let json = json!({"author": "a", "id": "e", "timestamp": 1.5, "zFuture": {"b": 1, "a": [1.0, null]}, "aFuture": "x",
+        "actions": {"future": [7, 1.5]},
+        "content": {"future": 1, "parts": [{"future": {"b": null}}, {"functionCall": {"name": "f", "future": "x"}}]}});
     let event = Event::from_json(&json.to_string()).unwrap();
     assert_eq!(event.extra().get("zFuture"), Some(&json["zFuture"]));
     comes_back(store, event).await;
@@ -107,11 +108,7 @@ pub async fn numbers_without_json_are_refused(store: &Store) {
         assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "avg_logprobs");
         for (start, end) in [(bad, 1.0), (1.0, bad)] {
             let mut event = saying("hello");
-            event.actions.compaction = Some(EventCompaction {
-                start_timestamp: start,
-                end_timestamp: end,
-                compacted_content: Content::model("summary"),
-            });
+            event.actions.compaction = Some(EventCompaction::new(start, end, Content::model("summary")));
             assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a compaction");
         }
     }

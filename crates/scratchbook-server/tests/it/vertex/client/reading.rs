@@ -122,7 +122,7 @@ async fn an_event_without_a_whole_one_is_read_from_its_fields() {
 }
 
 #[tokio::test]
-async fn what_a_newer_server_says_is_left_out() {
+async fn what_a_newer_server_says_is_no_hindrance() {
     let place = |value: &mut Value, at: &str| {
         value.pointer_mut(at).unwrap()["futureField"] = json!({"x": [1]});
     };

@@ -1,13 +1,8 @@
 //! What the Gemini API answers, as a response: as google-adk reads it.
 
-use serde::de::value::Error as NoError;
-use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
-use serde::forward_to_deserialize_any;
 use serde_json::{Map, Value};
 
-use crate::content::{
-    Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part,
-};
+use crate::content::{Content, Part};
 use crate::error::{Error, Result};
 use crate::model::LlmResponse;
 
@@ -116,76 +111,19 @@ fn citations(mut metadata: Value) -> Value {
 }
 
 /// Content without what only later versions of the API know; a part of which nothing is left is left out.
-fn content(mut content: Value) -> Result<Content> {
-    keep_known::<Content>(&mut content);
-    if let Some(parts) = content.get_mut("parts").and_then(Value::as_array_mut) {
-        let is_nothing = |part: &Value| part.as_object().is_some_and(Map::is_empty);
-        parts.retain(|part| !is_nothing(part));
-        for part in &mut *parts {
-            keep_known::<Part>(part);
-            for (name, keep) in NESTED {
-                part.get_mut(name).into_iter().for_each(keep);
-            }
-        }
+fn content(content: Value) -> Result<Content> {
+    let mut content: Content =
+        serde_json::from_value(content).map_err(|error| Error::invalid(crate::json::describe(&error)))?;
+    if let Some(parts) = &mut content.parts {
+        parts.retain(|part| *part != Part::default());
+    }
+    content.clear_extras();
+    if let Some(parts) = &mut content.parts {
         let count = parts.len();
-        parts.retain(|part| !is_nothing(part));
+        parts.retain(|part| *part != Part::default());
         if parts.len() < count {
             tracing::warn!(parts = count - parts.len(), "parts of an unknown kind were left out of a model's answer");
         }
     }
-    serde_json::from_value(content).map_err(|error| Error::invalid(crate::json::describe(&error)))
-}
-
-/// Leaves the known fields of an object.
-type Keep = fn(&mut Value);
-
-/// The objects in a part that have fields of their own.
-const NESTED: [(&str, Keep); 6] = [
-    ("codeExecutionResult", keep_known::<CodeExecutionResult>),
-    ("executableCode", keep_known::<ExecutableCode>),
-    ("fileData", keep_known::<FileData>),
-    ("functionCall", keep_known::<FunctionCall>),
-    ("functionResponse", keep_known::<FunctionResponse>),
-    ("inlineData", keep_known::<Blob>),
-];
-
-/// Removes the fields that a type would refuse.
-fn keep_known<T: DeserializeOwned>(value: &mut Value) {
-    if let Some(fields) = value.as_object_mut() {
-        let known = fields_of::<T>();
-        fields.retain(|name, _| known.contains(&name.as_str()));
-    }
-}
-
-/// The names of a struct's fields, as its `Deserialize` knows them.
-fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    let mut fields: &'static [&'static str] = &[];
-    // It stops as soon as it has them.
-    let _ = T::deserialize(Names(&mut fields));
-    fields
-}
-
-struct Names<'a>(&'a mut &'static [&'static str]);
-
-impl<'de> Deserializer<'de> for Names<'_> {
-    type Error = NoError;
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        fields: &'static [&'static str],
-        _visitor: V,
-    ) -> Result<V::Value, Self::Error> {
-        *self.0 = fields;
-        Err(NoError::custom(""))
-    }
-
-    fn deserialize_any<V: Visitor<'de>>(self, _visitor: V) -> Result<V::Value, Self::Error> {
-        Err(NoError::custom(""))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
+    Ok(content)
 }
