@@ -22,7 +22,8 @@ pub(super) fn is_summary(event: &Event) -> bool {
 impl Inner {
     /// Appends a summary. One that cannot be appended is dropped: the events are all there, and the run goes on.
     pub(super) async fn commit_summary(&self, context: &InvocationContext, summary: Event, turn: Option<&Arc<Turn>>) {
-        if let Err(error) = self.try_commit_summary(context, summary, turn).await {
+        // It is rare, and every run would have room for it.
+        if let Err(error) = Box::pin(self.try_commit_summary(context, summary, turn)).await {
             tracing::warn!(session = %context.session_key(), %error, "a summary was dropped");
         }
     }

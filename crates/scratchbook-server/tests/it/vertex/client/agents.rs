@@ -238,8 +238,7 @@ async fn a_summary_that_another_process_was_faster_with_is_dropped() {
     let url = serve().await;
     let other = Arc::new(client(&url).await);
     let faster = move || {
-        let compaction =
-            EventCompaction { start_timestamp: 1.0, end_timestamp: 2.0, compacted_content: Content::model("faster") };
+        let compaction = EventCompaction::new(1.0, 2.0, Content::model("faster"));
         let mut event = Event::new("user").with_invocation_id("other");
         event.actions.compaction = Some(compaction);
         let (other, key) = (Arc::clone(&other), SessionKey::new("shop", "alice", "s").unwrap());
