@@ -17,9 +17,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("error", &[]),
     ("environment", &[]),
     ("json", &["error"]),
+    ("extra", &["error"]),
     ("state", &["error", "json"]),
-    ("content", &["error", "json"]),
-    ("event", &["content", "error", "json", "state"]),
+    ("content", &["error", "extra", "json"]),
+    ("event", &["content", "error", "extra", "json", "state"]),
     ("session", &["content", "error", "event", "json", "state"]),
     ("artifact", &["content", "error", "json", "session"]),
     ("schema", &["error", "event", "json", "session", "state"]),
@@ -27,7 +28,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // One store speaks the API whose JSON `vertex` is.
     ("store", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "vertex"]),
     // Adapters take writes apart by the pure part of the stores, as stores do.
-    ("adapter", &["artifact", "content", "environment", "error", "event", "json", "session", "state", "store"]),
+    (
+        "adapter",
+        &["artifact", "content", "environment", "error", "event", "extra", "json", "session", "state", "store"],
+    ),
     // Only names again what stores of this crate and of others are built on.
     ("plan", &["artifact", "session", "store"]),
     ("instruction", &["error", "json", "state"]),

@@ -10,7 +10,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::extra::{Extra, ExtraFields, check_known};
 
 /// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,14 +25,14 @@ pub struct Content {
     pub role: Option<String>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 impl Content {
     /// Content of these parts in a role.
     #[must_use]
     pub fn new(role: impl Into<String>, parts: Vec<Part>) -> Self {
-        Self { parts: Some(parts), role: Some(role.into()), extra: Map::new() }
+        Self { parts: Some(parts), role: Some(role.into()), extra: ExtraFields::default() }
     }
 
     /// Text said by the user.
@@ -84,19 +85,8 @@ impl Content {
 
     /// Takes them out.
     pub(crate) fn clear_extras(&mut self) {
-        self.extra.clear();
+        self.extra = ExtraFields::default();
         self.parts.iter_mut().flatten().for_each(Part::clear_extras);
-    }
-}
-
-/// Unknown fields of one object, which has this name.
-pub(crate) type Extra<'a> = (&'static str, &'a Map<String, Value>);
-
-/// Refuses the first unknown field there is.
-pub(crate) fn check_known<'a>(mut extras: impl Iterator<Item = Extra<'a>>) -> Result<()> {
-    match extras.find_map(|(of, fields)| Some((of, fields.keys().next()?))) {
-        None => Ok(()),
-        Some((of, name)) => Err(Error::invalid(format!("unknown field {name:?} in '{of}': there is no such field"))),
     }
 }
 
@@ -201,7 +191,7 @@ pub struct Part {
     pub speech_metadata: Option<Value>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 impl Part {
@@ -270,7 +260,7 @@ impl Part {
             self.function_response.as_mut().map(|response| &mut response.extra),
             self.inline_data.as_mut().map(|blob| &mut blob.extra),
         ];
-        inner.into_iter().flatten().chain([&mut self.extra]).for_each(Map::clear);
+        inner.into_iter().flatten().chain([&mut self.extra]).for_each(|extra| *extra = ExtraFields::default());
     }
 }
 
@@ -295,7 +285,7 @@ pub struct FunctionCall {
     pub will_continue: Option<bool>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// What a tool answered.
@@ -322,7 +312,7 @@ pub struct FunctionResponse {
     pub response: Option<Map<String, Value>>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// Data with its MIME type; base64 in JSON.
@@ -340,7 +330,7 @@ pub struct Blob {
     pub mime_type: Option<String>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// Data kept elsewhere.
@@ -358,7 +348,7 @@ pub struct FileData {
     pub mime_type: Option<String>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// Code the model wants run.
@@ -376,7 +366,7 @@ pub struct ExecutableCode {
     pub id: Option<String>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// What running code gave.
@@ -394,7 +384,7 @@ pub struct CodeExecutionResult {
     pub id: Option<String>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// Writes URL-safe base64 with padding, as ADK does; reads that and the standard alphabet, padded or not.

@@ -7,8 +7,9 @@ use std::iter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::content::{Content, Extra, FunctionCall, FunctionResponse, check_known};
+use crate::content::{Content, FunctionCall, FunctionResponse};
 use crate::error::{Error, Result};
+use crate::extra::{Extra, ExtraFields, check_known};
 use crate::json;
 use crate::state::StateDelta;
 
@@ -146,7 +147,7 @@ pub struct Event {
     #[serde(skip)]
     pub seq: Option<u64>,
     #[serde(flatten)]
-    pub(crate) extra: Map<String, Value>,
+    pub(crate) extra: ExtraFields,
 }
 
 impl Event {
@@ -205,12 +206,12 @@ impl Event {
 
     /// Top-level fields that this version does not know, as they came; they are given back in JSON.
     #[must_use]
-    pub fn extra(&self) -> &Map<String, Value> {
+    pub fn extra(&self) -> &ExtraFields {
         &self.extra
     }
 
     /// The same fields, to be changed: for a service on the way, whose own fields are no part of the event.
-    pub fn extra_mut(&mut self) -> &mut Map<String, Value> {
+    pub fn extra_mut(&mut self) -> &mut ExtraFields {
         &mut self.extra
     }
 
@@ -218,16 +219,16 @@ impl Event {
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {
         let own = [&self.extra, &self.node_info.extra];
-        if own.into_iter().chain(self.extras().map(|(_, fields)| fields)).all(Map::is_empty) {
+        if own.into_iter().chain(self.extras().map(|(_, fields)| fields)).all(|extra| extra.is_empty()) {
             return Cow::Borrowed(self);
         }
         let mut known = self.clone();
-        known.extra.clear();
-        known.node_info.extra.clear();
-        known.actions.extra.clear();
+        known.extra = ExtraFields::default();
+        known.node_info.extra = ExtraFields::default();
+        known.actions.extra = ExtraFields::default();
         known.content.iter_mut().for_each(Content::clear_extras);
         if let Some(compaction) = &mut known.actions.compaction {
-            compaction.extra.clear();
+            compaction.extra = ExtraFields::default();
             compaction.compacted_content.clear_extras();
         }
         Cow::Owned(known)
@@ -404,7 +405,7 @@ pub struct EventActions {
     pub set_model_response: Option<Value>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 /// A summary that stands for the events of a stretch of time.
@@ -422,14 +423,14 @@ pub struct EventCompaction {
     pub compacted_content: Content,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: ExtraFields,
 }
 
 impl EventCompaction {
     /// A summary of the events between two times, in seconds since 1970.
     #[must_use]
     pub fn new(start_timestamp: f64, end_timestamp: f64, compacted_content: Content) -> Self {
-        Self { start_timestamp, end_timestamp, compacted_content, extra: Map::new() }
+        Self { start_timestamp, end_timestamp, compacted_content, extra: ExtraFields::default() }
     }
 }
 
@@ -447,5 +448,5 @@ pub struct NodeInfo {
     #[serde(default, alias = "message_as_output", skip_serializing_if = "Option::is_none")]
     pub message_as_output: Option<bool>,
     #[serde(flatten)]
-    pub(crate) extra: Map<String, Value>,
+    pub(crate) extra: ExtraFields,
 }

@@ -64,6 +64,7 @@ mod content;
 mod environment;
 mod error;
 mod event;
+mod extra;
 #[cfg(feature = "agent")]
 mod instruction;
 pub mod json;
@@ -103,6 +104,7 @@ pub use content::{Blob, CodeExecutionResult, Content, ExecutableCode, FileData, 
 pub use environment::{Environment, SystemEnvironment};
 pub use error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 pub use event::{Event, EventActions, EventCompaction, NodeInfo};
+pub use extra::ExtraFields;
 #[cfg(feature = "agent")]
 pub use instruction::InstructionTemplate;
 #[cfg(feature = "agent")]

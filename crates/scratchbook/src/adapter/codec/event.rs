@@ -8,6 +8,7 @@ use super::text::{marked, unreadable};
 use super::{Codec, Coder, Place};
 use crate::error::Result;
 use crate::event::Event;
+use crate::extra::ExtraFields;
 use crate::json;
 use crate::session::SessionKey;
 use crate::state::{Change, StateDelta};
@@ -67,7 +68,7 @@ impl<C: Codec> Coder<C> {
         if !event.timestamp.is_none_or(is_same) {
             return Err(unreadable(&place));
         }
-        let mut clear = Event { extra: serde_json::Map::new(), ..stored.clone() };
+        let mut clear = Event { extra: ExtraFields::default(), ..stored.clone() };
         clear.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
         Ok((put_back(event, clear), Some(*hash)))
     }

@@ -1,0 +1,101 @@
+//! Fields that this version does not know of.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+
+/// Fields of an object that this version does not know of, as they came, by name. They are given back where the object is
+/// written: a newer program may have made it.
+///
+/// It is a [`Map`] in all but its size: nearly every object has none, and there are many in an event.
+///
+/// ```
+/// use scratchbook::Part;
+/// use serde_json::json;
+///
+/// let part: Part = serde_json::from_value(json!({"text": "hi", "newField": 7}))?;
+/// assert_eq!(part.extra["newField"], 7);
+/// assert_eq!(serde_json::to_value(&part)?, json!({"text": "hi", "newField": 7}));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct ExtraFields(Option<Box<Map<String, Value>>>);
+
+impl Deref for ExtraFields {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for ExtraFields {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl PartialEq for ExtraFields {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for ExtraFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl From<Map<String, Value>> for ExtraFields {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self((!fields.is_empty()).then(|| Box::new(fields)))
+    }
+}
+
+impl Serialize for ExtraFields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.as_deref().into_iter().flatten())
+    }
+}
+
+impl<'de> Deserialize<'de> for ExtraFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = ExtraFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<ExtraFields, A::Error> {
+                let mut extra = ExtraFields::default();
+                while let Some((name, value)) = fields.next_entry()? {
+                    extra.insert(name, value);
+                }
+                Ok(extra)
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+/// The unknown fields of one object, and what the object is.
+pub(crate) type Extra<'a> = (&'static str, &'a ExtraFields);
+
+/// Refuses the first unknown field there is.
+pub(crate) fn check_known<'a>(mut extras: impl Iterator<Item = Extra<'a>>) -> Result<()> {
+    match extras.find_map(|(of, fields)| Some((of, fields.keys().next()?))) {
+        None => Ok(()),
+        Some((of, name)) => Err(Error::invalid(format!("unknown field {name:?} in '{of}': there is no such field"))),
+    }
+}
