@@ -136,6 +136,11 @@ def test_a_service_shows_the_url_that_names_its_store(url: str, shown: str) -> N
     assert repr(SessionService(shown)) == f"SessionService({shown!r})"
 
 
+def test_no_password_of_a_query_is_shown() -> None:
+    for url in ("postgresql://h/d?user=me&password=s3cret?schema=s3cret", "postgresql://me@h/d?password=s3@t&schema=s"):
+        assert "s3" not in repr(SessionService(url))
+
+
 def test_no_password_is_shown() -> None:
     service = SessionService("postgresql://me:s3cret@127.0.0.1:1/db?connect_timeout=1&retry_timeout_ms=1")
     assert "s3cret" not in repr(service) and "me" in repr(service)

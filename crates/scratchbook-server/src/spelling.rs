@@ -20,8 +20,9 @@ pub(crate) fn snake_case(name: &str) -> Option<String> {
     Some(snake)
 }
 
-/// Whether a content type is that of JSON.
+/// Whether a content type is `application/json`, or one that is written in JSON.
 pub(crate) fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let subtype = essence.strip_prefix("application/").unwrap_or_default();
+    !subtype.contains('/') && (subtype == "json" || subtype.ends_with("+json"))
 }

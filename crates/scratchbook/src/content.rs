@@ -2,6 +2,7 @@
 //!
 //! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are kept and given back.
 
+use std::borrow::Cow;
 use std::iter;
 
 use base64::Engine;
@@ -10,7 +11,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extra::{Extra, ExtraFields, check_known};
 
 /// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
@@ -235,6 +236,28 @@ impl Part {
     /// `InvalidArgument`, naming the first of them.
     pub fn check_known(&self) -> Result<()> {
         check_known(self.extras())
+    }
+
+    /// The part without unknown fields; `None` where nothing is left of it.
+    pub(crate) fn known(&self) -> Option<Cow<'_, Self>> {
+        if self.extras().all(|(_, fields)| fields.is_empty()) {
+            return Some(Cow::Borrowed(self));
+        }
+        let mut known = self.clone();
+        known.clear_extras();
+        (known != Self::default()).then_some(Cow::Owned(known))
+    }
+
+    /// Refuses unknown fields that have the name of a known one, as `Event::check_extras` does.
+    pub(crate) fn check_extras(&self) -> Result<()> {
+        let is_same = || {
+            let read = serde_json::to_value(self).and_then(serde_json::from_value::<Self>);
+            read.is_ok_and(|read| read == *self)
+        };
+        if self.extras().any(|(_, fields)| !fields.is_empty()) && !is_same() {
+            return Err(Error::invalid("an unknown field of the part has the name of a known one; set that one"));
+        }
+        Ok(())
     }
 
     fn extras(&self) -> impl Iterator<Item = Extra<'_>> {

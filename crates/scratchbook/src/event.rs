@@ -218,8 +218,7 @@ impl Event {
     /// The event without what this version does not know of, for readers who take nothing else.
     #[must_use]
     pub fn known(&self) -> Cow<'_, Self> {
-        let own = [&self.extra, &self.node_info.extra];
-        if own.into_iter().chain(self.extras().map(|(_, fields)| fields)).all(|extra| extra.is_empty()) {
+        if !self.has_extras() {
             return Cow::Borrowed(self);
         }
         let mut known = self.clone();
@@ -250,6 +249,21 @@ impl Event {
     /// `InvalidArgument`, naming the first of them.
     pub fn check_known(&self) -> Result<()> {
         check_known(self.extras())
+    }
+
+    /// Whether it has unknown fields anywhere.
+    fn has_extras(&self) -> bool {
+        let own = [&self.extra, &self.node_info.extra];
+        own.into_iter().chain(self.extras().map(|(_, fields)| fields)).any(|extra| !extra.is_empty())
+    }
+
+    /// Refuses unknown fields that have the name of a known one, which programs alone can make: the event's text would be
+    /// read as another or not at all.
+    pub(crate) fn check_extras(&self, text: &str) -> Result<()> {
+        if self.has_extras() && !serde_json::from_str::<Self>(text).is_ok_and(|read| read == *self) {
+            return Err(Error::invalid("an unknown field of the event has the name of a known one; set that one"));
+        }
+        Ok(())
     }
 
     /// The unknown fields inside the actions and the content, with what they are in.

@@ -75,10 +75,9 @@ def shown(uri: str, without_password: str) -> str:
     about which tables are meant."""
     if uri.startswith("sqlite://"):
         return f"sqlite:///{uri.removeprefix('sqlite://')}"
-    _, _, query = uri.rpartition("?")
+    query = uri.rpartition("@")[2].partition("?")[2]
     which = [pair for pair in query.split("&") if pair.split("=")[0] in ("schema", "table_prefix")]
-    # An '@' is behind a password still.
-    return without_password if "@" in query or not which else f"{without_password}?{'&'.join(which)}"
+    return f"{without_password}?{'&'.join(which)}" if which else without_password
 
 
 def text_of(url: Any) -> str:

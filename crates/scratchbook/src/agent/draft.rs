@@ -111,6 +111,9 @@ fn merge_actions(into: &mut EventActions, later: EventActions) -> Result<()> {
     into.artifact_delta.extend(later.artifact_delta);
     into.requested_auth_configs.extend(later.requested_auth_configs);
     into.requested_tool_confirmations.extend(later.requested_tool_confirmations);
+    if !later.extra.is_empty() {
+        into.extra.extend(later.extra.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
     macro_rules! take_over {
         ($($field:ident),*) => {$(
             if later.$field.is_some() {

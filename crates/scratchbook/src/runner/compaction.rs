@@ -79,8 +79,9 @@ impl Inner {
         let known = session.events().iter().take(context.compacting().map_or(0, Compacting::known));
         let known: HashSet<_> = known.map(|event| event.id.as_str()).collect();
         let is_known = |event: &&Arc<Event>| known.contains(event.id.as_str());
-        // What is before all that the run has read is nothing new.
-        let later = now.events().iter().skip_while(|event| !is_known(event)).filter(|event| !is_known(event));
+        // What is before all that the run has read is nothing new, unless it has read nothing.
+        let is_before = |event: &&Arc<Event>| !known.is_empty() && !is_known(event);
+        let later = now.events().iter().skip_while(is_before).filter(|event| !is_known(event));
         check(later, &summary)?;
         let appended = self.append(key.clone(), summary, AppendOptions::default(), turn.cloned()).await?;
         context.board().committed(&appended, &StateDelta::new());

@@ -48,25 +48,15 @@ impl Inner {
         let session = context.session();
         let known: HashSet<_> = session.events().iter().map(|event| event.id.as_str()).collect();
         let confirmations = answered.confirmations();
-        let asks = |event: &Event| {
-            event.function_calls().filter_map(|call| call.id.as_deref()).any(|id| confirmations.contains(id))
-        };
-        // What is before the requests may be more than the run has read.
-        let since = now.events().iter().position(|event| asks(event)).unwrap_or_default();
-        let others = now
-            .events()
-            .iter()
-            .skip(since)
-            .filter(|event| event.author == "user" && !known.contains(event.id.as_str()));
+        // Not by their order, which may be that of clocks. An answer before all that the run has read was to another request.
+        let is_new = |event: &&Arc<Event>| event.author == "user" && !known.contains(event.id.as_str());
+        let others = now.events().iter().filter(is_new);
         let mut answers = others.flat_map(|event| event.function_responses()).filter_map(|answer| answer.id.as_deref());
         match answers.find(|id| confirmations.contains(id)) {
             None => Ok(()),
             Some(id) => Err(Error::new(
                 ErrorKind::Conflict,
-                format!(
-                    "the confirmation '{id}' was given elsewhere at the same time; where its call is not run there, start \
-                     a run without a message"
-                ),
+                format!("the confirmation '{id}' was given elsewhere at the same time"),
             )),
         }
     }

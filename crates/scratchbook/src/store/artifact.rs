@@ -43,6 +43,7 @@ pub fn prepare_artifact(
         _ => return Err(Error::invalid("an artifact is a part with text, data or a file's URI; this has none")),
     };
     let bytes = json::check_writable(&artifact, "the artifact")?;
+    artifact.check_extras()?;
     let beside = json::check_writable(&custom_metadata, "the artifact's metadata")?;
     limits.check_artifact(filename, bytes.saturating_add(beside))?;
     Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })

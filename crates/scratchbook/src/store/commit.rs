@@ -84,6 +84,7 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
     event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
     let operations = take_operations(&mut event);
     let mut text = json::to_text(&event, "the event")?;
+    event.check_extras(&text)?;
     let hash = hash(&text, operations.as_ref())?;
     if event.id.is_empty() || event.timestamp.is_none() {
         if event.id.is_empty() {

@@ -7,13 +7,15 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::content;
 use super::message::{Message, Unknown, either, is_either};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
+use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::event::{Event, RESTORED};
+use crate::event::{Event, EventCompaction, RESTORED};
 use crate::json;
 
 const FIELDS: &[&str] = &[
@@ -103,20 +105,16 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let mut metadata = Message::new(metadata, "the event's metadata", METADATA, unknown)?;
     let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
     let whole = fields.object("rawEvent")?.unwrap_or_default();
-    let has_content = whole.get("content").is_some_and(|content| !content.is_null());
-    let mut event = laid_over(from_fields(fields, &mut metadata, actions)?, whole);
+    let beside = from_fields(fields, &mut metadata, actions)?;
+    if unknown == Unknown::Refused {
+        check_known(&beside)?;
+    }
+    let mut event = laid_over(beside, whole);
     if let Some(versions) = event.get_mut("actions").and_then(|actions| either(actions, "artifactDelta")) {
         as_integers(versions);
     }
     let mut event: Event =
         serde_json::from_value(Value::Object(event)).map_err(|error| Error::invalid(json::describe(&error)))?;
-    // The API knows what its own content holds, and does not look into a whole event.
-    if unknown == Unknown::Refused
-        && !has_content
-        && let Some(content) = &event.content
-    {
-        content.check_known()?;
-    }
     if is_partial {
         // What is a piece of a stream by either is one.
         event.partial = Some(true);
@@ -128,6 +126,18 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     event.check()?;
     check_kept(&event)?;
     Ok(event)
+}
+
+/// Refuses unknown names in the messages beside a whole event, which the API itself has. What is none of these messages is
+/// not for here: the whole event may have another in its place.
+fn check_known(beside: &Map<String, Value>) -> Result<()> {
+    let compaction = beside.get("actions").and_then(|actions| actions.get("compaction"));
+    let mut event = Event {
+        content: beside.get("content").and_then(|content| Content::deserialize(content).ok()),
+        ..Event::default()
+    };
+    event.actions.compaction = compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok());
+    event.check_known()
 }
 
 /// Refuses an event as it is sent that could not be read again.

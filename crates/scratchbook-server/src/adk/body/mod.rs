@@ -12,12 +12,13 @@ mod text;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::AdkError;
+use crate::spelling::is_json;
 use check::{Loc, Problems, check};
 
 pub(crate) use check::Kind;
@@ -59,7 +60,8 @@ impl<S: Send + Sync, T: Body> OptionalFromRequest<S> for JsonBody<T> {
 
 /// Reads a body; what is not said to be JSON is read as a string, `None` where there is nothing.
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, AdkError> {
-    let is_json = is_json(request.headers());
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_json = is_json(content_type.unwrap_or_default());
     let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
         _ => text::unreadable(),
@@ -87,14 +89,6 @@ fn problem(kind: &str, message: &str) -> AdkError {
     let mut problems = Problems::default();
     problems.add(kind, &Loc::Body, message, &Value::Null);
     problems.into_error()
-}
-
-/// Whether a content type is `application/json`, or one that is written in JSON.
-fn is_json(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let subtype = essence.strip_prefix("application/").unwrap_or_default();
-    !subtype.contains('/') && (subtype == "json" || subtype.ends_with("+json"))
 }
 
 #[cfg(test)]

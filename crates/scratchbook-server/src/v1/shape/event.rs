@@ -75,19 +75,8 @@ pub(crate) struct Given(Event);
 impl Given {
     /// The event, to be appended. What is not known in its actions and its content is taken for a mistake.
     pub(crate) fn into_event(self) -> Result<Event> {
-        self.0.check_known().map_err(|e| e.context("event"))?;
-        self.checked()
-    }
-
-    /// The event, to begin a session with. It may come from another session: its number there is left out, and what is not
-    /// known may have been written by a newer program.
-    pub(crate) fn into_first_event(mut self) -> Result<Event> {
-        self.0.extra_mut().shift_remove(SEQ);
-        self.checked()
-    }
-
-    fn checked(self) -> Result<Event> {
         let mut event = self.0;
+        event.check_known().map_err(|e| e.context("event"))?;
         if event.extra().contains_key(SEQ) {
             return Err(Error::invalid("the event has a 'seq'; leave it out, the store gives the number"));
         }
@@ -100,6 +89,12 @@ impl Given {
         event.custom_metadata = public_metadata(event.custom_metadata.take());
         event.mark_restored();
         Ok(event)
+    }
+
+    /// The event, to begin a session with. It may come from another session: its number there is left out.
+    pub(crate) fn into_first_event(mut self) -> Result<Event> {
+        self.0.extra_mut().shift_remove(SEQ);
+        self.into_event()
     }
 }
 

@@ -101,6 +101,9 @@ fn bad_events() -> Vec<Value> {
         with(json!({"rawEvent": {"content": 1}})),
         with(json!({"rawEvent": {"actions": 1}})),
         with(json!({"rawEvent": {"id": "e"}, "content": {"bogus": 1}})),
+        with(json!({"rawEvent": {"content": {}}, "content": {"parts": [{"functionCall": {"bogus": 1}}]}})),
+        with(json!({"eventMetadata": {"customMetadata": {"_compaction":
+            {"startTimestamp": 1, "endTimestamp": 2, "compactedContent": {}, "bogus": 1}}}})),
         with(json!({"rawEvent": {"id": "a\u{0}b"}})),
         with(json!({"rawEvent": {"id": "x".repeat(600)}})),
     ]

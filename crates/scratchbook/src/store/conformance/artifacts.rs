@@ -223,6 +223,20 @@ pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
     assert_eq!(load(store, &key, "f").await, None);
 }
 
+/// Fields of an artifact that this version does not know are kept; one with the name of a known one is refused.
+pub async fn unknown_fields_of_artifacts_are_kept(store: &Store) {
+    let ground = Ground::new(store);
+    let key = session(&ground, "alice", "s").await;
+    let mut part = Part::text("x");
+    part.extra.insert("text".to_owned(), json!("y"));
+    assert_refused(save_with(store, &key, part, Map::new()).await, ErrorKind::InvalidArgument, "a known name");
+    assert_eq!(load(store, &key, "f").await, None);
+    let mut part = Part::text("x");
+    part.extra.insert("future".to_owned(), json!({"a": [1.0, null]}));
+    save_with(store, &key, part.clone(), Map::new()).await.unwrap();
+    assert_eq!(load(store, &key, "f").await, Some(part));
+}
+
 async fn save_with(store: &Store, key: &SessionKey, part: Part, metadata: Map<String, Value>) -> Result<u64> {
     store.artifacts.save_artifact(key, "f", part, metadata).await
 }

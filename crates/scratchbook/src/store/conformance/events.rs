@@ -78,6 +78,19 @@ pub async fn unknown_fields_are_kept(store: &Store) {
     let event = Event::from_json(&json.to_string()).unwrap();
     assert_eq!(event.extra().get("zFuture"), Some(&json["zFuture"]));
     comes_back(store, event).await;
+    // What would be read as another event is none that can be kept.
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({})).await;
+    let mut delta = saying("hello");
+    delta.actions.extra.insert("state_delta".to_owned(), json!({"n": 1}));
+    let mut text = saying("hello");
+    text.content.get_or_insert_default().parts.get_or_insert_default()[0].extra.insert("text".to_owned(), json!("bye"));
+    let mut author = saying("hello");
+    author.extra_mut().insert("author".to_owned(), json!("b"));
+    for event in [delta, text, author] {
+        assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a known name");
+    }
+    assert!(ground.get(session.key()).await.events().is_empty());
 }
 
 /// The smallest event, one with an empty content, and one without any author come back as they are.

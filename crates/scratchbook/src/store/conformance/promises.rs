@@ -327,6 +327,7 @@ macro_rules! for_each_promise {
             artifacts {
                 versions_count_from_0_and_stay
                 artifacts_are_not_nested_too_deep
+                unknown_fields_of_artifacts_are_kept
                 artifacts_come_back_as_they_were
                 names_are_listed_in_byte_order
                 user_names_are_shared_by_the_users_sessions

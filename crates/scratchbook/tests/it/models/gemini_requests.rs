@@ -145,6 +145,21 @@ async fn a_request_may_name_another_model_of_the_provider() {
     assert_eq!(failure(&model(&server), request).await.kind(), ErrorKind::InvalidArgument);
 }
 
+/// The API refuses names that it does not know.
+#[tokio::test]
+async fn what_a_newer_program_has_written_is_not_sent() {
+    let parts = json!([{"text": "a", "new": 1}, {"newKind": {}}, {"functionCall": {"name": "f", "new": 1}},
+        {"inlineData": {"data": "AA==", "mimeType": "image/png", "new": 1}}]);
+    let told = json!({"role": "user", "new": 1, "parts": parts});
+    let mut request = asks();
+    request.contents = vec![serde_json::from_value(told).unwrap()];
+    let server = ModelServer::always(Answer::json(200, &json!({"candidates": []}))).await;
+    answers(&model(&server), request).await.remove(0).unwrap();
+    let sent = json!([{"role": "user", "parts": [{"text": "a"}, {"functionCall": {"name": "f"}},
+        {"inlineData": {"data": "AA==", "mimeType": "image/png"}}]}]);
+    assert_eq!(server.request().body["contents"], sent);
+}
+
 /// Anthropic's are text of base64, and only Anthropic can tell what they seal.
 #[tokio::test]
 async fn signatures_of_other_providers_are_not_sent() {

@@ -123,9 +123,10 @@ impl Pairing {
     fn answer(&mut self, response: &FunctionResponse) -> Vec<Part> {
         let name = response.name.clone().unwrap_or_default();
         let text = serde_json::to_string(&response.response.clone().unwrap_or_default()).unwrap_or_default();
-        // Media that cannot be read as such has nothing to show.
+        // What cannot be read as media has nothing to show.
         let media = response.parts.iter().flatten().filter_map(|part| serde_json::from_value(part.clone()).ok());
-        let media: Vec<Part> = media.collect();
+        let media: Vec<Part> =
+            media.filter(|part: &Part| part.inline_data.is_some() || part.file_data.is_some()).collect();
         let place = match response.id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => self.open.get(id).copied(),
             None => {

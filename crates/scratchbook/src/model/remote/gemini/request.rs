@@ -97,11 +97,12 @@ fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
     Ok(declaration)
 }
 
-/// What was said; `None` where nothing of it is for the API.
+/// What was said; `None` where nothing of it is for the API, which refuses names that it does not know.
 fn content(content: &Content) -> Result<Option<Value>> {
     let mut fields = Map::new();
     if let Some(parts) = &content.parts {
-        let sent: Vec<_> = parts.iter().filter(|part| !is_sealed(part)).map(part).collect::<Result<_>>()?;
+        let sent = parts.iter().filter(|part| !is_sealed(part)).filter_map(Part::known);
+        let sent: Vec<_> = sent.map(|known| part(&known)).collect::<Result<_>>()?;
         if sent.is_empty() && !parts.is_empty() {
             return Ok(None);
         }
