@@ -179,6 +179,17 @@ async fn a_session_is_forked_and_rewound() {
 }
 
 #[tokio::test]
+async fn a_session_does_not_begin_with_misspelled_events() {
+    for api in Api::all().await {
+        let misspelled = json!({"author": "agent", "actions": {"stateDelt": {"n": 1}}});
+        let body = json!({"id": "s1", "events": [{"author": "agent", "new": 1}, misspelled]});
+        let (_, message) = api.refused(400, "POST", SESSIONS, Some(body)).await;
+        assert!(message.contains("stateDelt"), "{message}");
+        api.refused(404, "GET", S1, None).await;
+    }
+}
+
+#[tokio::test]
 async fn names_in_paths_are_decoded_once() {
     for api in Api::all().await {
         // The app `a/b`, the user `50%25 ü`, the session `..x`.
