@@ -2,7 +2,6 @@
 //!
 //! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are kept and given back.
 
-use std::borrow::Cow;
 use std::iter;
 
 use base64::Engine;
@@ -238,16 +237,6 @@ impl Part {
         check_known(self.extras())
     }
 
-    /// The part without unknown fields; `None` where nothing is left of it.
-    pub(crate) fn known(&self) -> Option<Cow<'_, Self>> {
-        if self.extras().all(|(_, fields)| fields.is_empty()) {
-            return Some(Cow::Borrowed(self));
-        }
-        let mut known = self.clone();
-        known.clear_extras();
-        (known != Self::default()).then_some(Cow::Owned(known))
-    }
-
     /// Refuses unknown fields that have the name of a known one, as `Event::check_extras` does.
     pub(crate) fn check_extras(&self) -> Result<()> {
         let is_same = || {
@@ -274,7 +263,8 @@ impl Part {
         .filter_map(|(of, fields)| Some((of, fields?)))
     }
 
-    fn clear_extras(&mut self) {
+    /// Takes unknown fields out.
+    pub(crate) fn clear_extras(&mut self) {
         let inner = [
             self.code_execution_result.as_mut().map(|result| &mut result.extra),
             self.executable_code.as_mut().map(|code| &mut code.extra),

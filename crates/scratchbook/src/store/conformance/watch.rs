@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -41,7 +42,7 @@ pub async fn a_session_is_followed(store: &Store) {
         tokio::time::sleep(Duration::from_millis(50)).await;
         ground.sessions().delete_session(&key).await.unwrap();
     };
-    let (ended, ()) = tokio::join!(timeout(SOON, all.next()), delete);
+    let (ended, ()) = join(timeout(SOON, all.next()), delete).await;
     assert_refused(ended.expect("who waits is told").map(drop), ErrorKind::NotFound, "a session that was deleted");
     let gone = timeout(SOON, watch(FeedStart::Now)).await.unwrap().map(drop);
     assert_refused(gone, ErrorKind::NotFound, "a session that is gone");

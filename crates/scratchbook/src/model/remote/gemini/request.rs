@@ -101,7 +101,7 @@ fn declaration(tool: &FunctionDeclaration) -> Result<Value> {
 fn content(content: &Content) -> Result<Option<Value>> {
     let mut fields = Map::new();
     if let Some(parts) = &content.parts {
-        let sent = parts.iter().filter(|part| !is_sealed(part)).filter_map(Part::known);
+        let sent = parts.iter().filter(|part| !is_sealed(part)).filter_map(known);
         let sent: Vec<_> = sent.map(|known| part(&known)).collect::<Result<_>>()?;
         if sent.is_empty() && !parts.is_empty() {
             return Ok(None);
@@ -110,6 +110,16 @@ fn content(content: &Content) -> Result<Option<Value>> {
     }
     fields.extend(content.role.iter().map(|role| ("role".to_owned(), role.as_str().into())));
     Ok(Some(fields.into()))
+}
+
+/// A part without unknown fields; `None` where nothing is left of it.
+fn known(part: &Part) -> Option<Cow<'_, Part>> {
+    if part.check_known().is_ok() {
+        return Some(Cow::Borrowed(part));
+    }
+    let mut known = part.clone();
+    known.clear_extras();
+    (known != Part::default()).then_some(Cow::Owned(known))
 }
 
 /// Whether a part is a thought that only the provider can read that made it.
