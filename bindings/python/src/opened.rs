@@ -53,7 +53,7 @@ impl Opened {
     pub(crate) async fn store(&self) -> Result<&Store> {
         let open = async || {
             if self.is_closed.load(Ordering::SeqCst) {
-                return Err(Error::new(ErrorKind::FailedPrecondition, "the store is closed; make another service"));
+                return Err(closed());
             }
             let file = self.is_file().then(OpenFile::new);
             let store = connect(&self.uri).await?;
@@ -61,6 +61,15 @@ impl Opened {
             Ok(store)
         };
         self.store.get_or_try_init(open).await
+    }
+
+    /// Opens the store before it is needed.
+    pub(crate) async fn open(&self) -> Result<()> {
+        // One that was opened and closed is there still, for what was under way.
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(closed());
+        }
+        self.store().await.map(drop)
     }
 
     /// What a call about a session ends with. Of all that may be not found, its session alone is told apart: an event, or
@@ -92,6 +101,10 @@ impl Opened {
     fn is_file(&self) -> bool {
         self.uri.starts_with("sqlite:")
     }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
 }
 
 /// What a child of a fork lets go of is its parent's: it is forgotten, since closing it would wait for threads that are

@@ -87,7 +87,7 @@ impl Store {
 
     /// Opens the store, which the first call does else.
     fn open(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, |opened| async move { opened.store().await.map(|_| Answer::Nothing) })
+        self.call(py, |opened| async move { opened.open().await.map(|()| Answer::Nothing) })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<Call> {

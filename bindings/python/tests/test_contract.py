@@ -302,6 +302,8 @@ async def test_after_close_every_call_is_refused(uri: str, app: str) -> None:
     await service.flush()
     await service.close()
     await service.close()
+    with pytest.raises(scratchbook.FailedPreconditionError, match="make another"):
+        await service.open()
     with pytest.raises(scratchbook.FailedPreconditionError, match="closed"):
         await service.list_sessions(app_name=app)
     never_opened = scratchbook.ScratchbookSessionService(uri)

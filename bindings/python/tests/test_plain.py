@@ -105,3 +105,18 @@ async def test_unknown_fields_of_an_event_are_kept_and_unknown_actions_refused(p
     assert (await plain.get_session(app_name=app, user_id="u", session_id="s"))["events"][0]["ours"] == {"x": 1}
     with pytest.raises(scratchbook.InvalidArgumentError, match="stateDela"):
         await plain.append_event(session, {"author": "a", "actions": {"stateDela": {"n": 1}}})
+    for name in ("stateDelta", "state_delta"):
+        with pytest.raises(scratchbook.InvalidArgumentError, match=f"'{name}' beside its actions"):
+            await plain.append_event(session, {"author": "a", name: {"n": 1}})
+
+
+async def test_what_changes_a_copy_is_not_given_names(plain: Any, app: str) -> None:
+    await plain.create_session(app_name=app, user_id="u", session_id="s")
+    names = (app, "u", "s")
+    for call in (
+        plain.refresh(names),
+        plain.append_event(names, {"author": "a"}),
+        plain.append_retrying(names, lambda session: {"author": "a"}),
+    ):
+        with pytest.raises(scratchbook.InvalidArgumentError, match="give the session as it was read"):
+            await call

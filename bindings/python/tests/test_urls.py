@@ -45,7 +45,7 @@ def test_a_sqlalchemy_url_is_taken_with_its_password() -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://a.db", "sqlite://host/a.db"])
 def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> None:
-    with pytest.raises(ValueError, match="sqlite:///sessions.db"):
+    with pytest.raises(ValueError, match="sqlite:///scratchbook.db"):
         SessionService(url)
 
 
@@ -55,8 +55,8 @@ def test_a_sqlite_url_with_a_host_says_how_many_slashes_are_right(url: str) -> N
         ("sessions.db", "sqlite:///sessions.db"),
         ("/data/sessions.db", "sqlite:////data/sessions.db"),
         (Path("data/sessions.db"), "sqlite:///data/sessions.db"),
-        ("sqlite:sessions.db", "sqlite:////data/sessions.db"),
-        ("sqlite:/data/a.db", "sqlite:////data/sessions.db"),
+        ("sqlite:sessions.db", "sqlite:////data/scratchbook.db"),
+        ("sqlite:/data/a.db", "sqlite:////data/scratchbook.db"),
     ],
 )
 def test_a_path_says_what_its_url_is(url: Any, right: str) -> None:
@@ -68,7 +68,7 @@ def test_a_path_says_what_its_url_is(url: Any, right: str) -> None:
     "url", ["oracle://me:s3cret@h/d", "me:s3cret@h/d", "password=s3cret", "", None, 3, b"sqlite://"]
 )
 def test_what_names_no_store_is_refused(url: Any) -> None:
-    with pytest.raises(scratchbook.InvalidArgumentError, match="sqlite:///sessions.db") as caught:
+    with pytest.raises(scratchbook.InvalidArgumentError, match="sqlite:///scratchbook.db") as caught:
         SessionService(url)
     assert "s3cret" not in str(caught.value)
 

@@ -45,6 +45,10 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), "ScratchbookSessionService"})
+
+
 def _has_adk() -> bool:
     try:
         return importlib.util.find_spec("google.adk") is not None

@@ -44,6 +44,7 @@ class Appends(Base[S, E]):
             AlreadyExistsError: another event of the session has this id.
             ValueError: a key, value or time that no store could hold.
         """
+        self._held(session)
         await self._append(session, event, self._conflict)
         return event
 
@@ -57,6 +58,7 @@ class Appends(Base[S, E]):
         Raises:
             StaleSessionError: others were faster every time.
         """
+        self._held(session)
         for attempt in range(retries):
             event = make(session)
             try:
@@ -77,7 +79,7 @@ class Appends(Base[S, E]):
         Raises:
             SessionNotFoundError: it was deleted.
         """
-        address = self._named(session)
+        address = self._held(session)
         while True:
             seen, known = self._seen_of(session), self._ids_of(session)
             # Not by ids that repeat.

@@ -168,6 +168,14 @@ class Base(Generic[S, E]):
             ) from None
         return app, user, session_id
 
+    def _held(self, session: S) -> Address:
+        """The names of a copy that is to be changed."""
+        if isinstance(session, tuple):
+            raise InvalidArgumentError(
+                "this changes the copy of a session: give the session as it was read, not its names"
+            )
+        return self._named(session)
+
 
 def no_session(address: Address) -> ScratchbookError:
     return CLASSES[NO_SESSION](f"session not found: {'/'.join(address)}; create it first")

@@ -87,6 +87,12 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
             raise InvalidArgumentError(f"an event is a dict here, not a {type(event).__name__}")
         if event.get("partial"):
             return None
+        for name in ("stateDelta", "state_delta"):
+            if name in event:
+                raise InvalidArgumentError(
+                    f"the event has {name!r} beside its actions, where it would change nothing; "
+                    'write {"actions": {"stateDelta": ...}}'
+                )
         event_id = event.get("id") or str(uuid.uuid4())
         moment = event.get("timestamp")
         sent = {**event, "id": event_id, "timestamp": time.time() if moment is None else moment}

@@ -116,7 +116,10 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
 def _failed(error: Exception) -> dict[str, Any]:
     """Why a source cannot be read, in a line, with what is to be done where that is known."""
     if isinstance(error, ModuleNotFoundError):
-        reason = f"{error}; pip install {error.name}, or name a driver in the URL that is installed"
+        if (error.name or "").startswith("google"):
+            reason = f"{error}; reading a database of google-adk takes google-adk: pip install google-adk"
+        else:
+            reason = f"{error}; pip install {error.name}, or name a driver in the URL that is installed"
         return {"type": "failed", "kind": "failed_precondition", "reason": reason}
     # SQLAlchemy's has the driver's own below it, and adds where to read about it.
     cause = getattr(error, "orig", None) or error

@@ -54,7 +54,8 @@ class Sessions(Base[S, E]):
         return state
 
     async def open(self) -> None:
-        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows."""
+        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows. A service
+        that was closed stays closed: make another."""
         await self._core.open()
 
     async def flush(self) -> None:

@@ -34,12 +34,12 @@ DRIVERS = {
 """SQLAlchemy's drivers, which may be named in a scheme."""
 
 _THERE_ARE = (
-    "there are memory:, sqlite:///sessions.db, postgresql://USER:PASSWORD@HOST/DATABASE and "
+    "there are memory:, sqlite:///scratchbook.db, postgresql://USER:PASSWORD@HOST/DATABASE and "
     "mysql://USER:PASSWORD@HOST/DATABASE"
 )
 _SLASHES = (
-    "a relative path is written with three slashes, sqlite:///sessions.db, and an absolute one with four, "
-    "sqlite:////data/sessions.db"
+    "a relative path is written with three slashes, sqlite:///scratchbook.db, and an absolute one with four, "
+    "sqlite:////data/scratchbook.db"
 )
 
 # Of the drivers that are not here: they say nothing about a store.
@@ -113,7 +113,7 @@ def what_is_wrong(text: str) -> str:
 
 
 def with_options(url: str, options: dict[str, Any]) -> str:
-    """A URL with what google-adk's command line is told by `--session_db_kwargs`.
+    """A URL with what google-adk's `get_fast_api_app` is told by `session_db_kwargs`.
 
     Raises:
         InvalidArgumentError: names what has no meaning here.

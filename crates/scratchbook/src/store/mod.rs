@@ -220,7 +220,7 @@ fn unknown_scheme(uri: &str) -> Error {
 
 /// The error of a service that was closed.
 fn closed() -> Error {
-    Error::new(ErrorKind::FailedPrecondition, "the service was closed; open it again")
+    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
 }
 
 /// The error for a session id in use.
