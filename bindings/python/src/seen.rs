@@ -23,6 +23,9 @@ pub(crate) struct Seen {
     user: u64,
     #[serde(default)]
     app: u64,
+    /// When the session was made, by which it is told from a later one of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created: Option<f64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     keys: BTreeMap<String, u64>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -73,7 +76,8 @@ impl Seen {
     /// What a session that was read has seen.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
-        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, ..Self::default() }
+        let (user, app, created) = (seen.logs().user, seen.logs().app, seen.create_time());
+        Self { seq: seen.seq(), user, app, created, ..Self::default() }
     }
 
     /// As Python kept it.
@@ -89,6 +93,7 @@ impl Seen {
     /// How a writer appends that has seen this much.
     pub(crate) fn options(&self, conflict: ConflictMode) -> AppendOptions {
         let all = scratchbook::Seen::new(self.seq, LogPositions::new(self.user, self.app));
+        let all = self.created.iter().fold(all, |all, created| all.with_create_time(*created));
         let seen = self.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
         match conflict {
             ConflictMode::ByKey => AppendOptions::by_key(seen),

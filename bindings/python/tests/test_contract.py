@@ -296,6 +296,24 @@ async def test_the_sync_twins_do_the_same(service: Any, app: str) -> None:
     await asyncio.to_thread(work)
 
 
+async def test_a_copy_of_a_deleted_session_is_stale_to_its_successor(uri: str, app: str) -> None:
+    for conflict in ("strict", "by_key"):
+        service = scratchbook.ScratchbookSessionService(uri, conflict=conflict)
+        for _ in range(2):
+            session = await service.create_session(app_name=app, user_id="u", session_id="s", state={"a": 1})
+            await service.append_event(session, keyed({"b": 1}))
+            old = await again(service, session)
+            await service.delete_session(app_name=app, user_id="u", session_id="s")
+            new = await service.create_session(app_name=app, user_id="u", session_id="s", state={"a": 100})
+            await service.append_event(new, keyed({"b": 2}))
+            for copied in (session, old, copy.deepcopy(old)):
+                with pytest.raises(scratchbook.StaleSessionError):
+                    await service.append_event(copied, keyed({"c": 2}))
+            assert (await again(service, new)).state == {"a": 100, "b": 2}
+            await service.delete_session(app_name=app, user_id="u", session_id="s")
+        await service.close()
+
+
 async def test_after_close_every_call_is_refused(uri: str, app: str) -> None:
     service = scratchbook.ScratchbookSessionService(uri)
     await service.create_session(app_name=app, user_id="u")

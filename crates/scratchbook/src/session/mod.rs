@@ -108,6 +108,7 @@ impl Session {
     #[must_use]
     pub fn with_create_time(mut self, seconds: f64) -> Self {
         self.create_time = Some(seconds);
+        self.seen.set_create_time(seconds);
         self
     }
 

@@ -43,6 +43,7 @@ impl LogPositions {
 pub struct Seen {
     seq: u64,
     logs: LogPositions,
+    create_time: Option<f64>,
     own: OrdMap<Arc<str>, u64>,
 }
 
@@ -50,7 +51,15 @@ impl Seen {
     /// Everything up to an event of the session and up to positions in the two logs.
     #[must_use]
     pub fn new(seq: u64, logs: LogPositions) -> Self {
-        Self { seq, logs, own: OrdMap::new() }
+        Self { seq, logs, create_time: None, own: OrdMap::new() }
+    }
+
+    /// Of the session that was made at this time, in seconds: one that was made anew under its id is another. Without it
+    /// that is told by the number of events alone.
+    #[must_use]
+    pub fn with_create_time(mut self, seconds: f64) -> Self {
+        self.create_time = Some(seconds);
+        self
     }
 
     /// And a key, prefixed, up to a later place: one where the writer wrote it itself.
@@ -64,6 +73,12 @@ impl Seen {
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// When the session was made, in seconds, where that is known.
+    #[must_use]
+    pub fn create_time(&self) -> Option<f64> {
+        self.create_time
     }
 
     /// How far the logs of the user's and the app's state were seen.
@@ -94,6 +109,10 @@ impl Seen {
             Some(known) => *known = place.max(*known),
             None => drop(self.own.insert(key.into(), place)),
         }
+    }
+
+    pub(super) fn set_create_time(&mut self, seconds: f64) {
+        self.create_time = Some(seconds);
     }
 
     pub(super) fn set_seq(&mut self, seq: u64) {

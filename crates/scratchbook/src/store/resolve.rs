@@ -11,13 +11,15 @@ use serde_json::Value;
 use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
 use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
 use crate::json;
-use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck};
+use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck, micros_of_seconds};
 use crate::state::{Change, Refused, Scope, StateDelta, resolve};
 
 /// What a store has found in its commit: where the session stands, and how the keys are that it was to read.
 #[derive(Debug, Default)]
 pub struct Found {
     seq: u64,
+    /// In microseconds.
+    created: Option<i64>,
     /// By the key with its prefix.
     keys: HashMap<String, FoundKey>,
 }
@@ -32,7 +34,15 @@ impl Found {
     /// A session whose last event has this number; 0 where there is none, and for state outside of any session.
     #[must_use]
     pub fn new(seq: u64) -> Self {
-        Self { seq, keys: HashMap::new() }
+        Self { seq, created: None, keys: HashMap::new() }
+    }
+
+    /// When the session was made, in microseconds since 1970; a store reads it where [`AppendOptions::conflict`] is not to
+    /// merge.
+    #[must_use]
+    pub fn with_create_time(mut self, micros: i64) -> Self {
+        self.created = Some(micros);
+        self
     }
 
     /// A key: its value, `None` where it is absent or was removed, and the last place where it was written, be it
@@ -282,8 +292,13 @@ fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelt
     Ok(resolved)
 }
 
-/// What is to be said where the session is not the one that was seen. One with fewer events was made anew.
+/// What is to be said where the session is not the one that was seen. One that was made at another time, or has fewer
+/// events, was made anew.
 fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
+    let read = options.seen.create_time().map(micros_of_seconds);
+    if options.conflict != ConflictMode::Merge && read.zip(found.created).is_some_and(|(read, now)| read != now) {
+        return Some("the session was deleted and made anew since it was read".to_owned());
+    }
     let (seen, now) = (options.seen.seq(), found.seq);
     let moved = match options.conflict {
         ConflictMode::Merge => false,

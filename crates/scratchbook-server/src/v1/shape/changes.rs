@@ -110,6 +110,10 @@ pub(crate) struct Seen {
     #[serde(default)]
     #[schema(required = false)]
     pub(crate) app: u64,
+    /// When the session was made, in seconds since 1970: by it one is told that was made anew under its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    pub(crate) create_time: Option<f64>,
     /// Keys, prefixed, that were seen up to a later place: the number of an event for a key of the session, a position
     /// for one of the user or the app.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -121,7 +125,8 @@ impl Seen {
     /// What a session that was read has seen.
     pub(crate) fn of(session: &Session) -> Self {
         let seen = session.seen();
-        Self { seq: seen.seq(), user: seen.logs().user, app: seen.logs().app, keys: BTreeMap::new() }
+        let (user, app, create_time) = (seen.logs().user, seen.logs().app, seen.create_time());
+        Self { seq: seen.seq(), user, app, create_time, keys: BTreeMap::new() }
     }
 }
 
@@ -137,6 +142,7 @@ impl Conflict {
         let mut options = AppendOptions::default();
         options.conflict = if matches!(self, Self::ByKey) { ConflictMode::ByKey } else { ConflictMode::BySession };
         let all = scratchbook::Seen::new(seen.seq, LogPositions::new(seen.user, seen.app));
+        let all = seen.create_time.iter().fold(all, |all, created| all.with_create_time(*created));
         options.seen = seen.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
         Ok(options)
     }

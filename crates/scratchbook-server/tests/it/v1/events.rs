@@ -94,6 +94,15 @@ async fn who_is_late_is_refused_where_it_asks_for_that() {
         let late = json!({"event": event("m6", json!({"step": 4})), "conflict": "by_key",
             "seen": {"seq": 0, "keys": {"step": 3}}});
         api.ok("POST", &events, Some(late)).await;
+        let seen = api.ok("GET", S1, None).await["seen"].clone();
+        api.ok("DELETE", S1, None).await;
+        api.ok("POST", SESSIONS, Some(json!({"id": "s1"}))).await;
+        for n in 0..seen["seq"].as_u64().unwrap() {
+            api.ok("POST", &events, Some(json!({"event": event(&format!("n{n}"), json!({"other": n}))}))).await;
+        }
+        let of_the_first = json!({"event": event("m8", json!({"new": 1})), "conflict": "by_session", "seen": seen});
+        let (_, message) = api.refused(409, "POST", &events, Some(of_the_first)).await;
+        assert!(message.contains("made anew"), "{message}");
         let no_object = json!({"event": event("m7", json!({})), "conflict": "by_key", "seen": [3]});
         let (_, message) = api.refused(400, "POST", &events, Some(no_object)).await;
         assert!(message.contains("seen"), "{message}");

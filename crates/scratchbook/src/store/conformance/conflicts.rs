@@ -259,6 +259,33 @@ pub async fn what_was_seen_can_be_said_without_a_copy(store: &Store) {
     assert_eq!(keys(&error), ["k", "user:k", "app:k"], "who has seen nothing is late for all that is there");
 }
 
+/// A session made anew under its id is a conflict, with as many events as were seen and with more, too.
+pub async fn a_session_made_anew_is_another_whatever_it_holds(store: &Store) {
+    let ground = Ground::new(store);
+    let config = || CreateSessionConfig::default().with_session_id("s");
+    for events in 0..4 {
+        let mut mine = ground.create_as("alice", config()).await;
+        for n in 0..2 {
+            by_key(&ground, &mut mine, json!({"other": n})).await.unwrap();
+        }
+        let read = ground.get(mine.key()).await;
+        let listed = ground.list(None).await.remove(0);
+        ground.sessions().delete_session(mine.key()).await.unwrap();
+        ground.create_as("alice", config()).await;
+        for _ in 0..events {
+            ground.append(mine.key(), changing(json!({"b": 1}))).await;
+        }
+        for mode in [ConflictMode::ByKey, ConflictMode::BySession] {
+            for copy in [&mut mine, &mut read.clone(), &mut listed.clone()] {
+                let result = append(&ground, copy, changing(json!({"k": 3})), mode).await;
+                assert_refused(result, ErrorKind::Conflict, "another session under the id");
+            }
+        }
+        append(&ground, &mut mine, changing(json!({"k": 3})), ConflictMode::Merge).await.unwrap();
+        ground.sessions().delete_session(mine.key()).await.unwrap();
+    }
+}
+
 /// A session made anew under its id, with fewer events than were seen, is a conflict.
 pub async fn a_session_made_anew_is_a_conflict(store: &Store) {
     let ground = Ground::new(store);

@@ -222,6 +222,7 @@ macro_rules! for_each_promise {
                 a_retry_is_no_conflict
                 what_was_seen_can_be_said_without_a_copy
                 a_session_made_anew_is_a_conflict
+                a_session_made_anew_is_another_whatever_it_holds
                 racing_appends_have_one_winner
                 retrying_by_key_loses_nothing
             }

@@ -11,7 +11,7 @@ impl App {
     /// An event with its operations carried out, or why it is refused.
     pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
         let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
-        let mut found = Found::new(stored.last());
+        let mut found = Found::new(stored.last()).with_create_time(stored.made);
         for KeyChange { scope, name, .. } in prepared.reads(options) {
             match scope {
                 Scope::Session => stored.find(&mut found, name),

@@ -14,7 +14,7 @@ use super::row::Cells;
 use super::write::{Answer, Begun, Room, answer, position, strange};
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
-use crate::session::{AppendOptions, SessionKey, StateOwner};
+use crate::session::{AppendOptions, ConflictMode, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::commit::{KeyChange, PreparedSession, PreparedState};
 use crate::store::database::{AppendRow, Attempt, Done, Failure, NewAppend, Unresolved};
@@ -60,7 +60,7 @@ impl MySql {
         let mut lease = self.connections.lease(Care::Again).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
         let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
-        let Some((seq, found)) = target.found(&lock.reads, &answers)? else {
+        let Some((seq, mut found)) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
                 Some(Answer::Missing { .. }) => AppendRow::NoSession,
                 Some(Answer::Known { known, .. }) => known.row(key)?,
@@ -68,6 +68,11 @@ impl MySql {
             };
             return Ok(Some((row, prepared.event.clone())));
         };
+        if options.conflict != ConflictMode::Merge
+            && let Some(created) = self.create_time(&mut lease, key).await?
+        {
+            found = found.with_create_time(created);
+        }
         let resolved = match prepared.resolve(options, &found) {
             Ok(resolved) => resolved,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
@@ -86,6 +91,15 @@ impl MySql {
             ([Answer::Full], _) => Ok(None),
             _ => Err(strange("no number for an event under its lock").into()),
         }
+    }
+
+    /// When a session was made, in microseconds. Its row is locked: this sees what the lock has waited for.
+    async fn create_time(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<i64>> {
+        let sql = "SELECT create_time FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? FOR UPDATE";
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let row = lease.rows(&self.sql(sql), address.to_vec()).await?.into_iter().next();
+        let place = || format!("the session {key}");
+        Ok(row.map(|row| Cells::from(row).integer(0, place)).transpose()?)
     }
 
     /// Makes a session of what its events come to.

@@ -10,7 +10,7 @@ use super::read::{self, decode, named, number};
 use super::transaction::Tx;
 use super::write::{self, Appended};
 use crate::error::{Error, KeyWriter};
-use crate::session::{AppendOptions, Committed, Outcome, SessionKey, StateOwner};
+use crate::session::{AppendOptions, Committed, ConflictMode, Outcome, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::commit::{Prepared, PreparedSession, PreparedState};
 use crate::store::resolve::{Found, Refusal, WrittenKey};
@@ -31,6 +31,11 @@ pub(super) fn append(
     }
     let owner = Owner::of(key);
     let mut found = Found::new(last.unsigned_abs());
+    if options.conflict != ConflictMode::Merge
+        && let Some(created) = write::create_time(tx, key)?
+    {
+        found = found.with_create_time(created);
+    }
     for change in prepared.reads(options) {
         owner.find(tx, &mut found, change.scope, &change.name)?;
     }

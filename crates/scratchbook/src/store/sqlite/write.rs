@@ -105,6 +105,12 @@ pub(super) fn find_last_seq(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible
     tx.find_row(sql, address, |row| row.get(0))
 }
 
+/// When a session was made, in microseconds.
+pub(super) fn create_time(tx: &Tx<'_>, key: &SessionKey) -> Fallible<Option<i64>> {
+    let sql = "SELECT create_time FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3";
+    tx.find_row(sql, params![key.app_name(), key.user_id(), key.session_id()], |row| row.get(0))
+}
+
 /// Makes a session with all it begins with. One of its address that has expired by now, in microseconds, is deleted.
 pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let key = &new.key;
