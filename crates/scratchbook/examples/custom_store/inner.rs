@@ -112,7 +112,7 @@ impl Inner {
             true => prepared,
             // Operations, guards, and appends that want to be refused for being late depend on what is stored.
             false => {
-                let mut found = Found::new(seq - 1);
+                let mut found = Found::new(seq - 1).with_create_time(kept.made);
                 let reads = prepared.reads(options).map(|change| (change.scope, change.name.as_str()));
                 self.find(key, reads, &mut found)?;
                 self.find_all(key, prepared.reads_scopes(options), &mut found)?;

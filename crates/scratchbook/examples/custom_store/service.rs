@@ -229,6 +229,7 @@ impl SessionService for MapStore {
         let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
         let expired: Vec<_> = expired.take(limit).collect();
         expired.iter().for_each(|key| inner.delete(key));
+        self.notifier.notify();
         Ok(expired.len() as u64)
     }
 
@@ -303,6 +304,8 @@ impl SessionService for MapStore {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         self.open()?.delete(key);
+        // Whoever follows it is told that it is gone.
+        self.notifier.notify();
         Ok(())
     }
 
@@ -385,6 +388,7 @@ impl SessionService for MapStore {
                 change.author.clear();
             }
         }
+        self.notifier.notify();
         Ok(())
     }
 
