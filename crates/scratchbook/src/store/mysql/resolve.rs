@@ -60,7 +60,7 @@ impl MySql {
         let mut lease = self.connections.lease(Care::Again).await?;
         let scopes: Vec<_> = prepared.changes.iter().map(|change| change.scope).collect();
         let answers = self.lock(&mut lease, &target, &lock, &scopes, Begun::Here).await?;
-        let Some((seq, mut found)) = target.found(&lock.reads, &answers)? else {
+        let Some((seq, found)) = target.found(&lock.reads, &answers)? else {
             let row = match answers.into_iter().next() {
                 Some(Answer::Missing { .. }) => AppendRow::NoSession,
                 Some(Answer::Known { known, .. }) => known.row(key)?,
@@ -68,12 +68,15 @@ impl MySql {
             };
             return Ok(Some((row, prepared.event.clone())));
         };
-        if options.conflict != ConflictMode::Merge
+        let mut resolved = prepared.resolve(options, &found);
+        // Another round trip, which none takes that is refused already.
+        if resolved.is_ok()
+            && options.conflict != ConflictMode::Merge
             && let Some(created) = self.create_time(&mut lease, key).await?
         {
-            found = found.with_create_time(created);
+            resolved = prepared.resolve(options, &found.with_create_time(created));
         }
-        let resolved = match prepared.resolve(options, &found) {
+        let resolved = match resolved {
             Ok(resolved) => resolved,
             Err(refusal) => return Err(self.refuse(lease, &target, refusal).await),
         };
