@@ -16,7 +16,7 @@ use super::write::{NewRow, StateWrite};
 use super::{Postgres, error};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
-use crate::session::{ConflictMode, LogPositions, SessionKey, StateOwner};
+use crate::session::{LogPositions, SessionKey, StateOwner};
 use crate::state::Scope;
 use crate::store::commit::{PreparedSession, PreparedState};
 use crate::store::database::{AppendRow, Attempt, NewAppend, Unresolved};
@@ -46,17 +46,13 @@ impl Postgres {
         steps.push(Step::new(&statements.known, [param(&owner.app), &owner.user, &owner.session, &event.id]));
         steps.push(wanted.step(&owner, statements));
         steps.extend(scopes.iter().map(|scope| owner.all_of(*scope, statements)));
-        if options.conflict != ConflictMode::Merge {
-            let address = [param(&owner.app), &owner.user, &owner.session];
-            steps.push(Step::new(&statements.create_time, address));
-        }
         let lease = self.connections.lease().await?;
         let mut answers = lease.begin_with(&steps).await?;
         let read = answers.split_off(reads);
         let Some(row) = answers.first().and_then(|session| session.first()) else {
             return Ok((AppendRow::NoSession, event.clone()));
         };
-        let [known, keys, of_scopes @ ..] = &read[..read.len().min(2 + scopes.len())] else {
+        let [known, keys, of_scopes @ ..] = read.as_slice() else {
             return Err(Error::internal("a statement was not answered").into());
         };
         if let Some(row) = known.first() {
@@ -66,10 +62,8 @@ impl Postgres {
             return Ok((known, event.clone()));
         }
         let place = || format!("the session {key}");
-        let mut found = Found::new(rows::number(column(row, 0, place)?, place)?);
-        if let Some(made) = read.get(2 + scopes.len()).and_then(|made| made.first()) {
-            found = found.with_create_time(column(made, 0, place)?);
-        }
+        let mut found =
+            Found::new(rows::number(column(row, 0, place)?, place)?).with_create_time(column(row, 1, place)?);
         wanted.found(&owner, keys, &mut found)?;
         owner.found_all(&scopes, of_scopes, &mut found)?;
         let resolved = match prepared.resolve(options, &found) {

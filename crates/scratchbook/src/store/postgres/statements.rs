@@ -122,7 +122,6 @@ pub(super) struct Resolves {
     pub(super) lock_session: Statement,
     pub(super) lock_app: Statement,
     pub(super) known: Statement,
-    pub(super) create_time: Statement,
     pub(super) keys: Statement,
     pub(super) all_own: Statement,
     pub(super) all_of_user: Statement,
@@ -370,7 +369,7 @@ impl Resolves {
     fn new(fill: &Fill<'_>) -> Self {
         Self {
             lock_session: fill.statement(
-                "SELECT seq FROM {schema}.sessions
+                "SELECT seq, create_time FROM {schema}.sessions
                  WHERE
                      app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
                      AND (expire_time IS NULL OR expire_time > $4)
@@ -386,11 +385,6 @@ impl Resolves {
                 "SELECT seq, event, hash, position FROM {schema}.events
                  WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND id >= $4 AND id <= $4 ORDER BY id LIMIT 1",
                 &NAMES[..4],
-            ),
-            create_time: fill.statement(
-                "SELECT create_time FROM {schema}.sessions
-                 WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1",
-                &NAMES[..3],
             ),
             keys: fill.statement(include_str!("sql/resolve_keys.sql"), &[TEXT, TEXT, TEXT, TEXTS, TEXTS]),
             all_own: fill.statement(
