@@ -80,6 +80,7 @@ fn exit_code_of(kind: ErrorKind) -> u8 {
         ErrorKind::Unavailable => 10,
         ErrorKind::Unsupported => 11,
         ErrorKind::DataCorrupted => 12,
+        ErrorKind::PayloadTooLarge => 14,
         // `Internal`, and kinds that a later library may add.
         _ => 13,
     }

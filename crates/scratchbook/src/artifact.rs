@@ -22,7 +22,7 @@ pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
-    /// `..` or `versions` in it, and for a part that holds neither text nor data. `ResourceExhausted` for one that is larger
+    /// `..` or `versions` in it, and for a part that holds neither text nor data. `PayloadTooLarge` for one that is larger
     /// than [`Limits::artifact_bytes`](crate::Limits::artifact_bytes).
     async fn save_artifact(
         &self,

@@ -66,9 +66,15 @@ class FailedPreconditionError(ScratchbookError, RuntimeError):
 
 
 class ResourceExhaustedError(ScratchbookError):
-    """Something ran out: disk space, a queue, a limit."""
+    """Something ran out that may be there again later: disk space, a queue, a quota."""
 
     kind = "resource_exhausted"
+
+
+class PayloadTooLargeError(ScratchbookError, ValueError):
+    """A value, event, delta, artifact or answer has more bytes than a limit allows."""
+
+    kind = "payload_too_large"
 
 
 class UnauthenticatedError(ScratchbookError, PermissionError):
@@ -113,6 +119,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} 
         StaleSessionError,
         FailedPreconditionError,
         ResourceExhaustedError,
+        PayloadTooLargeError,
         UnauthenticatedError,
         PermissionDeniedError,
         UnavailableError,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use scratchbook::{Error, ErrorKind, Result, Scope, StateDelta};
 
+use super::account::{Account, LoginName};
+
 /// What a caller may do within its reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -49,8 +51,7 @@ impl FromStr for Right {
 /// Who calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The token's name or the subject of the JWT; `None` where nobody logs in.
-    name: Option<Arc<str>>,
+    login: LoginName,
     /// The only app within reach; `None` for all.
     app: Option<String>,
     /// The only user within reach; `None` for all.
@@ -61,12 +62,12 @@ pub(crate) struct Caller {
 impl Caller {
     /// A caller of whom nothing is asked.
     pub(crate) fn anyone() -> Self {
-        Self::new(None, Right::ALL.into())
+        Self::new(LoginName::Anyone, Right::ALL.into())
     }
 
-    /// A caller of this name that reaches everything.
-    pub(crate) fn new(name: Option<&str>, rights: Vec<Right>) -> Self {
-        Self { name: name.map(Arc::from), app: None, user: None, rights }
+    /// A caller that reaches everything.
+    pub(crate) fn new(login: LoginName, rights: Vec<Right>) -> Self {
+        Self { login, app: None, user: None, rights }
     }
 
     /// The same caller, held to an app and to a user where they are given.
@@ -76,7 +77,17 @@ impl Caller {
 
     /// The name that it logged in by, which is no secret.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.name.as_ref()
+        self.login.as_str()
+    }
+
+    /// How it logged in.
+    pub(crate) fn login(&self) -> &LoginName {
+        &self.login
+    }
+
+    /// Whose share is taken by what it does for a user: the one it is held to, else the one that a request names.
+    pub(crate) fn account(&self, user_id: Option<&str>) -> Account {
+        Account::new(self.login.clone(), self.user.as_deref().or(user_id))
     }
 
     /// The only user within reach; `None` for all.

@@ -1,5 +1,6 @@
 //! Who calls, and what they may.
 
+mod account;
 mod caller;
 mod jwt;
 mod login;
@@ -22,6 +23,7 @@ use crate::refusal;
 use crate::served::Served;
 use crate::{sse, vertex};
 
+pub(crate) use account::{Account, LoginName};
 pub(crate) use caller::Caller;
 pub use caller::Right;
 use login::Closed;

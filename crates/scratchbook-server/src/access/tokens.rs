@@ -11,6 +11,7 @@ use serde::Deserialize;
 use subtle::ConstantTimeEq;
 use toml::value::Datetime;
 
+use super::account::LoginName;
 use super::caller::{Caller, Right};
 use crate::reload;
 
@@ -113,7 +114,8 @@ impl Token {
             })?;
             Ok::<_, Error>(moment.as_millisecond() as f64 / 1e3)
         });
-        let caller = Caller::new(Some(&entry.name), rights).held_to(entry.app.as_deref(), entry.user.as_deref());
+        let caller = Caller::new(LoginName::Token(entry.name.as_str().into()), rights)
+            .held_to(entry.app.as_deref(), entry.user.as_deref());
         Ok(Self { hash, caller, expires: expires.transpose()? })
     }
 }

@@ -75,6 +75,7 @@ pub(crate) fn status(kind: ErrorKind) -> StatusCode {
         ErrorKind::NotFound => StatusCode::NOT_FOUND,
         ErrorKind::AlreadyExists | ErrorKind::Conflict => StatusCode::CONFLICT,
         ErrorKind::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
         ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

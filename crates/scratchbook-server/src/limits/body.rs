@@ -25,7 +25,7 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     let path = parts.uri.path();
     let too_long = || {
         let message = format!("the body has more than the {} bytes that are taken", limits.body_bytes);
-        refuse(path, StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::ResourceExhausted, message))
+        refuse(path, StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::PayloadTooLarge, message))
     };
     if body.size_hint().lower() > limits.body_bytes as u64 {
         return too_long();

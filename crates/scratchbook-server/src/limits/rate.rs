@@ -12,7 +12,7 @@ use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
 use std::net::SocketAddr;
 
-use crate::access::Caller;
+use crate::access::{Caller, LoginName};
 use crate::refusal;
 
 /// How many callers are remembered before those are forgotten who have all their requests again.
@@ -56,7 +56,7 @@ struct Callers {
 /// Whose requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Name(String),
+    Login(LoginName),
     Address(Option<IpAddr>),
 }
 
@@ -97,8 +97,8 @@ impl Rates {
 
 impl Key {
     fn of(caller: Option<&Caller>, request: &Request) -> Self {
-        if let Some(name) = caller.and_then(Caller::name) {
-            return Self::Name(name.to_string());
+        if let Some(login @ (LoginName::Token(_) | LoginName::Subject(_))) = caller.map(Caller::login) {
+            return Self::Login(login.clone());
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
         Self::Address(peer.map(|ConnectInfo(peer)| network(peer.ip().to_canonical())))
@@ -137,11 +137,20 @@ mod tests {
     }
 
     #[test]
+    fn a_token_and_a_jwt_of_one_name_are_counted_apart() {
+        let rates = Rates::new(RateLimit::per_second(NonZeroU32::MIN));
+        let start = Instant::now();
+        for login in [LoginName::Token("ann".into()), LoginName::Subject("ann".into())] {
+            assert!(rates.take(Key::Login(login), start).is_ok());
+        }
+    }
+
+    #[test]
     fn who_has_all_requests_again_is_forgotten() {
         let rates = Rates::new(RateLimit::per_second(NonZeroU32::MIN));
         let start = Instant::now();
         for n in 0..SWEEP_FROM {
-            let _ = rates.take(Key::Name(n.to_string()), start);
+            let _ = rates.take(Key::Login(LoginName::Token(n.to_string().into())), start);
         }
         let _ = rates.take(key(1), start + Duration::from_secs(2));
         assert_eq!(rates.callers.lock().unwrap().whole_at.len(), 1);

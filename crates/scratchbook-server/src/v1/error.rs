@@ -36,7 +36,7 @@ pub(super) struct ErrorBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Problem {
     /// The kind, for programs: `invalid_argument`, `not_found`, `already_exists`, `conflict`, `failed_precondition`,
-    /// `resource_exhausted`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`, `data_corrupted` or
+    /// `resource_exhausted`, `payload_too_large`, `unauthenticated`, `permission_denied`, `unavailable`, `unsupported`, `data_corrupted` or
     /// `internal`.
     #[schema(value_type = String)]
     kind: &'static str,
@@ -214,7 +214,12 @@ const WRITE_REFUSALS: [(&str, &str, &str, &str); 4] = [
         "conflict",
         "'step' was changed since it was read; read again, then try again",
     ),
-    ("413", "The body is too large.", "resource_exhausted", "the body is larger than the server takes"),
+    (
+        "413",
+        "The body, or something in it, is too large.",
+        "payload_too_large",
+        "the body is larger than the server takes",
+    ),
     (
         "415",
         "The body is not said to be JSON.",

@@ -95,7 +95,7 @@ pub(super) fn unreadable(rejection: BytesRejection) -> ApiError {
     let status = rejection.status();
     let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => {
-            Error::new(ErrorKind::ResourceExhausted, "the body is larger than the server takes")
+            Error::new(ErrorKind::PayloadTooLarge, "the body is larger than the server takes")
         }
         _ => Error::invalid("the body ended before it was whole"),
     };

@@ -37,7 +37,8 @@ impl GoogleError {
 /// A kind's name in `google.rpc.Code`.
 fn status_name(kind: ErrorKind) -> &'static str {
     match kind {
-        ErrorKind::InvalidArgument => "INVALID_ARGUMENT",
+        // As Google answers what is too large; clients try RESOURCE_EXHAUSTED again.
+        ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge => "INVALID_ARGUMENT",
         ErrorKind::NotFound => "NOT_FOUND",
         ErrorKind::AlreadyExists => "ALREADY_EXISTS",
         ErrorKind::Conflict => "ABORTED",

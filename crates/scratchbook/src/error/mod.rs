@@ -26,8 +26,10 @@ pub enum ErrorKind {
     Conflict,
     /// The system is not in a state in which the call can work: closed, a newer schema, not a database of ours.
     FailedPrecondition,
-    /// Something ran out: disk space, a queue, a limit.
+    /// Something ran out that may be there again later: disk space, a queue, a quota.
     ResourceExhausted,
+    /// A value, event, delta, artifact, body or answer has more bytes than a limit allows; it never gets smaller by itself.
+    PayloadTooLarge,
     /// The caller is not known.
     Unauthenticated,
     /// The caller, or the file system, does not allow it.
@@ -53,6 +55,7 @@ impl ErrorKind {
             Self::Conflict => "conflict",
             Self::FailedPrecondition => "failed_precondition",
             Self::ResourceExhausted => "resource_exhausted",
+            Self::PayloadTooLarge => "payload_too_large",
             Self::Unauthenticated => "unauthenticated",
             Self::PermissionDenied => "permission_denied",
             Self::Unavailable => "unavailable",

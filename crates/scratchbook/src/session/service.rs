@@ -48,7 +48,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// `AlreadyExists` where the id is taken, by the same user or, [where that was asked
     /// for](CreateSessionConfig::with_id_unique_in_app), by any user of the app, which changes nothing; `InvalidArgument` for bad ids, keys or
-    /// values; `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); and what its events and its
+    /// values; `PayloadTooLarge` and `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); and what its events and its
     /// [check](CreateSessionConfig::check) are refused for.
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session>;
 
@@ -142,7 +142,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// guard that does not hold and for what [`AppendOptions::conflict`] refuses, with the keys in
     /// [`Error::conflicts`](crate::Error::conflicts); `FailedPrecondition` for an operation that is not for the value
     /// found, or would leave 64 bits; `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` where the store's queue
-    /// stays full, and for what is beyond its [`Limits`](crate::Limits); and what its [check](AppendOptions::check)
+    /// stays full; `PayloadTooLarge` and `ResourceExhausted` for what is beyond its [`Limits`](crate::Limits); and what its [check](AppendOptions::check)
     /// gives. After an error nothing has changed.
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed>;
 
@@ -167,7 +167,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `Conflict` and `FailedPrecondition` for guards and operations, as [`append`](Self::append);
-    /// `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); what its
+    /// `PayloadTooLarge` and `ResourceExhausted` for what is beyond the store's [`Limits`](crate::Limits); what its
     /// [check](PutStateOptions::check) gives; `InvalidArgument` for bad names or values; `Unavailable` where the connection to a server was lost and it is not
     /// known whether the state was changed: doing it again gives the same state and a second entry in the log.
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;

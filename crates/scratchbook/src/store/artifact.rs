@@ -28,7 +28,7 @@ pub struct PreparedArtifact {
 ///
 /// `InvalidArgument` for a name that [`check_filename`] refuses, or that means something as a path: an absolute one, one
 /// with `..` in it, or one with `versions` in it, which the addresses of versions have. For a part without text, data or a
-/// file's URI, and for one that is nested too deep. `ResourceExhausted` for what is larger than the limits say.
+/// file's URI, and for one that is nested too deep. `PayloadTooLarge` for what is larger than the limits say.
 pub fn prepare_artifact(
     filename: &str,
     artifact: Part,

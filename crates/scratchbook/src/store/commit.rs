@@ -74,7 +74,7 @@ impl KeyChange {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad ids, keys, values or timestamps; `ResourceExhausted` for what is larger than the limits.
+/// `InvalidArgument` for bad ids, keys, values or timestamps; `PayloadTooLarge` for what is larger than the limits.
 pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &Limits) -> Result<Prepared> {
     event.check()?;
     check_id("event id", &event.id)?;
@@ -186,7 +186,7 @@ pub struct PreparedSession {
 /// # Errors
 ///
 /// `InvalidArgument` for bad ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events of one id with
-/// other content; `ResourceExhausted` for what is larger, or more, than the limits.
+/// other content; `PayloadTooLarge` for what is larger and `ResourceExhausted` for what is more than the limits.
 pub fn prepare_session(
     app_name: &str,
     user_id: &str,
@@ -262,7 +262,7 @@ pub struct PreparedState {
 ///
 /// # Errors
 ///
-/// `InvalidArgument` for bad names or values; `ResourceExhausted` for what is larger than the limits.
+/// `InvalidArgument` for bad names or values; `PayloadTooLarge` for what is larger than the limits.
 pub fn prepare_state(
     owner: &StateOwner,
     delta: StateDelta,

@@ -7,8 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::json::ByteCount;
 use crate::state::{Change, REMOVED, Scope, StateDelta};
 
-/// How large and how many things may be in a store. What goes beyond is refused as `ResourceExhausted` with the limit,
-/// the amount and the key, and nothing has changed then.
+/// How large and how many things may be in a store. What is larger is refused as `PayloadTooLarge`, what is one too many
+/// as `ResourceExhausted`, with the limit, the amount and the key, and nothing has changed then.
 ///
 /// Bytes are those of the JSON text. What is there already stays readable whatever the limits are: one that was lowered
 /// refuses what makes more of it, and nothing else.
@@ -22,7 +22,7 @@ use crate::state::{Change, REMOVED, Scope, StateDelta};
 /// let delta = StateDelta::new().with("note", "a long story")?;
 /// let event = Event::new("agent").with_state_delta(delta);
 /// let error = sessions.append(session.key(), event, AppendOptions::default()).await.unwrap_err();
-/// assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+/// assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
 /// assert!(error.to_string().contains("value_bytes"));
 /// # Ok(()) }
 /// ```
@@ -185,7 +185,7 @@ impl Limits {
         if bytes <= limit {
             return Ok(());
         }
-        Err(exhausted(format!(
+        Err(too_large(format!(
             "the artifact '{filename}' has {bytes} bytes of JSON, and artifact_bytes is {limit}; keep it elsewhere and \
              save its URI, or raise the limit"
         )))
@@ -199,7 +199,7 @@ impl Limits {
             return Ok(());
         }
         if bytes > self.event_bytes {
-            return Err(exhausted(format!(
+            return Err(too_large(format!(
                 "the event {id} has {bytes} bytes of JSON, and event_bytes is {}; keep large content as an artifact, \
                  or raise the limit",
                 self.event_bytes
@@ -220,7 +220,7 @@ impl Limits {
                 Change::Apply(_) => continue,
             };
             if bytes > self.value_bytes && change.value().is_some() {
-                return Err(exhausted(format!(
+                return Err(too_large(format!(
                     "the value of '{key}' has {bytes} bytes of JSON, and value_bytes is {}; keep it as an artifact, \
                      split it, or raise the limit",
                     self.value_bytes
@@ -236,7 +236,7 @@ impl Limits {
             return Ok(());
         }
         let (bytes, key) = largest;
-        Err(exhausted(format!(
+        Err(too_large(format!(
             "the delta has {all} bytes of JSON, {bytes} of them in '{key}', and delta_bytes is {}; write it in \
              several events, or raise the limit",
             self.delta_bytes
@@ -277,6 +277,10 @@ fn exhausted(message: String) -> Error {
     Error::new(ErrorKind::ResourceExhausted, message)
 }
 
+fn too_large(message: String) -> Error {
+    Error::new(ErrorKind::PayloadTooLarge, message)
+}
+
 /// How long something is as JSON text, without the text.
 fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
     let mut count = ByteCount::default();
@@ -302,7 +306,7 @@ mod tests {
         let limits = |bytes| Limits::unlimited().with_delta_bytes(bytes);
         limits(bytes).check_delta(delta().iter()).unwrap();
         let error = limits(bytes - 1).check_delta(delta().iter()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
+        assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
         assert!(error.to_string().contains(&bytes.to_string()), "{error}");
         let empty = StateDelta::new();
         limits(2).check_delta(empty.iter()).unwrap();

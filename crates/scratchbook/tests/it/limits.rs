@@ -78,7 +78,8 @@ fn removing(key: &str) -> Event {
 
 async fn refused(sessions: &dyn SessionService, key: &SessionKey, event: Event, word: &str) {
     let error = sessions.append(key, event, AppendOptions::default()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    let kind = if word.ends_with("_bytes") { ErrorKind::PayloadTooLarge } else { ErrorKind::ResourceExhausted };
+    assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(word), "'{word}' is to be in: {error}");
 }
 
@@ -125,7 +126,7 @@ async fn small_limits_are_exact(store: Store) {
     let save = |text: &str| store.artifacts.save_artifact(&key, "f", Part::text(text), Default::default());
     // {"text":"1234567"} and {}
     let error = save("12345678").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert_eq!(error.kind(), ErrorKind::PayloadTooLarge, "{error}");
     assert_eq!(save("12345678").await.unwrap_err().to_string(), error.to_string(), "nothing was saved");
     assert_eq!(save("1234567").await.unwrap(), 0);
     let most = json!({"a": "x".repeat(18), "b": "x".repeat(18), "c": [1, 2]});

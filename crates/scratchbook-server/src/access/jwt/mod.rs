@@ -13,6 +13,7 @@ use scratchbook::Result;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::account::LoginName;
 use super::caller::{Caller, Right};
 use crate::reload::Watched;
 
@@ -161,7 +162,7 @@ impl Claims {
         };
         let rights = self.rights.as_ref().or(self.scope.as_ref()).map(Names::rights).unwrap_or_default();
         let name = self.sub.as_deref().or(user).unwrap_or(ALL_USERS);
-        Ok(Caller::new(Some(name), rights).held_to(self.app.as_deref(), user))
+        Ok(Caller::new(LoginName::Subject(name.into()), rights).held_to(self.app.as_deref(), user))
     }
 }
 

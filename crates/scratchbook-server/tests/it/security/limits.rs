@@ -36,7 +36,7 @@ async fn a_body_that_is_too_long_is_refused_in_the_form_of_its_surface() {
         format!("POST /v1/x HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n65\r\n{long}\r\n");
     let answer = server.exchange(untold.as_bytes()).await;
     assert_eq!(status(&answer), "413", "{answer}");
-    assert!(answer.contains(r#"{"error":{"kind":"resource_exhausted""#), "{answer}");
+    assert!(answer.contains(r#"{"error":{"kind":"payload_too_large""#), "{answer}");
     // Nothing of what is said to come is waited for.
     let huge = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
     assert_eq!(status(&server.exchange(huge.as_bytes()).await), "413");

@@ -168,7 +168,7 @@ async fn limits_are_told_of_in_googles_form() {
     let router = Server::builder(store).limits(limits).build().unwrap().router();
     let (code, answer) = send(&router, "POST", &at(""), &[], &" ".repeat(200)).await;
     let error = &answer["error"];
-    assert_eq!((code, &error["code"], &error["status"]), (413, &json!(413), &json!("RESOURCE_EXHAUSTED")), "{answer}");
+    assert_eq!((code, &error["code"], &error["status"]), (413, &json!(413), &json!("INVALID_ARGUMENT")), "{answer}");
     let (code, answer) = send(&router, "GET", &at(""), &[], "").await;
     let error = &answer["error"];
     assert_eq!((code, &error["code"], &error["status"]), (429, &json!(429), &json!("RESOURCE_EXHAUSTED")), "{answer}");

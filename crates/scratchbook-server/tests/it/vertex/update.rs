@@ -94,7 +94,7 @@ async fn where_the_state_is_refused_nothing_else_is_changed() {
     make(&api, "u1", "s1", json!({"displayName": "Hi", "sessionState": {"a": 1}})).await;
     let before = api.ok("GET", &at("/s1"), None).await;
     let sent = json!({"displayName": "Bye", "labels": {"x": "1"}, "ttl": "60s", "sessionState": {"a": "x".repeat(30)}});
-    refused(&api, 429, "RESOURCE_EXHAUSTED", "PATCH", &at("/s1"), Some(sent)).await;
+    refused(&api, 413, "INVALID_ARGUMENT", "PATCH", &at("/s1"), Some(sent)).await;
     assert_eq!(api.ok("GET", &at("/s1"), None).await, before);
 }
 

@@ -20,10 +20,13 @@ fn keys(prefix: &str, count: u64) -> Map<String, Value> {
     (0..count).map(|n| (format!("{prefix}k{n}"), json!(n))).collect()
 }
 
-/// Holds a call to be refused for a limit, with words on it.
+/// Holds a call to be refused for a limit, with words on it: a limit of bytes or one of a count.
 #[track_caller]
 fn assert_limited<T: std::fmt::Debug>(result: Result<T>, words: &[&str]) {
-    let error = assert_refused(result, ErrorKind::ResourceExhausted, words[0]);
+    let of_bytes = words[0].ends_with("_bytes");
+    let kind = if of_bytes { ErrorKind::PayloadTooLarge } else { ErrorKind::ResourceExhausted };
+    let error = assert_refused(result, kind, words[0]);
+    assert!(!of_bytes || !error.is_retryable(), "what is too large does not get smaller: {error}");
     let message = error.to_string();
     assert!(words.iter().all(|word| message.contains(word)), "{words:?} are to be in: {message}");
     assert!(!message.contains("xxx"), "a value is in: {message}");

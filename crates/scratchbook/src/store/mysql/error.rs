@@ -146,12 +146,12 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         1037 | 1038 | 1041 | 1206 => (Done::Refused, Kind::ResourceExhausted, "the server is out of memory"),
         1118 | 1197 => (
             Done::Refused,
-            Kind::ResourceExhausted,
+            Kind::PayloadTooLarge,
             "more than one transaction may hold; raise innodb_log_file_size and max_binlog_cache_size, or split it",
         ),
         1153 => (
             Done::Refused,
-            Kind::ResourceExhausted,
+            Kind::PayloadTooLarge,
             "larger than the server takes at once; raise max_allowed_packet, or split it",
         ),
         1461 => (

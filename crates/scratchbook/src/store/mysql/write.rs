@@ -218,7 +218,7 @@ impl MySql {
         let (place, most) = (self.connections.place(), self.max_packet);
         let what =
             format!("{place}: {size} bytes to write at once; max_allowed_packet is {most}: raise it, or split it");
-        Err(Error::new(ErrorKind::ResourceExhausted, what))
+        Err(Error::new(ErrorKind::PayloadTooLarge, what))
     }
 }
 

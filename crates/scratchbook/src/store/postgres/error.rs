@@ -103,7 +103,7 @@ fn of_driver(place: &str, error: &tokio_postgres::Error, done: Done) -> Failure 
     }
     if text.starts_with("error serializing") || text.starts_with("error encoding") {
         let what = "a statement could not be sent: a value is larger than a message may be, 1 GB; split it";
-        return fail(Done::Refused, ErrorKind::ResourceExhausted, what);
+        return fail(Done::Refused, ErrorKind::PayloadTooLarge, what);
     }
     if text.starts_with("error connecting") {
         let what = format!("no connection ({}); check that the server runs, and host and port", reason(error));
@@ -269,7 +269,7 @@ fn meaning(db: &DbError) -> (Done, ErrorKind, &'static str) {
             "22" if *code == SqlState::DIVISION_BY_ZERO => {
                 (Done::Refused, K::ResourceExhausted, "a scope has more keys than there may be")
             }
-            "54" => (Done::Refused, K::ResourceExhausted, "a value is larger than PostgreSQL can hold; split it"),
+            "54" => (Done::Refused, K::PayloadTooLarge, "a value is larger than PostgreSQL can hold; split it"),
             "58" => (Done::Refused, K::Unavailable, "the server cannot read or write its files; check its disk"),
             "23" => (Done::Refused, K::DataCorrupted, "a stored row breaks a rule of the tables"),
             _ => (Done::Refused, K::Internal, "PostgreSQL refused a statement"),

@@ -72,7 +72,7 @@ pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
             "another program holds the database's lock; close a transaction left open there, then try again",
         ),
         ErrorCode::DiskFull => (ErrorKind::ResourceExhausted, FULL),
-        ErrorCode::TooBig => (ErrorKind::ResourceExhausted, "a value is larger than SQLite can hold; split it"),
+        ErrorCode::TooBig => (ErrorKind::PayloadTooLarge, "a value is larger than SQLite can hold; split it"),
         ErrorCode::OutOfMemory => (ErrorKind::ResourceExhausted, "out of memory"),
         ErrorCode::DatabaseCorrupt => {
             (ErrorKind::DataCorrupted, "the database file is damaged; restore a backup of it")

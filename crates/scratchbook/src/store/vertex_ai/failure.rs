@@ -98,6 +98,8 @@ fn may_be_done(error: &GaxError) -> bool {
 
 fn kind_of(code: Code, http: Option<u16>) -> ErrorKind {
     match code {
+        // The API has no code of its own for what is too large.
+        _ if http == Some(413) => ErrorKind::PayloadTooLarge,
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidArgument,
         Code::NotFound => ErrorKind::NotFound,
         Code::AlreadyExists => ErrorKind::AlreadyExists,
@@ -120,7 +122,8 @@ fn kind_of_status(code: u16) -> ErrorKind {
         403 => ErrorKind::PermissionDenied,
         404 => ErrorKind::NotFound,
         409 => ErrorKind::Conflict,
-        413 | 429 => ErrorKind::ResourceExhausted,
+        413 => ErrorKind::PayloadTooLarge,
+        429 => ErrorKind::ResourceExhausted,
         501 => ErrorKind::Unsupported,
         408 | 499 | 502..=504 => ErrorKind::Unavailable,
         _ => ErrorKind::Internal,

@@ -320,7 +320,7 @@ async fn what_the_server_does_not_take_at_once_is_refused_whole() {
     create(&service, "s").await;
     let large = |size: usize| Event::new("agent").with_id("large").with_content("x".repeat(size));
     let error = service.append(&key("s"), large(1 << 20), AppendOptions::default()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error}");
+    assert_eq!(error.kind(), ErrorKind::PayloadTooLarge, "{error}");
     assert!(error.to_string().contains("max_allowed_packet"), "{error}");
     // Twenty at once that are too large together.
     let text = "y".repeat(200_000);

@@ -112,7 +112,7 @@ async fn a_status_is_a_kind() {
         (403, "PERMISSION_DENIED", ErrorKind::PermissionDenied),
         (404, "NOT_FOUND", ErrorKind::NotFound),
         (409, "ABORTED", ErrorKind::Conflict),
-        (413, "RESOURCE_EXHAUSTED", ErrorKind::ResourceExhausted),
+        (413, "INVALID_ARGUMENT", ErrorKind::PayloadTooLarge),
         (501, "UNIMPLEMENTED", ErrorKind::Unsupported),
     ] {
         let (script, client) = Script::client(&[("list", &[error(code, status)])]).await;

@@ -1,0 +1,40 @@
+//! Who is counted: a login together with the user it acts for.
+
+use std::sync::Arc;
+
+/// How a caller logged in. A token and a JWT of the same name are two.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LoginName {
+    /// Nobody has to log in.
+    Anyone,
+    /// By a token of this name.
+    Token(Arc<str>),
+    /// By a JWT with this subject.
+    Subject(Arc<str>),
+}
+
+/// Whose share a request, a run or a connection is taken from.
+///
+/// A service that acts for many users logs in once; each of its users has a share of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Account {
+    login: LoginName,
+    /// The user acted for; `None` if a request is for no user in particular.
+    user_id: Option<Arc<str>>,
+}
+
+impl LoginName {
+    /// The name, which is no secret; `None` if nobody has to log in.
+    pub(crate) fn as_str(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Anyone => None,
+            Self::Token(name) | Self::Subject(name) => Some(name),
+        }
+    }
+}
+
+impl Account {
+    pub(super) fn new(login: LoginName, user_id: Option<&str>) -> Self {
+        Self { login, user_id: user_id.map(Arc::from) }
+    }
+}
