@@ -4,6 +4,7 @@
 mod access;
 mod agents;
 mod apps;
+mod attacks;
 mod config;
 mod http;
 mod load;

@@ -1,0 +1,103 @@
+//! Attacks by one caller with 64 clients, on a server that has 4 GiB of address space: it stays up, its memory stays
+//! small, and another caller is served meanwhile.
+//!
+//! `SCRATCHBOOK_ATTACK_SECONDS` says how long each takes, `SCRATCHBOOK_ATTACK_P99_MS` how long another caller's requests
+//! may take, which means something for a release build on a quiet machine alone; `SCRATCHBOOK_ATTACK_BINARY` names
+//! another `scratchbook` to be attacked. Each attack prints a line with what was measured.
+
+mod stage;
+mod strikes;
+
+use std::time::Duration;
+
+use stage::{Measured, Stage};
+
+/// How much memory the server may have taken at most.
+const PEAK_BYTES: u64 = 1 << 30;
+
+/// Holds an attack to what it may do.
+fn hold(attack: &str, stage: Stage, measured: &Measured) {
+    println!("{attack}: {measured}");
+    let limit = std::env::var("SCRATCHBOOK_ATTACK_P99_MS").map_or(5000, |text| text.parse().unwrap());
+    assert!(measured.is_up, "{attack}: the server is gone: {measured}");
+    assert!(measured.peak_bytes < PEAK_BYTES, "{attack}: the server took too much memory: {measured}");
+    for seen in [&measured.health, &measured.read] {
+        assert!(seen.count > 0 && seen.failed == 0, "{attack}: another caller was not served: {measured}");
+        assert!(seen.p99 < Duration::from_millis(limit), "{attack}: another caller waited: {measured}");
+    }
+    assert_eq!(stage.end(), Some(0), "{attack}: the server did not end well");
+}
+
+#[test]
+fn bodies_of_many_parts_stop_nobody() {
+    let stage = Stage::new(&[]);
+    let measured = stage.attacked_by(&strikes::runs_of_many_parts(&stage));
+    hold("16 MiB of parts by a token that may only read", stage, &measured);
+}
+
+#[test]
+fn sessions_of_many_events_stop_nobody() {
+    let stage = Stage::new(&[]);
+    let measured = stage.attacked_by(&strikes::creations_of_many_events());
+    hold("1 MiB of empty events at creation", stage, &measured);
+}
+
+#[test]
+fn lists_of_large_states_stop_nobody() {
+    let stage = Stage::new(&[]);
+    strikes::make_large_lists(&stage);
+    let measured = stage.attacked_by(&strikes::large_lists());
+    hold("lists of 1,000 sessions with 4 MiB of user state", stage, &measured);
+}
+
+#[test]
+fn runs_that_do_not_end_leave_room_for_others() {
+    let stage = Stage::new(&["--max-runs", "100"]);
+    stage.make("mallory", "s1");
+    let measured = stage.attacked_by(&strikes::runs_on_one_session());
+    let begun = stage.begins_a_run("bob");
+    hold("runs on a session whose model does not answer", stage, &measured);
+    assert!(begun, "another caller cannot begin a run");
+}
+
+#[test]
+fn idle_connections_leave_room_for_others() {
+    let stage = Stage::with_files(1024, &[]);
+    let idle = strikes::idle_connections(&stage, 1100);
+    let measured = stage.attacked_by(&strikes::watches());
+    hold("1,100 idle connections, and watches, with 1,024 files", stage, &measured);
+    drop(idle);
+}
+
+#[test]
+fn large_reads_leave_others_their_turn() {
+    let stage = Stage::new(&[]);
+    stage.make_with_events("mallory", "long", 10_000);
+    let measured = stage.attacked_by(&strikes::reads_of("long"));
+    hold("reads of a session of 10,000 events", stage, &measured);
+}
+
+#[test]
+fn large_writes_leave_others_their_turn() {
+    let stage = Stage::new(&[]);
+    stage.make("mallory", "s1");
+    let measured = stage.attacked_by(&strikes::large_appends());
+    hold("appends of 3 MiB", stage, &measured);
+}
+
+#[test]
+fn watchers_of_others_cost_a_writer_nothing() {
+    let stage = Stage::new(&[]);
+    let watchers = strikes::watchers(&stage, 64);
+    let measured = stage.attacked_by(&strikes::small_appends());
+    hold("watchers that receive nothing, and small appends", stage, &measured);
+    drop(watchers);
+}
+
+#[test]
+fn reads_that_nobody_waits_for_end() {
+    let stage = Stage::new(&[]);
+    stage.make_with_events("mallory", "long", 20_000);
+    let measured = stage.attacked_by(&strikes::reads_left_at_once("long"));
+    hold("reads of 20,000 events whose clients leave", stage, &measured);
+}
