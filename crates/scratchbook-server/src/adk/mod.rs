@@ -24,7 +24,7 @@ use crate::served::Served;
 pub(crate) use apps::no_app;
 pub(crate) use error::{AdkError, status};
 pub(crate) use paths::{Paths, method_not_allowed};
-pub(crate) use shape::public_metadata;
+pub(crate) use shape::hide_internal;
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {
