@@ -6,6 +6,7 @@ mod artifacts;
 mod body;
 mod credentials;
 mod error;
+mod idempotency;
 mod memory;
 mod paths;
 mod python_json;

@@ -28,6 +28,16 @@ impl<'a> Field<'a> {
         if self == Self::Absent { other } else { self }
     }
 
+    /// The same without a border to the bytes it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Field<'static> {
+        match self {
+            Self::Absent => Field::Absent,
+            Self::Text(text) => Field::Text(Cow::Owned(text.into_owned())),
+            Self::Other => Field::Other,
+        }
+    }
+
     /// The text, if it is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
