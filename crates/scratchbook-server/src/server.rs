@@ -168,7 +168,8 @@ impl ServerBuilder {
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
         let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
-        let served = Served { store, apps, runs, access, limits, rates, room, heavy, certificates, closing, environment };
+        let served =
+            Served { store, apps, runs, access, limits, rates, room, heavy, certificates, closing, environment };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }

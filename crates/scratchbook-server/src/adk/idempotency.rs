@@ -66,3 +66,23 @@ pub(super) fn unfinished(error: Error, key: Option<&IdempotencyKey>) -> AdkError
     let detail = format!("the change could not be stored just now, or it is not known whether it was; {again}");
     AdkError::new(StatusCode::SERVICE_UNAVAILABLE, json!(detail))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_stored_is_sent_again_by_its_key() {
+        let lost = || Error::new(ErrorKind::Unavailable, "the answer was lost; try again with the same event id");
+        let said = |key: Option<IdempotencyKey>| {
+            let error = unfinished(lost(), key.as_ref());
+            assert_eq!(error.status, StatusCode::SERVICE_UNAVAILABLE);
+            error.detail.to_string()
+        };
+        let with_key = said(Some(IdempotencyKey("k".to_owned())));
+        assert!(with_key.contains("the same Idempotency-Key") && !with_key.contains("event id"), "{with_key}");
+        let without = said(None);
+        assert!(without.contains("look whether it was") && !without.contains("event id"), "{without}");
+        assert_eq!(unfinished(Error::invalid("no"), None).status, StatusCode::BAD_REQUEST);
+    }
+}

@@ -82,28 +82,32 @@ impl Counted {
     }
 }
 
+/// What an event takes that a value does not: its own room, and what is made ready of it to be stored.
+const EVENT_MEMORY: u64 = 2 << 10;
+
 /// Refuses a body of which there is too much of something. What is not JSON, or of another shape, is for its reader to
-/// refuse.
+/// refuse. Gives how much more memory what was counted takes than its values.
 ///
 /// # Errors
 ///
 /// `PayloadTooLarge` names what there is too much of, and the limit.
-pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) -> Result<()> {
+pub(super) fn check(bytes: &[u8], shape: &'static Shape, limits: &ServerLimits) -> Result<u64> {
     // An item has two bytes at least, with the comma after it.
     let least = limits.body_events.min(limits.body_parts).min(limits.body_operations);
     if bytes.len() / 2 <= least || matches!(shape, Shape::Any) {
-        return Ok(());
+        return Ok(0);
     }
-    let mut pass = Pass { limits, operations: 0, exceeded: None };
+    let mut pass = Pass { limits, operations: 0, events: 0, exceeded: None };
     let mut reader = serde_json::Deserializer::from_slice(super::without_mark(bytes));
     drop(Walk { shape, pass: &mut pass }.deserialize(&mut reader));
-    pass.exceeded.map_or(Ok(()), |counted| Err(counted.refusal(limits)))
+    pass.exceeded.map_or(Ok(pass.events * EVENT_MEMORY), |counted| Err(counted.refusal(limits)))
 }
 
 struct Pass<'a> {
     limits: &'a ServerLimits,
     /// How many there were in all lists so far.
     operations: usize,
+    events: u64,
     exceeded: Option<Counted>,
 }
 
@@ -143,6 +147,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
         let mut count = before;
         while items.next_element_seed(Walk { shape, pass: self.pass })?.is_some() {
             count += 1;
+            self.pass.events += u64::from(*counted == Counted::Events);
             if count > counted.limit(self.pass.limits) {
                 self.pass.exceeded = Some(*counted);
                 return Err(de::Error::custom("too many"));

@@ -100,7 +100,8 @@ impl Unread {
             return Ok(None);
         }
         let bytes = self.bytes.clone();
-        self.compute(move || json::texts(without_mark(&bytes), names).ok().map(|found| found.map(Field::into_owned))).await
+        self.compute(move || json::texts(without_mark(&bytes), names).ok().map(|found| found.map(Field::into_owned)))
+            .await
     }
 
     /// Makes something of the body, once what it holds has been counted and there is room for it.
@@ -114,7 +115,7 @@ impl Unread {
         read: impl FnOnce(Bytes) -> T + Send + 'static,
     ) -> Result<T> {
         let (bytes, limits) = (self.bytes.clone(), self.served.limits.clone());
-        let weigh = move || counts::check(&bytes, shape, &limits).map(|()| Weight::of(&bytes).memory);
+        let weigh = move || counts::check(&bytes, shape, &limits).map(|more| Weight::of(&bytes).memory + more);
         let memory = if self.is_json { self.compute(weigh).await?? } else { self.bytes.len() as u64 };
         self.take(memory).await?;
         let bytes = std::mem::take(&mut self.bytes);

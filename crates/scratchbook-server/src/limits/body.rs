@@ -93,9 +93,8 @@ async fn read(body: Body, limits: &ServerLimits, room: &Room, held: &Held) -> Re
         let mut body = Limited::new(body, limits.body_bytes);
         let mut bytes = Vec::with_capacity(declared);
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                if error.is::<LengthLimitError>() { Refused::TooLong } else { Refused::BrokenOff }
-            })?;
+            let frame = frame
+                .map_err(|error| if error.is::<LengthLimitError>() { Refused::TooLong } else { Refused::BrokenOff })?;
             let Ok(data) = frame.into_data() else { continue };
             while bytes.len() + data.len() > taken {
                 held.take_bytes(room, STEP as u64).await.map_err(Refused::NoRoom)?;

@@ -18,7 +18,7 @@ pub struct ServerLimits {
     /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
     /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
-    /// The most events in a body, that a session begins with: 10,000. More answer 413.
+    /// The most events in a body, that a session begins with: 20,000. More answer 413.
     pub body_events: usize,
     /// The most parts of each content in a body: 10,000. More answer 413.
     pub body_parts: usize,
@@ -55,7 +55,7 @@ impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             body_bytes: 36 << 20,
-            body_events: 10_000,
+            body_events: 20_000,
             body_parts: 10_000,
             body_operations: 100_000,
             body_memory: 512 << 20,

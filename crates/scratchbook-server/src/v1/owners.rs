@@ -15,8 +15,8 @@ use super::request::{Body, NoQuery, PathKey, Query, Sent, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
 use super::{ApiError, STATE};
-use crate::bodies::{self as counted, Shape};
 use crate::access::{Caller, Right};
+use crate::bodies::{self as counted, Shape};
 use crate::scope::{AppScope, Needs, UserScope, WholeApp};
 use crate::served::Served;
 

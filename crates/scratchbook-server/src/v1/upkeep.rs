@@ -184,11 +184,7 @@ pub(super) async fn prune_expired(
     Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
 }
 
-async fn prune_log(
-    served: &Served,
-    owner: &StateOwner,
-    body: &Prune,
-) -> Result<Json<Pruned>, ApiError> {
+async fn prune_log(served: &Served, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: served.store.sessions.prune_state_log(owner, body.before, limit).await? }))
 }

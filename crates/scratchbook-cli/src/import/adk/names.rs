@@ -103,6 +103,10 @@ mod tests {
         let widgets = event.actions.render_ui_widgets.unwrap();
         assert_eq!(widgets, [json!({"id": 1, "theKind": "x", "payload": {"my_key": 1}})]);
         assert_eq!(json!(event.custom_metadata), json!({"my_key": {"a_b": 1}}));
-        assert_eq!(event.cache_metadata.as_deref(), Some(&json!({"cache_name": "x"})), "google-adk shows it as it is stored");
+        assert_eq!(
+            event.cache_metadata.as_deref(),
+            Some(&json!({"cache_name": "x"})),
+            "google-adk shows it as it is stored"
+        );
     }
 }

@@ -100,8 +100,7 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
     optional("serviceTier", Str),
 ]);
 
-static MESSAGE: Shape =
-    Shape::Fields(&[("newMessage", &counted::CONTENT), ("new_message", &counted::CONTENT)]);
+static MESSAGE: Shape = Shape::Fields(&[("newMessage", &counted::CONTENT), ("new_message", &counted::CONTENT)]);
 
 impl Body for RunAgentRequest {
     const KIND: Kind = Model(&RUN_AGENT);
