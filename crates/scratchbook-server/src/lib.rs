@@ -32,6 +32,7 @@
 mod access;
 mod adk;
 mod apps;
+mod bodies;
 mod dev_ui;
 mod guard;
 mod headers;

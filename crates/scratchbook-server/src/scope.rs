@@ -139,6 +139,57 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
     }
 }
 
+/// A right that a handler takes besides its scope's, found out before the body is read; `R` is the form of refusals.
+#[derive(Debug)]
+pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
+
+/// What a handler needs.
+pub(crate) trait Need {
+    /// # Errors
+    ///
+    /// `PermissionDenied` says what is missing.
+    fn check(caller: &Caller) -> Result<()>;
+}
+
+/// The right `admin`.
+#[derive(Debug)]
+pub(crate) struct Admin;
+
+/// The right `admin` over all apps and users at once.
+#[derive(Debug)]
+pub(crate) struct AdminOfAll;
+
+/// The right `app`.
+#[derive(Debug)]
+pub(crate) struct WholeApp;
+
+impl Need for Admin {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check(Right::Admin)
+    }
+}
+
+impl Need for AdminOfAll {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check_of_all(Right::Admin)
+    }
+}
+
+impl Need for WholeApp {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check(Right::App)
+    }
+}
+
+impl<N: Need, R: Refusal> FromRequestParts<Arc<Served>> for Needs<N, R> {
+    type Rejection = R;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+        N::check(&caller(parts)?)?;
+        Ok(Self(PhantomData))
+    }
+}
+
 /// A user that a body or a query names, checked against the caller as one that a path names; for a change.
 ///
 /// # Errors

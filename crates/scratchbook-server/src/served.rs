@@ -6,6 +6,7 @@ use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, 
 
 use crate::access::Access;
 use crate::apps::Apps;
+use crate::bodies::{Heavy, Room};
 use crate::limits::{Rates, ServerLimits};
 use crate::listen::{Certificates, Closing};
 use crate::runs::Runs;
@@ -18,6 +19,10 @@ pub(crate) struct Served {
     pub(crate) access: Access,
     pub(crate) limits: ServerLimits,
     pub(crate) rates: Option<Rates>,
+    /// The memory for bodies.
+    pub(crate) room: Room,
+    /// Who works on what is large.
+    pub(crate) heavy: Heavy,
     /// `None` where TLS is not spoken.
     pub(crate) certificates: Option<Certificates>,
     pub(crate) closing: Closing,

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
 use crate::apps::{Apps, Origin};
+use crate::bodies::{Heavy, Room};
 use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
 use crate::limits::{Rates, ServerLimits};
@@ -166,7 +167,9 @@ impl ServerBuilder {
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
-        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
+        let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
+        let served =
+            Served { store, apps, runs, access, limits, rates, room, heavy, certificates, closing, environment };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }

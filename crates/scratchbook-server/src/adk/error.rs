@@ -51,10 +51,11 @@ impl From<Error> for AdkError {
 }
 
 impl Refusal for AdkError {
-    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path.
+    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path, and without anything
+    /// in it, none.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
-        if name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
+        if name.is_empty() || name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
     }
 }
 

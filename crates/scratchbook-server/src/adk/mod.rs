@@ -6,6 +6,7 @@ mod artifacts;
 mod body;
 mod credentials;
 mod error;
+mod idempotency;
 mod memory;
 mod paths;
 mod python_json;
@@ -24,7 +25,7 @@ use crate::served::Served;
 pub(crate) use apps::no_app;
 pub(crate) use error::{AdkError, status};
 pub(crate) use paths::{Paths, method_not_allowed};
-pub(crate) use shape::public_metadata;
+pub(crate) use shape::hide_internal;
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {

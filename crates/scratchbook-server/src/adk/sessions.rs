@@ -17,6 +17,7 @@ use scratchbook::{
 use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
+use super::idempotency::{IdempotencyKey, PATCH, unfinished};
 use super::shape::{self, Text};
 use super::{AdkError, restore};
 use crate::access::{Caller, Right};
@@ -164,12 +165,17 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
 pub(super) async fn update(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
+    key: Option<IdempotencyKey>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
 ) -> Result<Text, AdkError> {
     scope.caller.check_delta(&request.state_delta)?;
-    let invocation = format!("p-{}", served.environment.new_id());
-    let event = Event::new("user").with_invocation_id(invocation).with_state_delta(request.state_delta);
-    served.store.sessions.append(&scope.key, event, AppendOptions::default()).await?;
+    let event = Event::new("user").with_state_delta(request.state_delta);
+    let event = match &key {
+        Some(key) => key.mark(event),
+        None => event.with_invocation_id(format!("{PATCH}{}", served.environment.new_id())),
+    };
+    let appended = served.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
+    appended.map_err(|error| unfinished(error, key.as_ref()))?;
     read(&served, &scope.key, &scope.caller).await
 }
 

@@ -15,8 +15,21 @@ pub(crate) use time::answer_in_time;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 16 MiB. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
+    /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
+    /// The most events in a body, that a session begins with: 20,000. More answer 413.
+    pub body_events: usize,
+    /// The most parts of each content in a body: 10,000. More answer 413.
+    pub body_parts: usize,
+    /// The most operations in a body: 100,000. More answer 413.
+    pub body_operations: usize,
+    /// The most bytes of memory that bodies take, all of them at a time, with what is made of them: 512 MiB. One that
+    /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
+    /// 503 with `Retry-After`. A token has no more than half of it.
+    pub body_memory: usize,
+    /// How long a body waits for room, and a large one for its turn: 5 seconds.
+    pub body_wait: Duration,
     /// How long a body may take to come: 60 seconds. A slower one answers 408.
     pub body_time: Duration,
     /// The most bytes of a request's line and headers together: 64 KiB. More answer 431.
@@ -41,7 +54,12 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            body_bytes: 16 << 20,
+            body_bytes: 36 << 20,
+            body_events: 20_000,
+            body_parts: 10_000,
+            body_operations: 100_000,
+            body_memory: 512 << 20,
+            body_wait: Duration::from_secs(5),
             body_time: Duration::from_secs(60),
             header_bytes: 64 << 10,
             headers: 100,
@@ -60,6 +78,36 @@ impl ServerLimits {
     #[must_use]
     pub fn with_body_bytes(self, body_bytes: usize) -> Self {
         Self { body_bytes, ..self }
+    }
+
+    /// The most events in a body.
+    #[must_use]
+    pub fn with_body_events(self, body_events: usize) -> Self {
+        Self { body_events, ..self }
+    }
+
+    /// The most parts of each content in a body.
+    #[must_use]
+    pub fn with_body_parts(self, body_parts: usize) -> Self {
+        Self { body_parts, ..self }
+    }
+
+    /// The most operations in a body.
+    #[must_use]
+    pub fn with_body_operations(self, body_operations: usize) -> Self {
+        Self { body_operations, ..self }
+    }
+
+    /// The most bytes of memory that bodies take, all of them at a time.
+    #[must_use]
+    pub fn with_body_memory(self, body_memory: usize) -> Self {
+        Self { body_memory, ..self }
+    }
+
+    /// How long a body waits for room.
+    #[must_use]
+    pub fn with_body_wait(self, body_wait: Duration) -> Self {
+        Self { body_wait, ..self }
     }
 
     /// How long a body may take to come.

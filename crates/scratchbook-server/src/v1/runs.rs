@@ -20,9 +20,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::path::{RunPath, SessionPath};
-use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume};
+use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
 use super::shape::{Stored, StreamEvent};
 use super::{ApiError, RUNS};
+use crate::bodies::{self as counted, Shape};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -61,6 +62,12 @@ pub(super) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     custom_metadata: Option<Map<String, Value>>,
+}
+
+static MESSAGE: Shape = Shape::Fields(&[("message", &counted::CONTENT), ("newMessage", &counted::CONTENT)]);
+
+impl Sent for RunBody {
+    const SHAPE: &'static Shape = &MESSAGE;
 }
 
 /// From where a stream is taken up again.

@@ -14,9 +14,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{SessionPath, UserPath};
-use super::request::{Body, NoQuery, Query, nullable, page_size, usual};
+use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
 use super::{ApiError, SESSIONS};
+use crate::bodies::{self as counted, Counted, Shape};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
@@ -60,6 +61,12 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
+}
+
+static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &counted::EVENT))]);
+
+impl Sent for CreateSession {
+    const SHAPE: &'static Shape = &SESSION_EVENTS;
 }
 
 /// Which part of a session is read.
@@ -122,6 +129,8 @@ pub(super) struct UpdateSession {
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
 }
+
+impl Sent for UpdateSession {}
 
 /// Make a session.
 ///

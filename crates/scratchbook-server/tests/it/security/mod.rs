@@ -1,5 +1,6 @@
 //! Who is let in, what they reach, and what the server bears with.
 
+mod bodies;
 mod guard;
 mod jwt;
 mod limits;

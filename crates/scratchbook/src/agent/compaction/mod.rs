@@ -158,8 +158,8 @@ fn event(plan: Plan, summary: EventsSummary, context: &InvocationContext) -> Eve
     let event = Event::new("user").with_id(environment.new_id()).with_invocation_id(environment.new_id());
     Event {
         timestamp: Some(environment.now()),
-        usage_metadata: summary.usage_metadata,
-        actions: EventActions { compaction: Some(compaction), ..EventActions::default() },
+        usage_metadata: summary.usage_metadata.map(Box::new),
+        actions: EventActions { compaction: Some(compaction.into()), ..EventActions::default() },
         ..event
     }
 }
