@@ -106,9 +106,17 @@ pub(crate) struct AccessArgs {
 #[command(next_help_heading = LIMITS)]
 pub(crate) struct LimitArgs {
     /// The longest body of a request, in bytes
-    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "16777216",
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "37748736",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_bytes: NonZeroUsize,
+    /// The most events in a body, that a session begins with
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_EVENTS", value_name = "N", default_value = "20000",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_body_events: NonZeroUsize,
+    /// The most bytes of memory that the bodies of all requests take at a time; more wait, and answer 503 then
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_MEMORY", value_name = "BYTES", default_value = "536870912",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_body_memory: NonZeroUsize,
     /// The most connections at a time; more wait
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]

@@ -34,6 +34,8 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
 pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder {
     let limits = ServerLimits::default()
         .with_body_bytes(args.max_body_bytes.get())
+        .with_body_events(args.max_body_events.get())
+        .with_body_memory(args.max_body_memory.get())
         .with_connections(args.max_connections.get())
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);

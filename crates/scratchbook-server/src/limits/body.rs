@@ -1,6 +1,7 @@
 //! A request's body, read whole before anything is made of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 use super::ServerLimits;
 use super::time::runs_agents;
 use crate::access::Caller;
-use crate::bodies::{Held, LARGE, Room};
+use crate::bodies::{Held, LARGE};
 use crate::refusal;
 use crate::served::Served;
 
@@ -34,9 +35,17 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     }
     let path = parts.uri.path().to_owned();
     let held = Held::new(parts.extensions.get::<Caller>());
-    let bytes = match read(body, &served.limits, &served.room, &held).await {
+    let declared = body.size_hint().lower();
+    let mut body = Limited::new(body, served.limits.body_bytes);
+    let bytes = match read(&mut body, declared, &served, &held).await {
         Ok(bytes) => bytes,
-        Err(refused) => return refused.answer(&path, &served.limits),
+        Err(refused) => {
+            if matches!(refused, Refused::NoRoom(_)) {
+                held.release();
+                pass_by(body).await;
+            }
+            return refused.answer(&path, &served.limits);
+        }
     };
     let is_large = bytes.len() > LARGE;
     let mut request = Request::from_parts(parts, Body::from(bytes));
@@ -68,6 +77,9 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     response
 }
 
+/// How long a body may come that is not taken.
+const PASSING_BY: Duration = Duration::from_secs(2);
+
 /// When a body for which there was no room may be sent again, in seconds.
 const SOON: HeaderValue = HeaderValue::from_static("1");
 
@@ -79,8 +91,15 @@ enum Refused {
     NoRoom(Error),
 }
 
-async fn read(body: Body, limits: &ServerLimits, room: &Room, held: &Held) -> Result<Bytes, Refused> {
-    let declared = body.size_hint().lower();
+/// Lets a body come to its end, for a while: who is still sending would be cut off, and not hear that it may send again.
+async fn pass_by(mut body: Limited<Body>) {
+    let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+    drop(timeout(PASSING_BY, rest).await);
+}
+
+/// Reads a body of which it is said how long it is at least.
+async fn read(body: &mut Limited<Body>, declared: u64, served: &Served, held: &Held) -> Result<Bytes, Refused> {
+    let (limits, room) = (&served.limits, &served.room);
     if declared > limits.body_bytes as u64 {
         return Err(Refused::TooLong);
     }
@@ -90,7 +109,6 @@ async fn read(body: Body, limits: &ServerLimits, room: &Room, held: &Held) -> Re
         held.take_bytes(room, declared as u64).await.map_err(Refused::NoRoom)?;
     }
     let collect = async {
-        let mut body = Limited::new(body, limits.body_bytes);
         let mut bytes = Vec::with_capacity(declared);
         while let Some(frame) = body.frame().await {
             let frame = frame
