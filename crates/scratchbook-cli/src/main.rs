@@ -17,7 +17,9 @@ mod output;
 mod places;
 mod progress;
 mod prune;
+mod reseal;
 mod schema;
+mod sealing;
 mod serve;
 mod sessions;
 mod show;
@@ -98,8 +100,11 @@ async fn until_interrupted(cli: Cli) -> Result<(), Failure> {
 
 async fn run(mut cli: Cli) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
-    if cli.global.database.is_none() && !matches!(cli.command, Command::Demo(_)) {
-        cli.global.database = database::of_environment()?;
+    if !matches!(cli.command, Command::Demo(_)) {
+        if cli.global.database.is_none() {
+            cli.global.database = database::of_environment()?;
+        }
+        sealing::of_environment(&mut cli.global)?;
     }
     cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
@@ -136,6 +141,11 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         Command::Prune(args) => {
             let database = Database::open(global).await?;
             Box::pin(prune::prune(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Reseal(args) => {
+            let (database, sealed) = Database::open_to_reseal(global).await?;
+            Box::pin(reseal::reseal(&database, &sealed, args, &mut out)).await?;
             database.close().await
         }
         Command::Schema { command: SchemaCommand::Check(args) } => {

@@ -39,6 +39,9 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let apps = Apps::of(&args)?;
     let listener = listen::listen(&args.host, args.port).await?;
     let database = Database::open_or_create(global, database::DEFAULT).await?;
+    if let Some(key) = &database.sealed_by {
+        tracing::info!(%key, "what is written is sealed");
+    }
     let names = apps.names();
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
     let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));

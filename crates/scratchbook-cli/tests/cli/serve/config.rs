@@ -66,7 +66,7 @@ fn a_file_that_cannot_be_followed_is_told_with_its_line() {
             2,
             "scratchbook.toml:2: there is no setting 'log-fromat'; did you mean 'log-format'?",
         ),
-        ("zzz = 1", 2, "there is no setting 'zzz'; there are database, deadline, host, "),
+        ("zzz = 1", 2, "there is no setting 'zzz'; there are database, deadline, keyring, plain-values, host, "),
         ("port = 70000", 2, "scratchbook.toml:1: invalid value '70000' for '--port <PORT>'"),
         ("port = 1.5", 2, "invalid value '1.5'"),
         ("port = 2026-01-01", 2, "a value is a string, a number, true or false"),

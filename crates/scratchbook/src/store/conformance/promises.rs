@@ -239,6 +239,7 @@ macro_rules! for_each_promise {
             fork {
                 a_fork_begins_with_events_and_state_up_to_one
                 a_fork_goes_its_own_way
+                retries_of_events_that_a_fork_has_taken_over_are_known
                 a_fork_has_a_past
                 artifacts_come_along_with_a_fork
                 a_fork_that_cannot_be_is_refused

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 
 use after::{AfterCommit, Listeners};
@@ -85,8 +86,15 @@ impl<D: Dialect> DatabaseSessionService<D> {
     /// where the server cannot be reached within the time a connection may take; `FailedPrecondition` where the
     /// tables are missing, too old or too new, and where the server refuses the encryption asked for.
     pub async fn connect(uri: &str) -> Result<Self> {
-        let (uri, options) = D::read_uri(uri)?;
-        Self::start(uri, options).await
+        Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
+    }
+
+    /// The same with limits made of the URI's, which are returned as they were.
+    pub(crate) async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
+        let (uri, mut options) = D::read_uri(uri)?;
+        let limits = options.limits;
+        options.limits = room(limits);
+        Ok((Self::start(uri, options).await?, limits))
     }
 
     /// Opens a database with options, which stand above the URI's parameters: those are only the driver's own here.

@@ -179,8 +179,15 @@ impl SqliteSessionService {
     ///
     /// `InvalidArgument` for another scheme, parameter or value; and as [`open`](Self::open).
     pub async fn connect(uri: &str) -> Result<Self> {
-        let (path, options) = SqliteOptions::from_uri(uri)?;
-        Self::open(path, options).await
+        Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
+    }
+
+    /// The same with limits made of the URI's, which are returned as they were.
+    pub(super) async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
+        let (path, mut options) = SqliteOptions::from_uri(uri)?;
+        let limits = options.limits;
+        options.limits = room(limits);
+        Ok((Self::open(path, options).await?, limits))
     }
 
     /// Copies the database, as it is at this moment, to a new file, while others go on reading and writing.
