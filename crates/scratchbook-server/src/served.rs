@@ -7,7 +7,7 @@ use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, 
 use crate::access::Access;
 use crate::apps::Apps;
 use crate::bodies::{Heavy, Room};
-use crate::limits::{Rates, ServerLimits};
+use crate::limits::{Lanes, Rates, ServerLimits};
 use crate::listen::{Certificates, Closing};
 use crate::runs::Runs;
 
@@ -19,6 +19,8 @@ pub(crate) struct Served {
     pub(crate) access: Access,
     pub(crate) limits: ServerLimits,
     pub(crate) rates: Option<Rates>,
+    /// The permits to be worked on.
+    pub(crate) lanes: Lanes,
     /// The memory for bodies.
     pub(crate) room: Room,
     /// Who works on what is large.

@@ -121,10 +121,25 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections: NonZeroUsize,
-    /// The most runs of agents at a time; more are refused
+    /// The most requests that are worked on at a time; more wait, and callers take turns
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONCURRENT_REQUESTS", value_name = "N", default_value = "128",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_concurrent_requests: NonZeroUsize,
+    /// The most reads of whole sessions and other heavy reads at a time, half as many as there are cores otherwise; more
+    /// wait
+    #[arg(long, env = "SCRATCHBOOK_MAX_HEAVY_READS", value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_heavy_reads: Option<NonZeroUsize>,
+    /// The most writes of 256 KiB and more, forks and removals at a time; more wait
+    #[arg(long, env = "SCRATCHBOOK_MAX_HEAVY_WRITES", value_name = "N", default_value = "1",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_heavy_writes: NonZeroUsize,
+    /// The most runs of agents at a time, of which one caller has no more than half; more are refused
     #[arg(long, env = "SCRATCHBOOK_MAX_RUNS", value_name = "N", default_value = "1000",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_runs: NonZeroUsize,
+    /// The most runs that wait for another run of their session; more are refused
+    #[arg(long, env = "SCRATCHBOOK_MAX_WAITING_RUNS_PER_SESSION", value_name = "N", default_value = "8")]
+    pub(crate) max_waiting_runs_per_session: usize,
     /// The most requests a second of one token, or without a login of one address; more answer 429
     #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N",
         value_parser = at_least_one::<NonZeroU32>)]

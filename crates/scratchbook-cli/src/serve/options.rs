@@ -1,5 +1,7 @@
 //! Who may call and how much, from the command line to the server.
 
+use std::num::NonZeroUsize;
+
 use scratchbook::Error;
 use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Tls};
 
@@ -37,8 +39,15 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder 
         .with_body_events(args.max_body_events.get())
         .with_body_memory(args.max_body_memory.get())
         .with_connections(args.max_connections.get())
+        .with_requests(args.max_concurrent_requests.get())
+        .with_heavy_writes(args.max_heavy_writes.get())
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);
+    let heavy_reads = args.max_heavy_reads.map(NonZeroUsize::get);
+    let limits = heavy_reads.into_iter().fold(limits, ServerLimits::with_heavy_reads);
     let rate = args.max_requests_per_second.map(RateLimit::per_second);
-    server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs.get())
+    server
+        .limits(rate.into_iter().fold(limits, ServerLimits::with_rate))
+        .max_runs(args.max_runs.get())
+        .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
 }

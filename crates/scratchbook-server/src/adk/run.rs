@@ -141,7 +141,8 @@ async fn start(
     request.state_delta = body.state_delta.unwrap_or_default();
     request.invocation_id = body.invocation_id;
     caller.check_delta(&request.state_delta)?;
-    served.runs.start(&app.runner, &key, request).await.map_err(|error| no_session(error, &session_id))
+    let account = caller.account(Some(key.user_id()));
+    served.runs.start(&app.runner, &key, &account, request).await.map_err(|error| no_session(error, &session_id))
 }
 
 /// What is said of a session that is not there, or not within the caller's reach.

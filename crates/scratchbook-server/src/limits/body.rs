@@ -25,9 +25,6 @@ use crate::served::Served;
 const STEP: usize = 1 << 20;
 
 /// Reads the body, within the limits of its length and its time: handlers find it whole.
-///
-/// Requests with large bodies are answered off the runtime's workers, but for those that run agents, whose bodies alone
-/// are: an agent may take hours.
 pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if body.is_end_stream() {
@@ -47,30 +44,9 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
             return refused.answer(&path, &served.limits);
         }
     };
-    let is_large = bytes.len() > LARGE;
     let mut request = Request::from_parts(parts, Body::from(bytes));
     request.extensions_mut().insert(held.clone());
-    let mut response = if is_large && !runs_agents(&request) {
-        match served.heavy.enter().await {
-            Ok(place) => {
-                held.leave_workers();
-                // As long as it is worked on, whether anybody still waits for it or not.
-                let held = held.clone();
-                let answer = async move {
-                    let answer = next.run(request).await;
-                    drop(held);
-                    answer
-                };
-                place.drive(answer).await.unwrap_or_else(|error| refusal::of(&path, error))
-            }
-            Err(error) => {
-                held.mark_refused();
-                refusal::of(&path, error)
-            }
-        }
-    } else {
-        next.run(request).await
-    };
+    let mut response = next.run(request).await;
     if held.was_refused() {
         response.headers_mut().insert(RETRY_AFTER, SOON);
     }
@@ -79,6 +55,33 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
 
 /// How long a body may come that is not taken.
 const PASSING_BY: Duration = Duration::from_secs(2);
+
+/// Has requests with large bodies answered off the runtime's workers, but for those that run agents, whose bodies alone
+/// are: an agent may take hours.
+pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+    let is_large = request.body().size_hint().lower() > LARGE as u64;
+    let held = request.extensions().get::<Held>().cloned();
+    let Some(held) = held.filter(|_| is_large && !runs_agents(&request)) else {
+        return next.run(request).await;
+    };
+    let path = request.uri().path().to_owned();
+    match served.heavy.enter().await {
+        Ok(place) => {
+            held.leave_workers();
+            // As long as it is worked on, whether anybody still waits for it or not.
+            let answer = async move {
+                let answer = next.run(request).await;
+                drop(held);
+                answer
+            };
+            place.drive(answer).await.unwrap_or_else(|error| refusal::of(&path, error))
+        }
+        Err(error) => {
+            held.mark_refused();
+            refusal::of(&path, error)
+        }
+    }
+}
 
 /// When a body for which there was no room may be sent again, in seconds.
 const SOON: HeaderValue = HeaderValue::from_static("1");

@@ -1,12 +1,17 @@
 //! How much and how long: of a request, of a connection, of a caller.
 
+mod admit;
 mod body;
+mod lane;
 mod rate;
 mod time;
+mod weight;
 
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-pub(crate) use body::read_whole;
+pub(crate) use admit::{Lanes, admit};
+pub(crate) use body::{leave_workers, read_whole};
 pub use rate::RateLimit;
 pub(crate) use rate::Rates;
 pub(crate) use time::answer_in_time;
@@ -45,6 +50,17 @@ pub struct ServerLimits {
     pub stall_time: Duration,
     /// The most connections at a time: 8,192. More wait until one ends.
     pub connections: usize,
+    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
+    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from the
+    /// end of its body to the head of its answer; a run, until it begins.
+    pub requests: usize,
+    /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
+    pub waiting_requests: usize,
+    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
+    /// last answer was not below 256 KiB, or that was not read before, and checks of a history.
+    pub heavy_reads: usize,
+    /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
+    pub heavy_writes: usize,
     /// How many requests a caller may send; as many as it likes by default. More answer 429.
     pub rate: Option<RateLimit>,
     /// How long runs and requests under way are waited for at the end: 30 seconds.
@@ -67,6 +83,10 @@ impl Default for ServerLimits {
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
             connections: 8_192,
+            requests: 128,
+            waiting_requests: 4_096,
+            heavy_reads: available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
+            heavy_writes: 1,
             rate: None,
             shutdown_time: Duration::from_secs(30),
         }
@@ -150,6 +170,30 @@ impl ServerLimits {
     #[must_use]
     pub fn with_connections(self, connections: usize) -> Self {
         Self { connections, ..self }
+    }
+
+    /// The most requests that are worked on at a time; at least 1.
+    #[must_use]
+    pub fn with_requests(self, requests: usize) -> Self {
+        Self { requests, ..self }
+    }
+
+    /// The most requests that wait.
+    #[must_use]
+    pub fn with_waiting_requests(self, waiting_requests: usize) -> Self {
+        Self { waiting_requests, ..self }
+    }
+
+    /// The most heavy reads at a time; at least 1.
+    #[must_use]
+    pub fn with_heavy_reads(self, heavy_reads: usize) -> Self {
+        Self { heavy_reads, ..self }
+    }
+
+    /// The most heavy writes at a time; at least 1.
+    #[must_use]
+    pub fn with_heavy_writes(self, heavy_writes: usize) -> Self {
+        Self { heavy_writes, ..self }
     }
 
     /// How many requests a caller may send.

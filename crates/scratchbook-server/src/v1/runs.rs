@@ -137,7 +137,8 @@ pub(super) async fn start(
     let app_name = scope.key.app_name();
     let app = served.apps.get(app_name);
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
-    let (run, reader) = served.runs.start(&app.runner, &scope.key, request).await?;
+    let account = scope.caller.account(Some(scope.key.user_id()));
+    let (run, reader) = served.runs.start(&app.runner, &scope.key, &account, request).await?;
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 

@@ -91,8 +91,17 @@ fn a_file_that_cannot_be_followed_is_told_with_its_line() {
 #[test]
 fn a_limit_that_lets_nothing_through_is_refused() {
     let fixture = Fixture::empty();
-    let of_bodies = ["--max-body-bytes", "--max-body-events", "--max-body-memory"];
-    for limit in ["--max-connections", "--max-runs", "--max-requests-per-second"].into_iter().chain(of_bodies) {
+    for limit in [
+        "--max-connections",
+        "--max-runs",
+        "--max-body-bytes",
+        "--max-body-events",
+        "--max-body-memory",
+        "--max-requests-per-second",
+        "--max-concurrent-requests",
+        "--max-heavy-reads",
+        "--max-heavy-writes",
+    ] {
         let said = fixture.fails(2, &["serve", "--print-config", limit, "0"]);
         assert!(said.contains("at least 1"), "{limit}: {said}");
     }

@@ -336,8 +336,36 @@ impl Drop for SqliteSessionService {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use tokio::time::timeout;
+
     use super::{SqliteOptions, SqliteSessionService};
-    use crate::ErrorKind;
+    use crate::{Error, ErrorKind};
+
+    #[tokio::test]
+    async fn a_small_write_does_not_wait_for_a_large_one_that_came_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let service = SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap();
+        let ((begin, begun), (go, gone)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        let mut first =
+            pin!(service.write(9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into())));
+        let mut small = pin!(service.write(9, |tx| tx.next_position()));
+        let mut large =
+            pin!(service.write(2 << 20, move |_| gone.recv().map_err(|_| Error::internal("nobody lets it").into())));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(small.as_mut().now_or_never().is_none());
+        assert!(large.as_mut().now_or_never().is_none());
+        begin.send(()).unwrap();
+        first.await.unwrap();
+        timeout(Duration::from_secs(9), small).await.expect("the large one is still being written").unwrap();
+        go.send(()).unwrap();
+        large.await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {

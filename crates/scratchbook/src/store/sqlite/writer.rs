@@ -19,10 +19,10 @@ use super::transaction::Tx;
 use super::watch::Commits;
 use crate::error::{Error, Result};
 
-/// How much is committed together at most: a bound on how long the first waits for the last, and on how long
-/// other processes wait.
+/// How much is committed together at most, unless a single job is more: a bound on how long the first waits for the last,
+/// so that a small write does not wait for large ones that came after it, and on how long other processes wait.
 const GROUP_JOBS: usize = 256;
-const GROUP_BYTES: usize = 16 << 20;
+const GROUP_BYTES: usize = 1 << 20;
 
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
@@ -251,8 +251,8 @@ impl Committer {
                 tx.rollback();
                 return group;
             }
-            if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
-                next = self.jobs.try_take();
+            if group.len() < GROUP_JOBS {
+                next = self.jobs.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
                 self.room.add_permits(usize::from(next.is_some()));
             }
         }
