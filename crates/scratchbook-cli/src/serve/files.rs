@@ -56,9 +56,14 @@ mod tests {
 
     #[test]
     fn connections_leave_files_for_everything_else() {
-        for (files, runs, connections) in
-            [(1_048_576, 1000, 1_047_384), (4096, 1000, 2904), (1024, 1000, 576), (1024, 1, 831), (64, 1000, 32), (1, 1, 1)]
-        {
+        for (files, runs, connections) in [
+            (1_048_576, 1000, 1_047_384),
+            (4096, 1000, 2904),
+            (1024, 1000, 576),
+            (1024, 1, 831),
+            (64, 1000, 32),
+            (1, 1, 1),
+        ] {
             assert_eq!(room(files, runs), connections, "{files} files, {runs} runs");
         }
     }

@@ -1,5 +1,6 @@
 //! Who follows a stream of events: for how long they may, and how many of them.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(super) struct Follower {
     served: Arc<Served>,
     caller: Caller,
     token: Option<HeaderValue>,
+    /// The user that the path names.
     user_id: Option<String>,
     uri: Uri,
     /// Whether the answer is all there is: nothing was begun that would go on without it.
@@ -43,7 +45,7 @@ impl Follower {
         let (uri, is_safe) = (request.uri().clone(), request.method().is_safe());
         let params = request.extract_parts::<RawPathParams>().await.ok();
         let of_path = params.as_ref().and_then(|params| params.iter().find(|(name, _)| *name == USER));
-        let user_id = caller.user().or(of_path.map(|(_, user_id)| user_id)).map(str::to_owned);
+        let user_id = of_path.map(|(_, user_id)| user_id.to_owned());
         Self { served, caller, token, user_id, uri, is_safe }
     }
 
@@ -66,20 +68,25 @@ impl Follower {
     }
 
     async fn has_to_end(self, stream: Option<OpenStream>) {
+        let makes_room = async {
+            match &stream {
+                Some(stream) => stream.has_to_end().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             () = self.is_let_in_no_more() => {}
-            Some(()) = async { Some(stream.as_ref()?.has_to_end().await) } => {}
+            () = makes_room => {}
         }
     }
 
     /// Ready when the token does not let this caller in any more: it has expired, or was taken back.
     async fn is_let_in_no_more(&self) {
         let (Access::Login(gate), Some(token)) = (&self.served.access, &self.token) else {
-            return std::future::pending().await;
+            return pending().await;
         };
         let headers = HeaderMap::from_iter([(AUTHORIZATION, token.clone())]);
-        let is_let_in =
-            || gate.caller(&headers, self.served.environment.now()).is_ok_and(|now| now == self.caller);
+        let is_let_in = || gate.caller(&headers, self.served.environment.now()).is_ok_and(|now| now == self.caller);
         while is_let_in() {
             sleep(LOOK_EVERY).await;
         }

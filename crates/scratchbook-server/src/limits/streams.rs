@@ -57,7 +57,8 @@ impl Streams {
         let mut table = self.lock();
         if table.of_account.get(&account).copied().unwrap_or_default() >= self.most_of_one {
             let most = self.most_of_one;
-            let message = format!("{most} streams are open for this token and user, which is the most; end one of them");
+            let message =
+                format!("{most} streams are open for this token and user, which is the most; end one of them");
             return Err(Error::new(ErrorKind::ResourceExhausted, message));
         }
         if table.count >= self.most && !table.make_room(&login) {

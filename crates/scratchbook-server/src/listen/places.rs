@@ -100,8 +100,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
             return None;
         }
         let (id, (wish, wishes)) = (self.tick(), watch::channel(Wish::GoOn));
-        let connection =
-            Connection { phase: Phase::New, order: id, since: now, stranger: network, login: None, wish };
+        let connection = Connection { phase: Phase::New, order: id, since: now, stranger: network, login: None, wish };
         self.open.insert(id, connection);
         self.quiet[Phase::New as usize].insert(id, id);
         self.taken += 1;

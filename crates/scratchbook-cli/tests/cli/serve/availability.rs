@@ -100,7 +100,8 @@ fn a_log_that_nobody_reads_holds_up_nobody() {
             assert_eq!(connection.ask("GET", "/health", "", "").unwrap().0, 200);
         }
         let _half = (signals == 2).then(|| {
-            let half = connect(&served, 1, "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc");
+            let half =
+                connect(&served, 1, "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nabc");
             sleep(Duration::from_millis(200));
             served.signal("-TERM");
             sleep(Duration::from_millis(200));
