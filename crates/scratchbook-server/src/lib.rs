@@ -53,6 +53,6 @@ mod v1;
 mod vertex;
 
 pub use access::{Login, MadeToken, NewToken, Right};
-pub use limits::{RateLimit, ServerLimits};
+pub use limits::{Network, RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};

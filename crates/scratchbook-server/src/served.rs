@@ -7,8 +7,9 @@ use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, 
 use crate::access::Access;
 use crate::apps::Apps;
 use crate::bodies::{Heavy, Room};
-use crate::limits::{Lanes, Rates, ServerLimits};
+use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
+use crate::operations::Readiness;
 use crate::runs::Runs;
 
 /// What is served, and to whom.
@@ -25,6 +26,8 @@ pub(crate) struct Served {
     pub(crate) room: Room,
     /// Who works on what is large.
     pub(crate) heavy: Heavy,
+    pub(crate) streams: Arc<Streams>,
+    pub(crate) readiness: Readiness,
     /// `None` where TLS is not spoken.
     pub(crate) certificates: Option<Certificates>,
     pub(crate) closing: Closing,

@@ -15,9 +15,9 @@ use crate::apps::{Apps, Origin};
 use crate::bodies::{Heavy, Room};
 use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
-use crate::limits::{Lanes, Rates, ServerLimits};
+use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{self, Closing, Tls};
-use crate::operations::Metrics;
+use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::served::Served;
 use crate::{adk, layers, operations, v1, vertex};
@@ -179,8 +179,23 @@ impl ServerBuilder {
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
         let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
-        let served =
-            Served { store, apps, runs, access, limits, rates, lanes, room, heavy, certificates, closing, environment };
+        let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
+        let served = Served {
+            store,
+            apps,
+            runs,
+            access,
+            limits,
+            rates,
+            lanes,
+            room,
+            heavy,
+            streams,
+            readiness,
+            certificates,
+            closing,
+            environment,
+        };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }

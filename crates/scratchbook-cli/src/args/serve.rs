@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
+use scratchbook_server::Network;
 
 use super::seconds;
 use super::values::at_least_one;
@@ -117,10 +118,21 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_BODY_MEMORY", value_name = "BYTES", default_value = "536870912",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_memory: NonZeroUsize,
-    /// The most connections at a time; more wait
+    /// The most connections at a time, as far as open files allow; one that is not in use makes room for the next
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections: NonZeroUsize,
+    /// The most connections of one address on which nobody has logged in yet; not for this machine's own
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS_BEFORE_LOGIN", value_name = "N", default_value = "64",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_connections_before_login: NonZeroUsize,
+    /// Addresses of proxies, whose connections are of many clients: 10.0.0.7 or 10.0.0.0/8; may be given several times
+    #[arg(long, env = "SCRATCHBOOK_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) trusted_proxy: Vec<Network>,
+    /// The most streams at a time that one login follows for one user; more are refused
+    #[arg(long, env = "SCRATCHBOOK_MAX_STREAMS", value_name = "N", default_value = "256",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_streams: NonZeroUsize,
     /// The most requests that are worked on at a time; more wait, and callers take turns
     #[arg(long, env = "SCRATCHBOOK_MAX_CONCURRENT_REQUESTS", value_name = "N", default_value = "128",
         value_parser = at_least_one::<NonZeroUsize>)]

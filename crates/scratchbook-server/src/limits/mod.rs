@@ -3,7 +3,9 @@
 mod admit;
 mod body;
 mod lane;
+mod network;
 mod rate;
+mod streams;
 mod time;
 mod weight;
 
@@ -12,8 +14,10 @@ use std::time::Duration;
 
 pub(crate) use admit::{Lanes, admit};
 pub(crate) use body::{leave_workers, read_whole};
+pub use network::Network;
 pub use rate::RateLimit;
 pub(crate) use rate::Rates;
+pub(crate) use streams::{OpenStream, Streams};
 pub(crate) use time::answer_in_time;
 
 /// What a server bears with. The defaults are made for a server that strangers reach.
@@ -41,14 +45,17 @@ pub struct ServerLimits {
     pub header_bytes: usize,
     /// The most headers of a request: 100. More answer 431.
     pub headers: usize,
-    /// How long a request's line and headers may take to come, from the beginning of the connection or the end of the
-    /// request before; so also how long a connection is kept for another request: 30 seconds. Then it is closed.
+    /// How long the line and headers of the first request on a connection may take to come: 5 seconds. Then it is closed.
+    pub first_header_time: Duration,
+    /// How long those of the next request may take, from the end of the request before; so also how long a connection is
+    /// kept for another request: 30 seconds. Then it is closed.
     pub header_time: Duration,
     /// How long an answer may take to begin, where no agent runs: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
     /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. More wait until one ends.
+    /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
+    /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
     pub connections: usize,
     /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
     /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from the
@@ -61,6 +68,14 @@ pub struct ServerLimits {
     pub heavy_reads: usize,
     /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
+    /// The most connections of an address, of IPv6 a network, on which nobody has logged in yet: 64. For one more the
+    /// oldest of them ends. If nobody has to log in they are not counted, nor are those of this machine and of proxies.
+    pub connections_before_login: usize,
+    /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
+    pub trusted_proxies: Vec<Network>,
+    /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
+    /// there is no such limit.
+    pub streams: usize,
     /// How many requests a caller may send; as many as it likes by default. More answer 429.
     pub rate: Option<RateLimit>,
     /// How long runs and requests under way are waited for at the end: 30 seconds.
@@ -79,6 +94,7 @@ impl Default for ServerLimits {
             body_time: Duration::from_secs(60),
             header_bytes: 64 << 10,
             headers: 100,
+            first_header_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
@@ -87,6 +103,9 @@ impl Default for ServerLimits {
             waiting_requests: 4_096,
             heavy_reads: available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
             heavy_writes: 1,
+            connections_before_login: 64,
+            trusted_proxies: Vec::new(),
+            streams: 256,
             rate: None,
             shutdown_time: Duration::from_secs(30),
         }
@@ -148,7 +167,13 @@ impl ServerLimits {
         Self { headers, ..self }
     }
 
-    /// How long a request's line and headers may take to come.
+    /// How long the line and headers of a connection's first request may take to come.
+    #[must_use]
+    pub fn with_first_header_time(self, first_header_time: Duration) -> Self {
+        Self { first_header_time, ..self }
+    }
+
+    /// How long the line and headers of a later request may take to come.
     #[must_use]
     pub fn with_header_time(self, header_time: Duration) -> Self {
         Self { header_time, ..self }
@@ -194,6 +219,24 @@ impl ServerLimits {
     #[must_use]
     pub fn with_heavy_writes(self, heavy_writes: usize) -> Self {
         Self { heavy_writes, ..self }
+    }
+
+    /// The most connections of an address on which nobody has logged in yet.
+    #[must_use]
+    pub fn with_connections_before_login(self, connections_before_login: usize) -> Self {
+        Self { connections_before_login, ..self }
+    }
+
+    /// Proxies, whose connections are those of many clients.
+    #[must_use]
+    pub fn with_trusted_proxies(self, proxies: impl IntoIterator<Item = Network>) -> Self {
+        Self { trusted_proxies: proxies.into_iter().collect(), ..self }
+    }
+
+    /// The most streams that a login may follow for one user at a time.
+    #[must_use]
+    pub fn with_streams(self, streams: usize) -> Self {
+        Self { streams, ..self }
     }
 
     /// How many requests a caller may send.

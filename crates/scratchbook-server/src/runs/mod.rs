@@ -35,7 +35,7 @@ use crate::access::Account;
 /// How many runs that are over are remembered, each with how it ended.
 const REMEMBERED: usize = 1024;
 /// How long runs that were told to end are waited for.
-const CANCEL_TIME: Duration = Duration::from_secs(5);
+const CANCEL_TIME: Duration = Duration::from_millis(250);
 
 /// The runs under way in this process.
 #[derive(Clone, Debug)]

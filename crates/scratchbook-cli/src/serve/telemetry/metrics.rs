@@ -60,5 +60,6 @@ fn describe() {
     describe_counter!("scratchbook_calls_total", "Calls of the store by operation, app and outcome.");
     describe_histogram!("scratchbook_call_seconds", Unit::Seconds, "Calls of the store.");
     describe_counter!("scratchbook_written_bytes_total", Unit::Bytes, "Bytes of JSON given to the store.");
+    describe_counter!("scratchbook_log_lines_dropped_total", "Lines of the log that nobody read in time.");
     describe_counter!("scratchbook_items_total", "Items that the store gave back.");
 }

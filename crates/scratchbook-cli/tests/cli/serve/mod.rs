@@ -5,6 +5,7 @@ mod access;
 mod agents;
 mod apps;
 mod attacks;
+mod availability;
 mod config;
 mod http;
 mod load;

@@ -6,6 +6,7 @@ mod jwt;
 mod limits;
 mod reach;
 mod shutdown;
+mod streams;
 mod tls;
 mod tokens;
 
