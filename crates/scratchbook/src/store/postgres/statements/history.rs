@@ -51,6 +51,15 @@ impl Pasts {
     }
 }
 
+/// What of a session is stored, up to the event $4: the same as in the migration that has counted it first.
+pub(super) const STORED: &str = "(
+        SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM {schema}.events
+        WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4
+    ) + coalesce((
+        SELECT pg_catalog.octet_length(state) FROM {schema}.initial_states
+        WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND state <> '{}'
+    ), 0)";
+
 /// What makes a session of another.
 #[derive(Debug)]
 pub(in super::super) struct Forks {
@@ -103,11 +112,14 @@ impl Forks {
                 &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
             ),
             count: fill.statement(
-                "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
-                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*) FROM {schema}.session_states
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys",
-                &[TEXT, TEXT, TEXT],
+                &format!(
+                    "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
+                         keys, bytes)
+                     SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*), {STORED} FROM {{schema}}.session_states
+                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes"
+                ),
+                SESSION_AND_NUMBER,
             ),
         }
     }
@@ -167,6 +179,8 @@ pub(in super::super) struct Retention {
     pub(in super::super) expired: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) base: Statement,
+    /// Takes off what is pruned up to the event $4, where the fold then begins with $5 bytes.
+    pub(in super::super) take_off: Statement,
     pub(in super::super) set_base: Statement,
     pub(in super::super) prune: Vec<Statement>,
     pub(in super::super) lock_user: Statement,
@@ -223,6 +237,15 @@ impl Retention {
             base: fill.statement(
                 "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                 &[TEXT, TEXT, TEXT],
+            ),
+            take_off: fill.statement(
+                &format!(
+                    "INSERT INTO {{schema}}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token,
+                         position, bytes)
+                     SELECT $1, $2, $3, 0, 0, 0, '', 0, $5::bigint - ({STORED})
+                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
+                ),
+                &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
             ),
             set_base: fill.statement(
                 "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)
