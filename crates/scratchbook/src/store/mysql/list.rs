@@ -172,7 +172,7 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
 
 /// Sessions by their users and ids, as JSON.
 fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
-    let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels
+    let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels, s.bytes
          FROM JSON_TABLE(?, '$[*]' COLUMNS (
              user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
              id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR

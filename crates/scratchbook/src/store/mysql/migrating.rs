@@ -16,7 +16,7 @@ use crate::store::migrate::Migration;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__init", include_str!("migrations/V1__init.sql")),
     ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
-    ("V3__bytes", include_str!("migrations/V3__bytes.sql")),
+    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
 ];
 
 /// The version that this build needs.

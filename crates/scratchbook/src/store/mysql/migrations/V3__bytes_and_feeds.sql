@@ -546,3 +546,51 @@ BEGIN
     END work;
 END //
 DELIMITER ;
+
+-- A page of a user's feed costs what it returns, whatever other users have committed.
+--
+-- No server takes back an index that was made, and not every one knows IF NOT EXISTS for it.
+SET @make_index = IF(
+    EXISTS (
+        SELECT 1 FROM information_schema.STATISTICS
+        WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{prefix}events' AND INDEX_NAME = 'events_by_user_feed'
+    ),
+    'DO 0',
+    'CREATE INDEX events_by_user_feed ON `{prefix}events` (app_name, user_id, feed_position)'
+);
+
+PREPARE make_index FROM @make_index;
+
+EXECUTE make_index;
+
+DEALLOCATE PREPARE make_index;
+
+SET @make_index = IF(
+    EXISTS (
+        SELECT 1 FROM information_schema.STATISTICS
+        WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{prefix}initial_states' AND INDEX_NAME = 'initial_states_by_user_feed'
+    ),
+    'DO 0',
+    'CREATE INDEX initial_states_by_user_feed ON `{prefix}initial_states` (app_name, user_id, feed_position)'
+);
+
+PREPARE make_index FROM @make_index;
+
+EXECUTE make_index;
+
+DEALLOCATE PREPARE make_index;
+
+SET @make_index = IF(
+    EXISTS (
+        SELECT 1 FROM information_schema.STATISTICS
+        WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '{prefix}state_commits' AND INDEX_NAME = 'state_commits_by_user_feed'
+    ),
+    'DO 0',
+    'CREATE INDEX state_commits_by_user_feed ON `{prefix}state_commits` (app_name, user_id, feed_position)'
+);
+
+PREPARE make_index FROM @make_index;
+
+EXECUTE make_index;
+
+DEALLOCATE PREPARE make_index;

@@ -12,3 +12,8 @@ FROM
     LEFT JOIN initial_states AS i
         ON i.app_name = o.app_name AND i.user_id = o.user_id AND i.session_id = o.id AND i.state <> '{}'
 WHERE s.app_name = o.app_name AND s.user_id = o.user_id AND s.id = o.id;
+
+-- A page of a user's feed costs what it returns, whatever other users have committed.
+CREATE INDEX events_of_user_feed ON events (app_name, user_id, position) WHERE NOT copied;
+CREATE INDEX initial_states_of_user_feed ON initial_states (app_name, user_id, position) WHERE position IS NOT NULL;
+CREATE INDEX state_log_of_user_feed ON state_log (app_name, user_id, position) WHERE scope = 'user' AND event_id = '';

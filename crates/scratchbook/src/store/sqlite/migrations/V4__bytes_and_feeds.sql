@@ -10,3 +10,11 @@ UPDATE sessions SET bytes = (
     WHERE initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
         AND initial_states.session_id = sessions.id AND state <> '{}'
 ), 0);
+
+-- A page of a feed costs what it returns, whatever other apps and other users have committed. The position of an event is
+-- the number of its row, which every index ends with.
+CREATE INDEX events_of_app ON events (app_name) WHERE log_position IS NULL;
+CREATE INDEX events_of_user ON events (app_name, user_id) WHERE log_position IS NULL;
+CREATE INDEX initial_states_of_user ON initial_states (app_name, user_id, position);
+CREATE INDEX state_log_of_user_without_event ON state_log (app_name, user_id, position)
+    WHERE scope = 'user' AND (seq IS NULL OR seq = 0);
