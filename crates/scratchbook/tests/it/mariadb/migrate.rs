@@ -119,7 +119,7 @@ async fn a_migration_that_was_cut_off_is_run_again() {
     connect(&database.uri()).await.unwrap();
     database.sql("DELETE FROM scratchbook_migrations; DROP TABLE artifacts; DROP VIEW session_overview").await;
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
-    database.sql("DELETE FROM scratchbook_migrations WHERE version = 2; DROP TABLE id_turns").await;
+    database.sql("DELETE FROM scratchbook_migrations WHERE version >= 2; DROP TABLE id_turns").await;
     works(&open(&database.uri(), Migrate::Auto).await.unwrap()).await;
     database.sql("SELECT * FROM artifacts; SELECT * FROM session_overview").await;
 }
