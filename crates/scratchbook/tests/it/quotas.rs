@@ -96,7 +96,11 @@ async fn get(store: &Store, key: &SessionKey) -> Session {
 /// What a session's rows take, worked out from what is read.
 pub(crate) async fn stored(store: &Store, key: &SessionKey) -> u64 {
     let (session, initial) = (get(store, key).await, store.sessions.get_initial_state(key).await.unwrap().unwrap());
-    let text = |event: &Event| serde_json::to_string(&Event { seq: None, ..event.clone() }).unwrap().len();
+    let text = |event: &Event| {
+        let mut event = event.clone();
+        event.seq = None;
+        serde_json::to_string(&event).unwrap().len()
+    };
     let events: usize = session.events().iter().map(|event| text(event)).sum();
     let initial = if initial.state.is_empty() { 0 } else { json!(initial.state).to_string().len() };
     (events + initial) as u64
