@@ -27,6 +27,7 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod query;
+mod quota;
 mod redact;
 pub(crate) mod resolve;
 mod rewind;
@@ -36,6 +37,7 @@ mod rows;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod text;
+pub(crate) mod usage;
 #[cfg(feature = "vertex-ai")]
 mod vertex_ai;
 

@@ -90,7 +90,7 @@ impl<S, C: Codec> Coded<S, C> {
         Self {
             service,
             coder: Arc::new(Coder(codec)),
-            limits: Limits::default(),
+            limits: Limits { events_per_session: None, ..Limits::default() },
             environment: Arc::new(SystemEnvironment),
             turns: Turns::new(),
         }

@@ -301,6 +301,11 @@ macro_rules! for_each_promise {
                 a_refusal_harms_no_other_append
                 racing_writers_stop_at_the_limit
             }
+            sizes {
+                what_is_stored_of_a_session_is_told
+                a_fork_stores_what_it_has_taken_over
+                what_is_pruned_is_not_stored_any_more
+            }
             checks {
                 outcomes_of_operations_are_checked
                 a_scope_is_shown_whole

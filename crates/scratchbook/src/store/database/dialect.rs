@@ -21,6 +21,7 @@ use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
+use crate::store::usage::Usage;
 
 /// An event and the session that it is for.
 #[derive(Debug)]
@@ -219,6 +220,16 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Removes all versions of a name.
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()>;
+
+    /// Reads what an owner has stored, an app with all of its users: sessions that have expired count until they are
+    /// removed.
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage>;
+
+    /// Reads what a fork of a session up to one of its events, or to the last, would store.
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage>;
+
+    /// Whether a session has an event of this id.
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool>;
 
     /// Closes every connection.
     async fn close(&self);

@@ -8,7 +8,7 @@
 //! - `past.rs`: the state at an event, and the checkpoints that shorten the way to it.
 //! - `after.rs`: what follows a commit: those who wait for commits are told.
 //! - `failure.rs`: what is tried again after a failure, and what is not.
-//! - `session.rs`, `artifact.rs`: the two services.
+//! - `session.rs`, `artifact.rs`: the two services; `usage.rs`: what is in them, for quotas.
 //! - `uri.rs`, `options.rs`: where the database is and how it is used.
 
 mod after;
@@ -23,6 +23,7 @@ mod past;
 mod resolve;
 mod session;
 mod uri;
+mod usage;
 
 use std::fmt;
 use std::future::Future;
@@ -33,6 +34,7 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
+use crate::store::quota::Quotas;
 
 use after::{AfterCommit, Listeners};
 use append::Appends;
@@ -67,6 +69,7 @@ pub struct DatabaseSessionService<D: Dialect> {
     turns: Turns,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
+    quotas: Quotas,
     options: DatabaseOptions,
 }
 
@@ -119,8 +122,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let after = Arc::new(AfterCommit::new(&dialect));
         let appends = Appends::start(&after, &options);
         let listeners = Listeners::new(&after);
-        let turns = Turns::new(&options);
-        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, options })
+        let (turns, quotas) = (Turns::new(&options), Quotas::new(&options.limits));
+        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, quotas, options })
     }
 
     fn environment(&self) -> &dyn Environment {

@@ -64,6 +64,7 @@ impl MySql {
             FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? AND session_id = ?";
         lease.renew();
         lease.rows(&self.sql(artifacts), [&target[2..], &source].concat()).await?;
+        self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
         self.read_session(&new.key, EventQuery::None, &StateQuery::All).await

@@ -199,7 +199,7 @@ impl MySql {
         room: Room,
     ) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
         values.extend([self.now().into(), (begun as u8).into()]);

@@ -7,6 +7,7 @@
 
 mod history;
 mod list;
+mod usage;
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -15,6 +16,7 @@ use crate::store::query::EventQuery;
 
 use history::{Feeds, Forks, Listens, Pasts, Retention};
 use list::Lists;
+use usage::Usages;
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.
 #[derive(Debug)]
@@ -91,6 +93,7 @@ pub(super) struct Statements {
     pub(super) key_changes: Statement,
     pub(super) state_changes: Statement,
     pub(super) artifact: Artifacts,
+    pub(super) usage: Usages,
     /// By events and by keys.
     sessions: [[Statement; 2]; 5],
 }
@@ -174,6 +177,7 @@ impl Statements {
             key_changes: fill.statement(KEY_CHANGES, &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
             state_changes: fill.statement(include_str!("sql/state_changes.sql"), LOG),
             artifact: Artifacts::new(&fill),
+            usage: Usages::new(&fill),
             sessions: EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
         }
     }

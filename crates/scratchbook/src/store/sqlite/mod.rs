@@ -30,6 +30,7 @@ mod service;
 mod shown;
 mod statements;
 mod transaction;
+mod usage;
 mod watch;
 mod write;
 mod writer;
@@ -49,6 +50,7 @@ use super::folded::CHECKPOINT_EVENTS;
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, StateQuery};
+use super::quota::Quotas;
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Session, SessionKey, SessionService, micros_of_seconds};
@@ -90,6 +92,7 @@ pub struct SqliteSessionService {
     path: PathBuf,
     environment: Arc<dyn Environment>,
     limits: Limits,
+    quotas: Quotas,
     /// Of a wait for a place in a full queue.
     timer: Timer,
     /// `None` once closed.
@@ -164,6 +167,7 @@ impl SqliteSessionService {
         Ok(Self {
             path,
             environment,
+            quotas: Quotas::new(&limits),
             limits,
             timer,
             open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
