@@ -17,7 +17,7 @@ use crate::served::Served;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Json<Value>) {
-    let read = timeout(PATIENCE, served.look_for_nobody()).await.unwrap_or_else(|_| {
+    let read = timeout(PATIENCE, served.look_at_store()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
         Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
     });
@@ -26,9 +26,9 @@ pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Jso
         Err(error) => {
             let kind = error.kind().as_str();
             tracing::warn!(kind, %error, "not ready");
-            // Everybody may ask; where the store is, is not for everybody.
+            // Everybody may ask; what is wrong with the store is not for everybody.
             let why = match served.access {
-                Access::Open => json!({"kind": kind, "message": error.to_string()}),
+                Access::Open => json!({"kind": kind, "message": error.public_message()}),
                 Access::Login(_) => json!({"kind": kind}),
             };
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable", "store": why})))

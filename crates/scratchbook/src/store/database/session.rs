@@ -231,6 +231,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         self.write(Again::Same, delete).await
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.read(|| self.dialect.check_writable()).await
+    }
+
     async fn close(&self) -> Result<()> {
         self.gate.close().await;
         self.listeners.close();

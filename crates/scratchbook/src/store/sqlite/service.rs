@@ -120,7 +120,7 @@ impl SessionService for SqliteSessionService {
     fn commits(&self) -> Result<CommitNotices> {
         let open = self.opened();
         let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
-        queues.commits.subscribe(&self.path, running)
+        queues.commits.subscribe(self.files.path(), running)
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
@@ -232,6 +232,10 @@ impl SessionService for SqliteSessionService {
         check_owner(app_name, user_id)?;
         let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
         self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.write(0, |tx| write::nothing(tx)).await
     }
 
     async fn close(&self) -> Result<()> {
