@@ -51,7 +51,7 @@ pub(super) struct Origin<'a> {
 
 /// Writes what is there already, and finds room for more without taking it.
 pub(super) fn nothing(tx: &Tx<'_>) -> Fallible<()> {
-    let mut room = Ok(());
+    let mut room = Ok(0);
     let undone = tx.savepoint(|| {
         room = tx.execute(
             "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
