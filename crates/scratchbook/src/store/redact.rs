@@ -16,8 +16,8 @@ pub fn without_password(uri: &str) -> String {
         return uri.to_owned();
     }
     if !is_scheme(scheme) {
-        // No URI: as in libpq's `host=db password=s3cret` any part of it may be a password. A plain path is none.
-        return if uri.contains([':', '=']) { "...".to_owned() } else { uri.to_owned() };
+        // No URI: as in libpq's `host=db password=s3cret` any part of it may be a password. In a plain path none is.
+        return if uri.contains(':') || begins_with_setting(uri) { "...".to_owned() } else { uri.to_owned() };
     }
     if !uri.contains(':') {
         return uri.to_owned();
@@ -44,6 +44,12 @@ pub(super) fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_part)
 }
 
+/// Whether a text begins as libpq's addresses do, with a word and `=`.
+fn begins_with_setting(text: &str) -> bool {
+    let word = text.split_once('=').map(|(word, _)| word.trim());
+    word.is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::without_password;
@@ -60,6 +66,8 @@ mod tests {
             ("postgresql://db:5/agents?user=me&password=p@s3cret", "postgresql://db:5/agents"),
             ("agents.db", "agents.db"),
             ("data/my agents.db", "data/my agents.db"),
+            ("/data/a=1/agents.db", "/data/a=1/agents.db"),
+            ("password = s3cret host=db", "..."),
             ("host=db user=me password=s3cret", "..."),
             ("host=db password=a:s3cret", "..."),
             ("password=s3cret://db", "..."),
