@@ -3,7 +3,11 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use scratchbook::{LlmAgent, ScriptedLlm, SqliteOptions, SqliteSessionService, Store, connect};
+use futures_util::StreamExt;
+use scratchbook::{
+    EventsCompactionConfig, InMemorySessionService, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionKey,
+    SqliteOptions, SqliteSessionService, Store, connect,
+};
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use serde_json::{Value, json};
 use tracing_subscriber::fmt::MakeWriter;
@@ -175,4 +179,21 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
     assert_untold(&client, &secrets, &[500]).await;
     server.kill().unwrap();
     assert_untold(&client, &secrets, &[503]).await;
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_names_no_session_in_the_log() {
+    let lines = Lines::default();
+    let _log = lines.listen();
+    // The agent is answered, and nobody sums up.
+    let model = ScriptedLlm::new(["Hello."]);
+    let agent = LlmAgent::builder("demo").model(model).build().unwrap();
+    let sessions = Arc::new(InMemorySessionService::new());
+    let runner = Runner::builder("demo", agent, sessions).auto_create_session();
+    let runner = runner.events_compaction(EventsCompactionConfig::by_invocations(1, 0)).build().unwrap();
+    let key = SessionKey::new("demo", "user7", "session7").unwrap();
+    runner.run(&key, RunRequest::message("hello")).collect::<Vec<_>>().await;
+    let log = lines.take();
+    assert!(log.contains("could not be summed up"), "{log}");
+    assert!(!log.contains("user7") && !log.contains("session7"), "{log}");
 }

@@ -119,6 +119,9 @@ async fn a_file_that_is_cut_off_takes_no_more_writes_and_keeps_its_log() {
     let database = Database::new();
     let service = database.open().await;
     create(&service, "s1", json!({})).await;
+    // Out of the log and into the file.
+    service.close().await.unwrap();
+    let service = database.open().await;
     append(&service, &key("s1"), setting("n", 1)).await.unwrap();
     truncate(&database.path, 4096);
     let error = refused(&service).await;
