@@ -188,11 +188,9 @@ async fn a_summary_that_fails_names_no_session_in_the_log() {
     // The agent is answered, and nobody sums up.
     let model = ScriptedLlm::new(["Hello."]);
     let agent = LlmAgent::builder("demo").model(model).build().unwrap();
-    let sessions = Arc::new(InMemorySessionService::new());
-    let runner = Runner::builder("demo", agent, sessions).auto_create_session();
+    let runner = Runner::builder("demo", agent, Arc::new(InMemorySessionService::new())).auto_create_session();
     let runner = runner.events_compaction(EventsCompactionConfig::by_invocations(1, 0)).build().unwrap();
-    let key = SessionKey::new("demo", "user7", "session7").unwrap();
-    runner.run(&key, RunRequest::message("hello")).collect::<Vec<_>>().await;
+    runner.run("user7", "session7", "hello").collect::<Vec<_>>().await;
     let log = lines.take();
     assert!(log.contains("could not be summed up"), "{log}");
     assert!(!log.contains("user7") && !log.contains("session7"), "{log}");
