@@ -16,6 +16,9 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
         Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
+        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
+            deny(&["bans", "licenses", "sources"])
+        }),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
         Step::new(
             "python",
@@ -44,9 +47,6 @@ pub(crate) fn full() -> Vec<Step> {
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
-        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
-            deny(&["bans", "licenses", "sources"])
-        }),
         Step::new("advisories", "no known flaw in a dependency", advisories),
         Step::new("release", "examples and demo, built for release", || {
             examples(&["--release"])?;

@@ -154,6 +154,8 @@ fn check(uri: &str) -> Result<(), Error> {
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
+        // As libpq has it; it may hold a password.
+        _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
         None if !uri.is_empty() => format!("sqlite://{uri}"),
         _ => "sqlite://PATH".to_owned(),
     };

@@ -49,6 +49,7 @@ mod served;
 mod server;
 mod spelling;
 mod sse;
+mod told;
 mod v1;
 mod vertex;
 

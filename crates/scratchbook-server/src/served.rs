@@ -36,13 +36,19 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// Whether the store answers, and carries writes out.
+    pub(crate) async fn look_at_store(&self) -> Result<()> {
+        self.look_for_nobody().await?;
+        self.store.sessions.check_writable().await
+    }
+
     /// Looks for a session that is not there: it takes a connection, the tables, and next to no time. Its names are such
     /// as every store takes.
     pub(crate) async fn look_for_nobody(&self) -> Result<()> {
         let nobody = SessionKey::new("nobody", "nobody", "nobody")?;
         match self.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await {
             // A store that is another server's, which does not like the name of the app, does answer.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
+            Err(error) if matches!(error.public_kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
             read => read.map(drop),
         }
     }

@@ -23,7 +23,7 @@ use axum::{Router, middleware};
 use crate::served::Served;
 
 pub(crate) use apps::no_app;
-pub(crate) use error::{AdkError, status};
+pub(crate) use error::AdkError;
 pub(crate) use paths::{Paths, method_not_allowed};
 pub(crate) use shape::hide_internal;
 

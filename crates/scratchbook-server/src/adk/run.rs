@@ -24,6 +24,7 @@ use crate::runs::{Outcome, Reader, Run};
 use crate::scope::{session_of_body, user_of_body};
 use crate::served::Served;
 use crate::sse;
+use crate::told::Told;
 
 /// Whether replies come in pieces before they are whole.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +148,7 @@ async fn start(
 
 /// What is said of a session that is not there, or not within the caller's reach.
 fn no_session(error: Error, session_id: &str) -> AdkError {
-    match error.kind() {
+    match error.public_kind() {
         ErrorKind::NotFound => AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {session_id}"))),
         _ => error.into(),
     }
@@ -155,7 +156,8 @@ fn no_session(error: Error, session_id: &str) -> AdkError {
 
 /// What `/run` says to a run that never began to speak. An agent that failed has told of it in an event.
 fn refused(error: &Error) -> AdkError {
-    AdkError::new(super::status(error.kind()), json!(error.to_string()))
+    let told = Told::of(error);
+    AdkError::new(told.status, json!(told.message))
 }
 
 /// Whether an event with content and new artifacts goes out as two: the dev interface shows an artifact for each.
@@ -180,23 +182,23 @@ fn frames(mut reader: Reader, frames: Frames, environment: Arc<dyn Environment>)
             }
         }
         match reader.outcome() {
-            Some(Outcome::Failed(error)) => yield failure(&code(&error), &error.to_string(), environment.as_ref()),
+            Some(Outcome::Failed(error)) => yield failed(&error, environment.as_ref()),
             Some(Outcome::Cancelled) => yield failure("CANCELLED", CANCELLED, environment.as_ref()),
             Some(Outcome::Completed) | None => {}
         }
     }
 }
 
-/// The word for an error in events and frames, where ADK has the class of an exception.
-fn code(error: &Error) -> String {
-    error.kind().as_str().to_uppercase()
-}
-
 fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
     match shape::event(event) {
         Ok(event) => [b"data: ", event.as_slice(), b"\n\n"].concat().into(),
-        Err(error) => failure(&code(&error), &error.to_string(), environment),
+        Err(error) => failed(&error, environment),
     }
+}
+
+fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
+    let told = Told::of(error);
+    failure(&told.code(), told.message, environment)
 }
 
 /// What ADK sends last where a run failed.

@@ -136,7 +136,7 @@ impl New<'_> {
             config = config.with_events(events).with_shared_keys_left();
         }
         let made = served.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
-        let session = made.map_err(|error| match error.kind() {
+        let session = made.map_err(|error| match error.public_kind() {
             ErrorKind::AlreadyExists => {
                 AdkError::new(StatusCode::CONFLICT, json!(format!("Session already exists: {id}")))
             }

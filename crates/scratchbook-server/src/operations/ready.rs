@@ -73,7 +73,7 @@ fn look(served: &Arc<Served>) -> Look {
 ///
 /// What is wrong with it.
 async fn check(served: &Served) -> Result<()> {
-    timeout(PATIENCE, served.look_for_nobody()).await.unwrap_or_else(|_| {
+    timeout(PATIENCE, served.look_at_store()).await.unwrap_or_else(|_| {
         let seconds = PATIENCE.as_secs();
         Err(Error::new(ErrorKind::Unavailable, format!("the store has not answered within {seconds} s")))
     })
@@ -85,7 +85,7 @@ fn answer(served: &Served, checked: Result<()>) -> Seen {
     tracing::warn!(kind, %error, "not ready");
     // Everybody may ask; where the store is, is not for everybody.
     let why = match served.access {
-        Access::Open => json!({"kind": kind, "message": error.to_string()}),
+        Access::Open => json!({"kind": kind, "message": error.public_message()}),
         Access::Login(_) => json!({"kind": kind}),
     };
     (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "unavailable", "store": why}))

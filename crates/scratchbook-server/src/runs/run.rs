@@ -108,6 +108,10 @@ impl Drop for Ending {
         let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
         Span::current().record("outcome", outcome);
         match &self.outcome {
+            // Of other errors the words may hold what was said.
+            Outcome::Failed(error) if error.is_for_operator() => {
+                tracing::warn!(outcome, kind = error.kind().as_str(), %error, ?time, "the run has ended");
+            }
             Outcome::Failed(error) => {
                 tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended");
             }

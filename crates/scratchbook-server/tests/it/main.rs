@@ -4,6 +4,7 @@
 mod apps;
 mod artifacts;
 mod dev_ui;
+mod failures;
 mod operations;
 mod replay;
 mod requests;

@@ -177,7 +177,7 @@ impl Codec for Encryption {
         let key = self.keys.key(id).ok_or_else(|| {
             let message =
                 format!("{place} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
-            Error::new(ErrorKind::FailedPrecondition, message)
+            Error::new(ErrorKind::FailedPrecondition, message).for_operator()
         })?;
         let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(place))?;
         let payload = Payload { msg: sealed, aad: &place.to_bytes() };

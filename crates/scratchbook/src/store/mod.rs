@@ -236,6 +236,13 @@ fn unknown_scheme(uri: &str) -> Error {
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);
+    if !redact::is_scheme(scheme) {
+        // Any part of it may be a password, as in libpq's `host=db password=s3cret`.
+        return Error::invalid(format!(
+            "a store is named by a URI, which this is not; this build knows {}",
+            known.join(", ")
+        ));
+    }
     if cfg!(feature = "sqlite") && scheme.eq_ignore_ascii_case("sqlite") {
         // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
         return Error::invalid(
@@ -248,7 +255,7 @@ fn unknown_scheme(uri: &str) -> Error {
 
 /// The error of a service that was closed.
 fn closed() -> Error {
-    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
+    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another").for_operator()
 }
 
 /// The error for a session id in use.

@@ -203,6 +203,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads who there is after an owner, each app before its users, in byte order.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;
 
+    /// Writes a little and undoes it.
+    async fn check_writable(&self) -> Attempt<()>;
+
     /// Removes a user from an app, and the user's name from the app's log.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
 

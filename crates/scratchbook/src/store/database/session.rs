@@ -253,6 +253,10 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         Ok(())
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.read(|| self.dialect.check_writable()).await
+    }
+
     async fn close(&self) -> Result<()> {
         self.gate.close().await;
         self.listeners.close();

@@ -505,6 +505,10 @@ impl SessionService for InMemorySessionService {
         Ok(())
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.check_open()
+    }
+
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.notifier.close();

@@ -209,7 +209,7 @@ impl MySql {
             Some(_) => Ok(None),
             None => {
                 let message = format!("the session {} was deleted just now; try again", new.key);
-                Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, message)))
+                Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, message) })
             }
         }
     }

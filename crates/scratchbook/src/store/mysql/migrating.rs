@@ -141,7 +141,7 @@ impl AsyncTransaction for Migrating<'_> {
             if let Err(Failure { done, error }) = self.run(&statement).await {
                 let first = statement.lines().next().unwrap_or_default();
                 let error = Error::new(error.kind(), format!("{first} ...: {error}"));
-                self.failure = Some(Failure::new(done, Error::new(error.kind(), error.to_string())));
+                self.failure = Some(Failure::new(done, error.again()));
                 return Err(error);
             }
         }
@@ -154,7 +154,7 @@ impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
         let rows = match self.lease.rows(query, Vec::new()).await {
             Ok(rows) => rows,
             Err(Failure { done, error }) => {
-                self.failure = Some(Failure::new(done, Error::new(error.kind(), error.to_string())));
+                self.failure = Some(Failure::new(done, error.again()));
                 return Err(error);
             }
         };

@@ -293,6 +293,10 @@ impl Dialect for MySql {
         self.read_owners(after, limit).await
     }
 
+    async fn check_writable(&self) -> Attempt<()> {
+        self.write_nothing().await
+    }
+
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         self.remove_user(app_name, user_id).await
     }

@@ -74,6 +74,8 @@ pub(super) struct Statements {
     pub(super) users_with: Statement,
     /// On a name, to the end of the transaction.
     pub(super) lock: Statement,
+    /// What a write takes, with nothing to write but a row that is undone.
+    pub(super) try_write: [Statement; 3],
     pub(super) create: Statement,
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
@@ -158,6 +160,11 @@ impl Statements {
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
             users_with: fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
             lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
+            try_write: [
+                fill.statement("INSERT INTO {schema}.events SELECT * FROM {schema}.events LIMIT 0", &[]),
+                fill.statement("UPDATE {schema}.sessions SET seq = seq WHERE false", &[]),
+                fill.statement("INSERT INTO {schema}.apps (app_name) VALUES (pg_catalog.gen_random_uuid()::text)", &[]),
+            ],
             create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
             put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
             put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),

@@ -12,6 +12,7 @@ mod connection;
 mod counts;
 mod error;
 mod feed;
+mod files;
 mod fold;
 mod fork;
 mod growth;
@@ -35,7 +36,7 @@ mod watch;
 mod write;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -55,6 +56,7 @@ use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Session, SessionKey, SessionService, micros_of_seconds};
 use error::Fallible;
+use files::Files;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
@@ -89,7 +91,7 @@ pub use options::{SqliteOptions, Synchronous};
 /// ```
 #[derive(Debug)]
 pub struct SqliteSessionService {
-    path: PathBuf,
+    files: Arc<Files>,
     environment: Arc<dyn Environment>,
     limits: Limits,
     quotas: Quotas,
@@ -153,9 +155,8 @@ impl SqliteSessionService {
         let (name, while_written) = (path.clone(), running.clone());
         let writer = thread.spawn(move || match start(&path, &options, while_written) {
             Ok((writer, queues)) => {
-                let path = writer.path().to_owned();
                 // Where the opening was given up, the queues end here and the writer at once.
-                let _ = opened.send(Ok((path, queues)));
+                let _ = opened.send(Ok((writer.files(), queues)));
                 writer.run();
             }
             Err(error) => {
@@ -163,9 +164,9 @@ impl SqliteSessionService {
             }
         });
         let writer = writer.map_err(|e| lock::io_error(&name, "no thread to write it", e))?;
-        let (path, queues) = opening.await.map_err(|_| readers::unanswered())??;
+        let (files, queues) = opening.await.map_err(|_| readers::unanswered())??;
         Ok(Self {
-            path,
+            files,
             environment,
             quotas: Quotas::new(&limits),
             limits,
@@ -202,7 +203,7 @@ impl SqliteSessionService {
     pub async fn backup(&self, destination: impl AsRef<Path>) -> Result<()> {
         // Kept until the copy is made: closing waits for it.
         let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
-        let copied = backup::start(self.path.clone(), destination.as_ref().to_owned(), running)?;
+        let copied = backup::start(Arc::clone(&self.files), destination.as_ref().to_owned(), running)?;
         copied.await.map_err(|_| readers::unanswered())?
     }
 
@@ -318,8 +319,9 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
     let commits = Commits::default();
     let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
     let reader = |_| {
-        let connection = connection::open_reader(&opened.path).map_err(|e| e.into_error(&opened.path))?;
-        readers::spawn(connection, opened.path.clone(), Arc::clone(&waiting))
+        let path = opened.files.path();
+        let connection = connection::open_reader(path).map_err(|e| e.into_error(path))?;
+        readers::spawn(connection, Arc::clone(&opened.files), Arc::clone(&waiting))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
     Ok((Writer::new(opened, jobs, Shared { room, readers, commits, running }), queues))
@@ -333,7 +335,7 @@ impl Drop for SqliteSessionService {
         // Without this wait the end of `main` would cut off what was accepted. Nobody else can be sending:
         // whoever does holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
-            tracing::error!("the writer of {} panicked", self.path.display());
+            tracing::error!("the writer of {} panicked", self.files.path().display());
         }
     }
 }

@@ -126,7 +126,7 @@ impl SessionService for SqliteSessionService {
     fn commits(&self) -> Result<CommitNotices> {
         let open = self.opened();
         let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
-        queues.commits.subscribe(&self.path, running)
+        queues.commits.subscribe(self.files.path(), running)
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
@@ -254,6 +254,10 @@ impl SessionService for SqliteSessionService {
         self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await?;
         self.quotas.forget(&user);
         Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.write(0, |tx| write::nothing(tx)).await
     }
 
     async fn close(&self) -> Result<()> {

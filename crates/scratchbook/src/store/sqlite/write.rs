@@ -49,6 +49,22 @@ pub(super) struct Origin<'a> {
     pub(super) time: f64,
 }
 
+/// Writes what is there already, and finds room for more without taking it.
+pub(super) fn nothing(tx: &Tx<'_>) -> Fallible<()> {
+    let mut room = Ok(0);
+    let undone = tx.savepoint(|| {
+        room = tx.execute(
+            "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
+             ON CONFLICT DO UPDATE SET value = excluded.value",
+            [],
+        );
+        Err(Error::internal("undone").into())
+    });
+    debug_assert!(undone.is_err(), "a savepoint keeps what failed");
+    room?;
+    tx.execute("UPDATE feed SET position = position", []).map(drop)
+}
+
 /// Appends an event to a session that must be there, and not have expired by now, in microseconds.
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
