@@ -27,7 +27,7 @@ pub(crate) use heavy::Heavy;
 pub(crate) use room::{Held, Room};
 
 /// Bodies with more bytes than this are worked on off the runtime's workers.
-pub(crate) const LARGE: usize = 64 << 10;
+pub(crate) const LARGE: usize = 32 << 10;
 
 /// How many copies of a body there are at a time: what is read of it, what is made ready of that, and its text.
 const COPIES: u64 = 3;
