@@ -30,6 +30,7 @@ pub(crate) mod query;
 mod redact;
 pub(crate) mod resolve;
 mod rewind;
+pub(crate) mod room;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]

@@ -9,5 +9,6 @@ mod write;
 pub use change::StateChange;
 pub use create::{CreateSessionConfig, Expiry, ForkConfig, IdScope, InitialState, SharedKeys};
 pub use list::{ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
+pub(crate) use list::PAGE_BYTES;
 pub use read::{EventCursor, GetSessionConfig, StateSelection};
 pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};
