@@ -20,6 +20,8 @@
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `layers.rs`: what each request goes through before a handler, and each answer on its way back.
 //! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
+//! - `answers/`: what each answer goes through: bounds in bytes, and what is shown of credentials. `heavy.rs`: work that
+//!   is done off the runtime's workers.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
@@ -31,10 +33,12 @@
 
 mod access;
 mod adk;
+mod answers;
 mod apps;
 mod dev_ui;
 mod guard;
 mod headers;
+mod heavy;
 mod layers;
 mod limits;
 mod listen;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, Store};
 
 use crate::access::Access;
+use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::limits::{Rates, ServerLimits};
 use crate::listen::{Certificates, Closing};
@@ -23,9 +24,16 @@ pub(crate) struct Served {
     pub(crate) closing: Closing,
     pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
+    /// What all answers may have together.
+    pub(crate) answers: Budget,
 }
 
 impl Served {
+    /// How many bytes a page has that is read for an answer.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        PAGE_BYTES.min(self.limits.answer_bytes as u64)
+    }
+
     /// Looks for a session that is not there: it takes a connection, the tables, and next to no time. Its names are such
     /// as every store takes.
     pub(crate) async fn look_for_nobody(&self) -> Result<()> {

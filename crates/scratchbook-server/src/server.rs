@@ -11,6 +11,7 @@ use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, S
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
+use crate::answers::Budget;
 use crate::apps::{Apps, Origin};
 use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
@@ -48,6 +49,9 @@ pub struct ServerBuilder {
     max_runs: usize,
     resumable: bool,
 }
+
+/// How many answers of the greatest size are made and sent at a time.
+const ALL_ANSWERS: usize = 8;
 
 /// How many runs go on at a time, unless it is said.
 const MAX_RUNS: usize = 1000;
@@ -166,7 +170,8 @@ impl ServerBuilder {
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
         let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
-        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment };
+        let answers = Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS));
+        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment, answers };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }

@@ -4,7 +4,6 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
-mod credentials;
 mod error;
 mod memory;
 mod paths;
@@ -13,6 +12,7 @@ mod restore;
 mod run;
 mod sessions;
 mod shape;
+mod whole;
 
 use std::sync::Arc;
 

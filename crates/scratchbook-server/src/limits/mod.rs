@@ -26,6 +26,9 @@ pub struct ServerLimits {
     /// How long a request's line and headers may take to come, from the beginning of the connection or the end of the
     /// request before; so also how long a connection is kept for another request: 30 seconds. Then it is closed.
     pub header_time: Duration,
+    /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
+    /// are being made and sent have eight times this together; what is beyond it answers 503.
+    pub answer_bytes: usize,
     /// How long an answer may take to begin, where no agent runs: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
     /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
@@ -46,6 +49,7 @@ impl Default for ServerLimits {
             header_bytes: 64 << 10,
             headers: 100,
             header_time: Duration::from_secs(30),
+            answer_bytes: 32 << 20,
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
             connections: 8_192,
@@ -84,6 +88,12 @@ impl ServerLimits {
     #[must_use]
     pub fn with_header_time(self, header_time: Duration) -> Self {
         Self { header_time, ..self }
+    }
+
+    /// The most bytes of an answer; 64 KiB at least are taken.
+    #[must_use]
+    pub fn with_answer_bytes(self, answer_bytes: usize) -> Self {
+        Self { answer_bytes: answer_bytes.max(64 << 10), ..self }
     }
 
     /// How long an answer may take to begin, where no agent runs.

@@ -8,9 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::filter::SessionFilter;
-use super::room::{Room, bytes_of};
+use super::room::Room;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::json::bytes_of;
 use crate::session::{
     EventCursor, Events, GetSessionConfig, ListOrder, ListSessionsConfig, SessionMetadata, StateSelection, check_id,
 };

@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
-
 use crate::error::{Error, ErrorKind};
-use crate::json::ByteCount;
+use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
 /// What a page always has, because it comes with its first item, has at most this many bytes where pages are bounded.
@@ -45,14 +43,6 @@ impl Users {
         let is_first = self.0.is_empty();
         !self.0.contains(user_id) && self.0.insert(user_id.to_owned()) && !is_first
     }
-}
-
-/// How many bytes something of ours has as JSON text.
-pub(crate) fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
-    let mut count = ByteCount::default();
-    // What is stored has a text.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 /// How many bytes the keys of a scope have, as JSON text.

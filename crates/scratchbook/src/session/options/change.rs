@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::KeyWriter;
-use crate::json::ByteCount;
+use crate::json::bytes_of;
 use crate::session::SessionKey;
 
 /// One change to a key of a user or an app, as the log keeps it.
@@ -57,10 +57,7 @@ impl StateChange {
     /// About how many bytes it has as JSON text.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let mut count = ByteCount::default();
-        // A value of JSON has a text.
-        let _ = serde_json::to_writer(&mut count, &self.value);
-        count.0 + (self.name.len() + self.author.len() + self.event_id.len()) as u64
+        bytes_of(&self.value) + (self.name.len() + self.author.len() + self.event_id.len()) as u64
     }
 
     /// Who made it, as far as the log tells: not in which invocation.

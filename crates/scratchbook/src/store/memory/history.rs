@@ -7,11 +7,12 @@ use serde_json::Map;
 
 use super::app::{App, OwnedState, Stored, User};
 use crate::error::{Error, KeyWriter, Result};
+use crate::json::bytes_of;
 use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::fork::{check_event_number, log_pruned};
 use crate::store::resolve::WrittenKey;
-use crate::store::room::{Room, bytes_of};
+use crate::store::room::Room;
 use crate::store::taken;
 
 impl App {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::error::Fallible;
 use super::owned::{CHANGE, change};
