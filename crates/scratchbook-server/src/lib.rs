@@ -27,6 +27,7 @@
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
 //!   that are known by something else than their number. `spelling.rs`: names and kinds with more than one spelling.
+//! - `surfaces.rs`: which of the surfaces are served.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 //! - `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients; laid out as these two.
 //! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
@@ -52,6 +53,7 @@ mod served;
 mod server;
 mod spelling;
 mod sse;
+mod surfaces;
 mod v1;
 mod vertex;
 
@@ -59,3 +61,4 @@ pub use access::{Login, MadeToken, NewToken, Right};
 pub use limits::{RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};
+pub use surfaces::Surface;

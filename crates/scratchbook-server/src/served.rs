@@ -10,6 +10,7 @@ use crate::apps::Apps;
 use crate::limits::{Rates, ServerLimits};
 use crate::listen::{Certificates, Closing};
 use crate::runs::Runs;
+use crate::surfaces::Surface;
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Served {
     pub(crate) closing: Closing,
     pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
+    /// What is served of it.
+    pub(crate) surfaces: Vec<Surface>,
     /// What all answers may have together.
     pub(crate) answers: Budget,
 }

@@ -1,9 +1,9 @@
 //! Who may call and how much, from the command line to the server.
 
 use scratchbook::Error;
-use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Tls};
+use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface, Tls};
 
-use crate::args::{AccessArgs, LimitArgs};
+use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 
 /// A server that lets in who may come.
 ///
@@ -34,9 +34,21 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
 pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder {
     let limits = ServerLimits::default()
         .with_body_bytes(args.max_body_bytes.get())
+        .with_answer_bytes(args.max_answer_bytes.get())
         .with_connections(args.max_connections.get())
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);
     let rate = args.max_requests_per_second.map(RateLimit::per_second);
     server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs.get())
+}
+
+/// The surfaces that are served.
+pub(super) fn surfaces(args: &ServeArgs) -> Vec<Surface> {
+    let is_off = |surface: &Surface| match surface {
+        Surface::Adk => args.no_adk,
+        Surface::V1 => args.no_v1,
+        Surface::Vertex => args.no_vertex,
+        _ => false,
+    };
+    Surface::ALL.into_iter().filter(|surface| !is_off(surface)).collect()
 }

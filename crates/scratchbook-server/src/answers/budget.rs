@@ -1,6 +1,7 @@
 //! The bytes of all answers that are made and sent, which together are bounded: a client that reads slowly holds its
 //! answer as long as it likes.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -90,6 +91,39 @@ impl HttpBody for Held {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// How many bytes of a body are handed over at a time.
+const PIECE: usize = 64 << 10;
+
+/// A body that is ready, handed over in pieces.
+pub(super) struct Pieces(Bytes);
+
+impl Pieces {
+    pub(super) fn of(text: Vec<u8>) -> Body {
+        Body::new(Self(text.into()))
+    }
+}
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.0.len().min(PIECE);
+        Poll::Ready((piece > 0).then(|| Ok(Frame::data(self.0.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
     }
 }
 

@@ -22,6 +22,7 @@ use crate::refusal;
 use crate::served::Served;
 use crate::vertex;
 
+use budget::Pieces;
 pub(crate) use budget::{Budget, Share};
 pub(crate) use credentials::without_secrets;
 
@@ -91,7 +92,7 @@ pub(crate) fn too_large(answer_bytes: usize, instead: &str) -> Error {
 
 /// An answer of JSON that is ready, with its share of all answers, if it has one already.
 pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
-    let mut response = ([(CONTENT_TYPE, "application/json")], text).into_response();
+    let mut response = ([(CONTENT_TYPE, "application/json")], Pieces::of(text)).into_response();
     if let Some(share) = share {
         response.extensions_mut().insert(Arc::new(share));
     }

@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 use crate::error::{Error, ErrorKind};
 use crate::json::bytes_of;
 use crate::state::ScopeMap;
 
 /// What a page always has, because it comes with its first item, has at most this many bytes where pages are bounded.
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(crate) const MOST_AT_ONCE: u64 = 64 << 20;
 
 /// The room of a page. It is full when the next item would take it beyond its bytes; one item always fits.
@@ -51,6 +53,7 @@ pub(crate) fn bytes_of_values(values: &ScopeMap) -> u64 {
 }
 
 /// The error for what cannot be read in one piece.
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(crate) fn too_much() -> Error {
     let message = format!(
         "what was asked for has more than {MOST_AT_ONCE} bytes in one piece; name the keys of the state that are wanted, \

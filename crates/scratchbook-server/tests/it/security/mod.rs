@@ -5,6 +5,7 @@ mod jwt;
 mod limits;
 mod reach;
 mod shutdown;
+mod surfaces;
 mod tls;
 mod tokens;
 

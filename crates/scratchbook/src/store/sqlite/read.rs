@@ -99,9 +99,10 @@ pub(super) fn list(
                 user
             }
         };
-        let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
         // The state of the first session's user is in every page.
-        let bytes = if is_first { 0 } else { MOST_AT_ONCE - left + metadata.bytes() };
+        let before = if is_first { left } else { MOST_AT_ONCE };
+        let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
+        let bytes = before - left + metadata.bytes();
         if !room.takes(bytes) {
             token = last.as_ref().map(ListPosition::to_token);
             break;
