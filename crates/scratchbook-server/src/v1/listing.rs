@@ -9,7 +9,6 @@ use scratchbook::{
     Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;

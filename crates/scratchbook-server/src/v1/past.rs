@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateDiff, StateOwner};
+use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};

@@ -210,7 +210,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     ) -> Attempt<Vec<StateChange>>;
 
     /// Reads a page of a feed.
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage>;
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage>;
 
     /// Wakes those who wait for commits whenever another process may have committed. Comes back when nobody waits any
     /// more, and when it cannot go on; what it cannot hear of at once it looks for every second at most.

@@ -112,7 +112,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let limit = limit.clamp(1, MAX_FEED_PAGE);
-        self.read(|| self.dialect.feed(owner, start, limit)).await
+        let read = |limit, room: RowRoom| self.dialect.feed(owner, start, limit, room.or_one(limit));
+        self.read_page(limit, PAGE_BYTES, read).await
     }
 
     fn commits(&self) -> Result<CommitNotices> {

@@ -288,8 +288,8 @@ impl Dialect for MySql {
         self.read_key_changes(owner, name, before, limit, room).await
     }
 
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit).await
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit, room).await
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {

@@ -299,8 +299,8 @@ impl Dialect for Postgres {
         self.read_key_changes(owner, name, before, limit, room).await
     }
 
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit).await
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit, room).await
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {
