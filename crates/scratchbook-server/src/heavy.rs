@@ -30,18 +30,27 @@ pub(crate) async fn off_worker<T: Send + 'static>(work: impl FnOnce() -> T + Sen
 
 /// Whether something has few bytes as JSON. Of what has many, no more than a few are counted.
 pub(crate) fn is_small(value: &impl Serialize) -> bool {
-    serde_json::to_writer(Room { left: SMALL }, value).is_ok()
+    serde_json::to_writer(&mut Count { bytes: 0, most: SMALL }, value).is_ok()
 }
 
-/// Takes a number of bytes and keeps none.
-struct Room {
-    left: usize,
+/// How many bytes something has as JSON.
+pub(crate) fn bytes_of(value: &impl Serialize) -> usize {
+    let mut count = Count { bytes: 0, most: usize::MAX };
+    // What cannot be written is found when it is.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.bytes
 }
 
-impl io::Write for Room {
+/// Counts bytes and keeps none.
+struct Count {
+    bytes: usize,
+    most: usize,
+}
+
+impl io::Write for Count {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::WriteZero)?;
-        Ok(bytes.len())
+        self.bytes += bytes.len();
+        if self.bytes > self.most { Err(io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

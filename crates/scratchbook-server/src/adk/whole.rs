@@ -2,11 +2,11 @@
 //! be.
 
 use axum::response::Response;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result, Session, SessionKey};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result, Scope, Session, SessionKey};
 
 use super::shape;
 use crate::answers::{self, Share, too_large};
-use crate::heavy::{is_small, off_worker};
+use crate::heavy::{bytes_of, is_small, off_worker};
 use crate::served::Served;
 
 /// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
@@ -155,6 +155,12 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
     Ok(Read::Whole(text))
 }
 
+/// How many bytes a session has of the state of its user and its app.
+fn shared_bytes(session: &Session) -> usize {
+    let of = |scope| bytes_of(&session.state().only(scope));
+    of(Scope::User) + of(Scope::App)
+}
+
 /// What is written of an answer.
 struct Text {
     out: Vec<u8>,
@@ -190,7 +196,12 @@ impl Text {
     /// Writes the next sessions of a list, as many as an answer may have.
     async fn write_list(mut self, sessions: Vec<Session>) -> Result<Self> {
         let (most, is_small) = (self.answer_bytes, is_small(&sessions));
+        let instead = self.instead;
         let push = move |out: &mut Vec<u8>| {
+            // Often the state that they share is too much already, and need not be written to know it.
+            if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
+                return Err(too_large(most, instead));
+            }
             // What is beyond is refused, whatever there is more of it.
             let mut left = sessions.iter();
             while let Some(session) = left.next().filter(|_| out.len() <= most) {

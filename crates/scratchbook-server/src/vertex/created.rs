@@ -6,8 +6,8 @@ use scratchbook::plan::Room;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsConfig, Result, Session, SessionKey};
 use serde_json::json;
 
-use super::event_list::bytes_of;
 use super::times::micros;
+use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
@@ -78,7 +78,7 @@ async fn read(
     for (place, key) in found {
         // One that is gone by now is not in the list.
         if let Some(session) = served.store.sessions.get_session(&key, &config).await? {
-            if !room.takes(bytes_of(session.state())? as u64) {
+            if !room.takes(bytes_of(session.state()) as u64) {
                 return Ok((sessions, last));
             }
             sessions.push(session);

@@ -1,13 +1,12 @@
 //! Pages of events: as many as are wanted, but no more bytes than a page may have.
 
-use std::io;
 use std::sync::Arc;
 
 use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
-use serde::Serialize;
 
 use super::sessions::found;
 use super::times::Times;
+use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many events are looked at in one go, at first and at most.
@@ -100,7 +99,7 @@ impl EventList<'_> {
             let Look { events, is_last } = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
-                let length = bytes_of(event.as_ref())?;
+                let length = bytes_of(event.as_ref());
                 bytes += length;
                 if !self.times.has(&event) {
                     after = event.seq.unwrap_or(after);
@@ -142,7 +141,7 @@ impl EventList<'_> {
     fn first_of(&self, events: Vec<Arc<Event>>) -> Result<Found> {
         let mut page = Page::default();
         for event in events {
-            let length = bytes_of(event.as_ref())?;
+            let length = bytes_of(event.as_ref());
             if !self.has_room(&page, length) {
                 return Ok(page.with_more());
             }
@@ -209,22 +208,4 @@ impl Page {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)
     }
-}
-
-/// How many bytes something has in JSON.
-pub(super) fn bytes_of(value: &impl Serialize) -> Result<usize> {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("an answer is no JSON").with_source(e))?;
-    Ok(count.0)
 }
