@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::body::HttpBody;
 use axum::extract::{Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -35,7 +35,7 @@ pub(crate) const STREAM_PAGE_BYTES: u64 = 256 << 10;
 /// Answers with fewer bytes are not counted.
 const SMALL: usize = 64 << 10;
 
-/// How many seconds a client waits where there is no room for its answer.
+/// After how many seconds a client tries again what could not be done just now.
 const TRY_AGAIN: u64 = 1;
 
 /// Bounds an answer, and takes out of it what its caller is not to see.
@@ -51,17 +51,11 @@ pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, n
             Err(error) => return refusal::of(&path, error),
         };
     }
-    match bounded(&served, is_read, response) {
-        Ok(response) => response,
-        Err(error) => {
-            let is_busy = error.is_retryable();
-            let mut response = refusal::of(&path, error);
-            if is_busy {
-                response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN.into());
-            }
-            response
-        }
+    let mut response = bounded(&served, is_read, response).unwrap_or_else(|error| refusal::of(&path, error));
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().entry(RETRY_AFTER).or_insert(TRY_AGAIN.into());
     }
+    response
 }
 
 fn bounded(served: &Served, is_read: bool, mut response: Response) -> Result<Response> {

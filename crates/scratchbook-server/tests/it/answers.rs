@@ -1,7 +1,6 @@
 //! Answers have a bound in bytes, whatever is stored.
 
-use scratchbook::{CreateSessionConfig, Event, SessionKey, StateDelta, StateOwner, connect};
-use scratchbook::{PutStateOptions, Store};
+use scratchbook::{CreateSessionConfig, Event, PutStateOptions, SessionKey, StateDelta, StateOwner, Store, connect};
 use scratchbook_server::{Server, ServerLimits};
 use serde_json::{Value, json};
 
@@ -40,6 +39,10 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
     let sqlite = format!("sqlite://{}", folder.path().join("test.db").display());
     for uri in ["memory:", &sqlite] {
         let client = Client::over(uri).await;
+        for n in 0..1000 {
+            let config = CreateSessionConfig::default().with_session_id(format!("s-{n}")).with_state(json!({"n": n}));
+            client.store.sessions.create_session("demo", "u1", config).await.unwrap();
+        }
         let profile = "x".repeat(4 * MIB - 10);
         let owner = StateOwner::user("demo", "u1").unwrap();
         let delta = StateDelta::new().with("profile", profile.as_str()).unwrap();
@@ -47,10 +50,6 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
         let delta = StateDelta::new().with("catalogue", 7).unwrap();
         let app = StateOwner::app("demo").unwrap();
         client.store.sessions.put_state(&app, delta, PutStateOptions::by("support")).await.unwrap();
-        for n in 0..1000 {
-            let config = CreateSessionConfig::default().with_session_id(format!("s-{n}")).with_state(json!({"n": n}));
-            client.store.sessions.create_session("demo", "u1", config).await.unwrap();
-        }
         let answer = client.send("GET", &format!("{OF_USER}?pageSize=1000"), None).await;
         assert_eq!(answer.status, 200);
         assert!(answer.body.len() < 5 * MIB, "{}", answer.body.len());
@@ -109,7 +108,7 @@ async fn pages_of_events_end_by_their_bytes_and_say_so() {
     while let Some(seq) = before {
         let answer = client.send("GET", &format!("{OF_USER}/s-1/events?limit=1000&before={seq}"), None).await;
         assert!(answer.body.len() < 5 * MIB, "{}", answer.body.len());
-        all.splice(0..0, seqs(&answer.json()));
+        drop(all.splice(0..0, seqs(&answer.json())));
         before = answer.json()["next"].as_u64();
     }
     assert_eq!(all, (1..=10).collect::<Vec<_>>());

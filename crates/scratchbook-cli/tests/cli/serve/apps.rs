@@ -59,6 +59,6 @@ fn surfaces_are_switched_off_by_options_and_by_the_file() {
     let served = Served::new(&fixture, &["--config", file.to_str().unwrap()]);
     assert_eq!(served.greeting["surfaces"], serde_json::json!(["v1", "vertex"]));
     assert_eq!((served.get("/list-apps").0, served.get("/docs").0, served.get("/health").0), (404, 200, 200));
-    let refused = fixture.fails(6, &["serve", "--port", "0", "--no-adk", "--no-v1", "--no-vertex"]);
+    let refused = fixture.fails(2, &["serve", "--port", "0", "--no-adk", "--no-v1", "--no-vertex"]);
     assert!(refused.contains("no surface"), "{refused}");
 }

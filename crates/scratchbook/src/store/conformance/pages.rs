@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::support::{Ground, changing, delta, saying, seqs};
 use crate::{
-    CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, PutStateOptions, Session, StateOwner,
-    Store,
+    CreateSessionConfig, GetSessionConfig, ListSessionsConfig, ListStateConfig, PutStateOptions, Session, SessionKey,
+    StateOwner, Store,
 };
 
 /// Each of the things that pages are made of has about this many bytes.
@@ -77,31 +77,33 @@ pub async fn events_end_by_their_bytes(store: &Store) {
     for n in 0..10 {
         ground.append(key, changing(json!({"note": text()})).with_timestamp(f64::from(n))).await;
     }
-    let read = async |config: GetSessionConfig| {
-        let session = ground.read(key, config.with_page_bytes(ROOM)).await;
-        assert_eq!((session.seq(), session.state().get("own")), (10, Some(&json!(1))));
-        let seqs = seqs(&session);
-        assert!((1..=3).contains(&seqs.len()), "{seqs:?}");
-        assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{seqs:?}");
-        seqs
-    };
     let some = GetSessionConfig::default;
     let (mut after, mut all) = (0, Vec::new());
     while after < 10 {
-        let page = read(some().with_events_after(after, 100)).await;
+        let page = read(&ground, key, some().with_events_after(after, 100)).await;
         after = *page.last().unwrap();
         all.extend(page);
     }
     assert_eq!(all, (1..=10).collect::<Vec<_>>());
-    assert_eq!(read(some().with_events_before(9, 100)).await.last(), Some(&8));
+    assert_eq!(read(&ground, key, some().with_events_before(9, 100)).await.last(), Some(&8));
     for last in [some(), some().with_num_recent_events(9), some().with_after_timestamp(2.0)] {
-        assert_eq!(read(last).await.last(), Some(&10));
+        assert_eq!(read(&ground, key, last).await.last(), Some(&10));
     }
-    assert_eq!(read(some().with_after_timestamp(2.0).with_num_recent_events(5)).await.last(), Some(&10));
+    assert_eq!(read(&ground, key, some().with_after_timestamp(2.0).with_num_recent_events(5)).await.last(), Some(&10));
     let one = ground.read(key, some().with_events_after(3, 100).with_page_bytes(1)).await;
     assert_eq!(seqs(&one), [4]);
     let few = ground.read(key, some().with_events_after(3, 2).with_page_bytes(u64::MAX)).await;
     assert_eq!(seqs(&few), [4, 5]);
+}
+
+/// The numbers of the events of a page, which follow one another.
+async fn read(ground: &Ground, key: &SessionKey, config: GetSessionConfig) -> Vec<u64> {
+    let session = ground.read(key, config.with_page_bytes(ROOM)).await;
+    assert_eq!((session.seq(), session.state().get("own")), (10, Some(&json!(1))));
+    let seqs = seqs(&session);
+    assert!((1..=3).contains(&seqs.len()), "{seqs:?}");
+    assert!(seqs.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{seqs:?}");
+    seqs
 }
 
 /// A page of the state of a user or an app has no more bytes than it may have, or one key.
