@@ -18,15 +18,21 @@ use crate::served::Served;
 /// How many of the last events are wanted, in the address.
 const NUM_RECENT_EVENTS: &str = "num_recent_events";
 
-/// A session, with all of its events, or the last so many of them: ADK's own server has no word for that.
+/// A session with all of its events. ADK's own server does not know `num_recent_events`, so it counts for a session alone
+/// that would be too large.
 pub(super) async fn get(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     Query(query): Query<Vec<(String, String)>>,
 ) -> Result<Response, AdkError> {
-    let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS).map(|(_, count)| read_count(&count));
-    let session = whole::session(&served, &scope.key, last.transpose()?).await?;
-    session.ok_or_else(AdkError::no_session)
+    let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
+    let session = match (whole::session(&served, &scope.key, None).await, last) {
+        (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
+            whole::session(&served, &scope.key, Some(read_count(&count)?)).await
+        }
+        (session, _) => session,
+    };
+    session?.ok_or_else(AdkError::no_session)
 }
 
 fn read_count(count: &str) -> Result<usize, AdkError> {

@@ -12,7 +12,8 @@ use crate::served::Served;
 /// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
 const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 
-/// How many events are read at a time, at most.
+/// How many events are read at first, and how many events or sessions at a time at most.
+const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
 /// How often a session is read anew that was made anew or pruned meanwhile.
@@ -84,6 +85,7 @@ pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Resu
     text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
     loop {
         let mut page = served.store.sessions.list_sessions(app_name, &config).await?;
+        config.page_size = next_limit(config.page_size, page.sessions.len());
         page.sessions.retain(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
         text = text.write_list(page.sessions).await?;
         let Some(token) = page.next_page_token else { break };
@@ -91,6 +93,12 @@ pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Resu
     }
     text.out.extend_from_slice(if text.out.is_empty() { b"[]" } else { b"]" });
     Ok(text.ready())
+}
+
+/// How many items are asked for next, where so many of `limit` came: what did not fit into a page would be read in vain
+/// by some stores.
+fn next_limit(limit: usize, came: usize) -> usize {
+    if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
 }
 
 /// What came of reading a session.
@@ -103,10 +111,11 @@ enum Read {
 
 async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Read> {
     let sessions = &served.store.sessions;
-    let page = |after| {
-        let config = GetSessionConfig::default().with_events_after(after, PAGE);
+    let page = |after, limit| {
+        let config = GetSessionConfig::default().with_events_after(after, limit);
         config.with_page_bytes(served.page_bytes())
     };
+    let mut limit = FIRST_PAGE;
     let begin = match last {
         None => 0,
         Some(last) => {
@@ -115,7 +124,7 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
             session.seq().saturating_sub(last as u64)
         }
     };
-    let Some(first) = sessions.get_session(key, &page(begin)).await? else { return Ok(Read::Missing) };
+    let Some(first) = sessions.get_session(key, &page(begin, limit)).await? else { return Ok(Read::Missing) };
     let Some(to) = first.known_seq() else {
         // A store that has no numbers has no pages by them.
         let mut config = GetSessionConfig::default();
@@ -139,6 +148,7 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
         let is_next = after == begin || begins == Some(after + 1);
         let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else { return Ok(Read::Moved) };
         after = end;
+        limit = next_limit(limit, events.len());
         let write = move |out: &mut Vec<u8>| {
             events.iter().filter(|event| event.seq > Some(from)).try_for_each(|event| shape::push_next_event(out, event))
         };
@@ -146,7 +156,7 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
         if after >= to {
             break;
         }
-        match sessions.get_session(key, &page(after).without_state()).await? {
+        match sessions.get_session(key, &page(after, limit).without_state()).await? {
             Some(next) => session = next,
             None => return Ok(Read::Moved),
         }

@@ -30,7 +30,7 @@ pub(crate) use credentials::without_secrets;
 pub(crate) const PAGE_BYTES: u64 = 4 << 20;
 
 /// The same for what is read while it is streamed, and held as long as its client likes.
-pub(crate) const STREAM_PAGE_BYTES: u64 = 256 << 10;
+pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 
 /// Answers with fewer bytes are not counted.
 const SMALL: usize = 64 << 10;

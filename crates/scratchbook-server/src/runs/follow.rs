@@ -14,7 +14,7 @@ use crate::answers::STREAM_PAGE_BYTES;
 use crate::look_back::last_event;
 
 /// How many events are read at a time.
-const PAGE: usize = 200;
+const PAGE: usize = 100;
 
 /// Follows the agents' events of an invocation. The user's messages are not among them, as in a run's own stream.
 #[derive(Debug)]

@@ -157,7 +157,16 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
         let config = config.with_state(json!({"own": 1, "user:name": "Ada"}));
         client.store.sessions.create_session("demo", "u1", config).await.unwrap();
         let text = |event: &Value| event["content"]["parts"][0]["text"].as_str().unwrap().to_owned();
-        for (query, first) in [("", 0), ("?num_recent_events=1200", 1_300), ("?num_recent_events=9999", 0)] {
+        // As ADK's server, it does not hear of a number unless it has to.
+        let limits = ServerLimits::default().with_answer_bytes(500_000);
+        let narrow = Server::builder(client.store.clone()).limits(limits).build().unwrap().router();
+        let narrow = Client { store: client.store.clone(), router: narrow };
+        for (client, query, first) in [
+            (&client, "", 0),
+            (&client, "?num_recent_events=5", 0),
+            (&narrow, "?num_recent_events=1200", 1_300),
+            (&narrow, "?num_recent_events=1", 2_499),
+        ] {
             let session = client.get(&format!("{SESSION}{query}")).await.1;
             let texts: Vec<_> = session["events"].as_array().unwrap().iter().map(text).collect();
             assert_eq!(texts, (first..2_500).map(|n| format!("say {n}")).collect::<Vec<_>>());
@@ -165,6 +174,7 @@ async fn adks_clients_are_shown_a_session_of_many_pages_whole() {
             let keys: Vec<_> = session.as_object().unwrap().keys().collect();
             assert_eq!(keys, ["id", "appName", "userId", "state", "events", "lastUpdateTime"]);
         }
+        assert_eq!(narrow.get(SESSION).await.0, 413);
         client.store.sessions.prune_events(&key(), 100, 1000).await.unwrap();
         let session = client.get(SESSION).await.1;
         assert_eq!(text(&session["events"][0]), "say 99");

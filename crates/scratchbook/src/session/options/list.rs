@@ -52,7 +52,7 @@ impl ListStateConfig {
         self
     }
 
-    /// After about how many bytes a page ends, as JSON text; 16 MiB otherwise. One key is always in it.
+    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One key is always in it.
     #[must_use]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = page_bytes;
@@ -172,7 +172,7 @@ impl ListSessionsConfig {
         self
     }
 
-    /// After about how many bytes a page ends, as JSON text; 16 MiB otherwise. One session is always in it.
+    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One session is always in it.
     ///
     /// Counted are the keys of the sessions themselves, and those of each further user once: the state of the first
     /// session's user and of the app is in every page, and in memory once.

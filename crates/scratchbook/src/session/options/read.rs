@@ -79,7 +79,7 @@ impl GetSessionConfig {
         self
     }
 
-    /// The events end after about this many bytes, as JSON text; one event is always there. After a cursor these are the
+    /// The events end after about this many bytes, as the store keeps them; one event is always there. After a cursor these are the
     /// first events, otherwise the last. [`Session::seq`](crate::Session::seq) tells whether there are more.
     ///
     /// A state of more than 64 MiB is refused then.

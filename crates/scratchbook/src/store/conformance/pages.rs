@@ -14,8 +14,21 @@ const ITEM: usize = 10_000;
 /// A page has room for two of them, and some more.
 const ROOM: u64 = 25_000;
 
+/// A text that no compression makes much shorter: what counts is what the store keeps.
+fn noise(length: usize) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(LETTERS[(state >> 58) as usize])
+    };
+    (0..length).map(letter).collect()
+}
+
 fn text() -> Value {
-    Value::from("x".repeat(ITEM))
+    noise(ITEM).into()
 }
 
 /// All pages of the sessions of an app.
@@ -57,7 +70,7 @@ pub async fn a_list_of_sessions_ends_by_its_bytes(store: &Store) {
 /// The state of a user and of the app, which is one for all sessions of a page, does not end it.
 pub async fn the_state_that_sessions_share_takes_no_room_of_a_list(store: &Store) {
     let ground = Ground::new(store);
-    let shared = json!({"user:profile": "x".repeat(10 * ITEM), "app:catalogue": "x".repeat(10 * ITEM)});
+    let shared = json!({"user:profile": noise(10 * ITEM), "app:catalogue": noise(10 * ITEM)});
     ground.create("alice", shared).await;
     for _ in 0..9 {
         ground.create("alice", json!({})).await;
@@ -130,7 +143,7 @@ pub async fn shared_state_ends_by_its_bytes(store: &Store) {
 pub async fn a_log_ends_by_its_bytes(store: &Store) {
     let ground = Ground::new(store);
     let owner = ground.user("alice");
-    let large = "x".repeat(3 << 20);
+    let large = noise(3 << 20);
     for n in 0..7 {
         put(&ground, &owner, json!({"note": format!("{n}{large}")})).await;
     }
