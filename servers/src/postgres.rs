@@ -133,6 +133,16 @@ impl Postgres {
         client::psql(&self.programs.join("psql"), &self.uri(), sql)
     }
 
+    /// The same in another database of the server.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub fn ask_in(&self, database: &str, sql: &str) -> Result<String> {
+        let uri = format!("postgresql://{NAME}:{}@127.0.0.1:{}/{database}", self.password, self.port);
+        client::psql(&self.programs.join("psql"), &uri, sql)
+    }
+
     /// The folder with everything of this server: its data, its log, its socket.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -1,7 +1,7 @@
 //! What is checked, in order: cheap steps first.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command::{cargo, program, root, run, run_all};
@@ -16,6 +16,9 @@ pub(crate) fn test() -> Vec<Step> {
         Step::new("rules", "the house rules: sizes, leftovers, machine paths, direction of dependencies", house::check),
         Step::new("clippy", "no warning, with all features", workspace_clippy),
         Step::new("features", "no warning, with each feature of the library alone and with none", each_feature),
+        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
+            deny(&["bans", "licenses", "sources"])
+        }),
         Step::new("servers", "PostgreSQL and MariaDB are installed, for the tests to start", servers::install),
         Step::new(
             "python",
@@ -44,9 +47,6 @@ pub(crate) fn full() -> Vec<Step> {
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
         Step::new("numbers", "numbers stay numbers where serde_json carries them as text", arbitrary_precision),
         Step::new("fuzz", "each fuzz target for a minute", fuzz),
-        Step::new("deny", "licences, sources and duplicates of the dependencies", || {
-            deny(&["bans", "licenses", "sources"])
-        }),
         Step::new("advisories", "no known flaw in a dependency", advisories),
         Step::new("release", "examples and demo, built for release", || {
             examples(&["--release"])?;
@@ -143,13 +143,23 @@ fn docs() -> Result<(), Stop> {
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Runs what one build with the features of the tests has made, so that nothing is built twice.
 fn examples(profile: &[&str]) -> Result<(), Stop> {
     let names = examples_in(&root().join("crates/scratchbook/examples"))?;
-    run_all(names.iter().map(|name| {
-        let mut command = cargo(&["run", "--quiet", "-p", "scratchbook", "--example", name]);
-        command.args(profile);
-        command
-    }))
+    build(profile)?;
+    run_all(names.iter().map(|name| program(built(profile).join("examples").join(name))))
+}
+
+/// Every example and program of the workspace.
+fn build(profile: &[&str]) -> Result<(), Stop> {
+    let mut command = cargo(&["build", "--locked", "--workspace", "--all-features", "--examples", "--bins"]);
+    run(command.args(profile))
+}
+
+/// Where a build puts what it makes.
+fn built(profile: &[&str]) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join(if profile.is_empty() { "debug" } else { "release" })
 }
 
 /// The names of the examples in a folder: `NAME.rs` or `NAME/main.rs`. None at all is a failure.
@@ -167,8 +177,8 @@ fn examples_in(folder: &Path) -> Result<Vec<String>, Stop> {
 }
 
 fn demo(profile: &[&str]) -> Result<(), Stop> {
-    let mut command = cargo(&["run", "--quiet", "-p", "scratchbook-cli"]);
-    run(command.args(profile).args(["--", "demo"]))
+    build(profile)?;
+    run(program(built(profile).join("scratchbook")).arg("demo"))
 }
 
 fn tests() -> Result<(), Stop> {

@@ -59,7 +59,8 @@ impl Tool {
         }
         let into = root().join("target/tools");
         let into = into.to_string_lossy();
-        let install = ["install", "--locked", "--root", &into, self.name, "--version", self.version];
+        // Unoptimized: it runs a few times, and a machine that starts cold has to build it first.
+        let install = ["install", "--locked", "--debug", "--root", &into, self.name, "--version", self.version];
         run(&mut cargo(&install)).map_err(|stop| match stop {
             Stop::Failed(why) => Stop::LeftOut(format!("{} could not be installed: {why}", self.name)),
             left_out => left_out,

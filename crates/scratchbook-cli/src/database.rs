@@ -1,16 +1,20 @@
 //! The database a command works on.
 
+use std::convert;
 use std::env;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{ArtifactService, Error, ErrorKind, SessionService, Store, WithDeadline, WithStateSchema};
+use scratchbook::{
+    ArtifactService, Error, ErrorKind, Limits, SessionService, Store, WithDeadline, WithStateSchema, sealed_limits,
+};
 
 use crate::args::{DASHES, Global};
 use crate::failure::Failure;
 use crate::schema::Schema;
+use crate::sealing::{self, Keys, Sealed};
 
 /// Where sessions are looked for if nothing else is said.
 pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
@@ -22,6 +26,8 @@ pub(crate) const DEFAULT: &str = "sqlite://scratchbook.db";
 pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
     pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
+    /// The id of the key that seals what is written.
+    pub(crate) sealed_by: Option<String>,
 }
 
 impl Database {
@@ -34,20 +40,29 @@ impl Database {
 
     /// Opens a database, which is made where it is missing.
     pub(crate) async fn open_or_create(global: &Global, default: &str) -> Result<Self, Failure> {
-        check(uri(global, default))?;
-        let Store { sessions, artifacts, .. } =
-            within(global.deadline, scratchbook::connect(uri(global, default))).await?;
+        let keys = Keys::of(global)?;
+        let (store, limits) = stored(global, default, keys.as_ref()).await?;
+        let sealed_by = keys.as_ref().map(Keys::current);
+        let Store { sessions, artifacts, .. } = match keys {
+            Some(keys) => keys.around(store, limits),
+            None => store,
+        };
         let sessions: Arc<dyn SessionService> = match &global.checked {
             Some(Schema { app, schema }) => Arc::new(WithStateSchema::new(sessions).with_app(app, schema.clone())),
             None => sessions,
         };
-        let (sessions, artifacts): (Arc<dyn SessionService>, Arc<dyn ArtifactService>) = match global.deadline {
-            Some(deadline) => {
-                (Arc::new(WithDeadline::new(sessions, deadline)), Arc::new(WithDeadline::new(artifacts, deadline)))
-            }
-            None => (sessions, artifacts),
-        };
-        Ok(Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) })
+        Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), global.deadline)) })
+    }
+
+    /// Opens what is there as it is stored, and beside it the sessions as the keyring's keys open and seal them.
+    pub(crate) async fn open_to_reseal(global: &Global) -> Result<(Self, Sealed), Failure> {
+        let Some(keys) = Keys::of(global)? else { return Err(sealing::no_keyring().into()) };
+        check(uri(global, DEFAULT))?;
+        existing(uri(global, DEFAULT))?;
+        let (store, limits) = stored(global, DEFAULT, Some(&keys)).await?;
+        let store = bounded(store, global.deadline);
+        let sealed = keys.sessions(Arc::clone(&store.sessions), limits);
+        Ok((Self::of(store), sealed))
     }
 
     /// Sessions and artifacts together.
@@ -56,14 +71,29 @@ impl Database {
     }
 
     /// A store that is open already.
-    #[cfg(test)]
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
-        Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts) }
+        Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts), sealed_by: None }
     }
 
     pub(crate) async fn close(&self) -> Result<(), Failure> {
         Ok(self.sessions.close().await?)
     }
+}
+
+/// Opens a store, with room for what is sealed if there are keys; and the limits on what is given.
+async fn stored(global: &Global, default: &str, keys: Option<&Keys>) -> Result<(Store, Limits), Failure> {
+    check(uri(global, default))?;
+    let room: fn(Limits) -> Limits = if keys.is_some() { sealed_limits } else { convert::identity };
+    let opened = within(global.deadline, scratchbook::connect_with_limits(uri(global, default), room)).await?;
+    sealing::check(&opened.0, keys, global).await?;
+    Ok(opened)
+}
+
+/// A store each of whose calls ends within the deadline.
+fn bounded(store: Store, deadline: Option<Duration>) -> Store {
+    let Some(deadline) = deadline else { return store };
+    let sessions = WithDeadline::new(store.sessions, deadline);
+    Store::of(Arc::new(sessions), Arc::new(WithDeadline::new(store.artifacts, deadline)))
 }
 
 /// The URI of a database that may be missing still.
@@ -124,6 +154,8 @@ fn check(uri: &str) -> Result<(), Error> {
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
+        // As libpq has it; it may hold a password.
+        _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
         None if !uri.is_empty() => format!("sqlite://{uri}"),
         _ => "sqlite://PATH".to_owned(),
     };

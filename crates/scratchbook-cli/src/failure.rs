@@ -18,7 +18,8 @@ Exit codes:
     3  not found
     4  exists already
     5  somebody else's write came first
-    6  not possible as things are: no database of ours, a newer one, an answer that was not yes
+    6  not possible as things are: no database of ours, a newer one, a key that is not in the
+       keyring, an answer that was not yes
     7  something is full: the disk, a queue, standard output
     8  the caller is not known
     9  not allowed: a read-only file
@@ -130,6 +131,19 @@ pub(crate) fn report(failure: &Failure, json: bool) {
     for (label, line) in labelled {
         // Where even standard error is closed, nobody is left to tell.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
+    }
+}
+
+/// Says on standard error what may be wrong; a server says it in its log.
+pub(crate) fn warn(message: &str, json: bool) {
+    if tracing::dispatcher::has_been_set() {
+        tracing::warn!("{message}");
+    } else if json {
+        let _ = writeln!(io::stderr(), "{}", compact(&json!({"warning": {"message": message}})));
+    } else {
+        let yellow = Style::new().bold().fg_color(Some(AnsiColor::Yellow.into()));
+        // Where even standard error is closed, nobody is left to tell.
+        let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {}", visible(message));
     }
 }
 

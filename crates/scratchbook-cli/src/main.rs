@@ -17,7 +17,9 @@ mod output;
 mod places;
 mod progress;
 mod prune;
+mod reseal;
 mod schema;
+mod sealing;
 mod serve;
 mod sessions;
 mod show;
@@ -32,6 +34,9 @@ mod watch;
 mod wrap;
 
 use std::process::{self, ExitCode};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use args::{Cli, Command, Global, SchemaCommand, SessionsCommand, StateCommand, TokenCommand, UsersCommand};
 use database::Database;
@@ -46,12 +51,16 @@ use tokio::runtime::{Builder, Runtime};
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// How long a server that ends waits for who reads standard error.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
 fn main() -> ExitCode {
     let cli = match usage::parse() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
     let json = cli.global.json;
+    let is_server = matches!(cli.command, Command::Serve(_));
     let outcome = runtime(&cli.command).and_then(|runtime| {
         let outcome = runtime.block_on(until_interrupted(cli));
         // Threads may still wait for a lock or an answer, and nobody for them.
@@ -61,11 +70,27 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            report(&failure, json);
+            let code = failure.exit_code();
+            if is_server {
+                report_in_time(failure, json);
+            } else {
+                report(&failure, json);
+            }
             // Not a return from main: that would wait for threads that may still wait for a lock or an answer.
-            process::exit(failure.exit_code().into())
+            process::exit(code.into())
         }
     }
+}
+
+/// Says what went wrong, unless nobody reads standard error: a server ends all the same.
+fn report_in_time(failure: Failure, json: bool) {
+    let (said, all) = mpsc::channel();
+    thread::spawn(move || {
+        report(&failure, json);
+        // Nobody may wait any more.
+        let _ = said.send(());
+    });
+    let _ = all.recv_timeout(LAST_WORDS);
 }
 
 /// A server has a worker for each core; whatever does one thing after the other needs none.
@@ -98,8 +123,11 @@ async fn until_interrupted(cli: Cli) -> Result<(), Failure> {
 
 async fn run(mut cli: Cli) -> Result<(), Failure> {
     let mut out = Output::new(cli.global.json);
-    if cli.global.database.is_none() && !matches!(cli.command, Command::Demo(_)) {
-        cli.global.database = database::of_environment()?;
+    if !matches!(cli.command, Command::Demo(_)) {
+        if cli.global.database.is_none() {
+            cli.global.database = database::of_environment()?;
+        }
+        sealing::of_environment(&mut cli.global)?;
     }
     cli.global.checked = schema::Schema::of(&cli)?;
     let global = &cli.global;
@@ -136,6 +164,11 @@ async fn run(mut cli: Cli) -> Result<(), Failure> {
         Command::Prune(args) => {
             let database = Database::open(global).await?;
             Box::pin(prune::prune(&database, args, &mut out)).await?;
+            database.close().await
+        }
+        Command::Reseal(args) => {
+            let (database, sealed) = Database::open_to_reseal(global).await?;
+            Box::pin(reseal::reseal(&database, &sealed, args, &mut out)).await?;
             database.close().await
         }
         Command::Schema { command: SchemaCommand::Check(args) } => {

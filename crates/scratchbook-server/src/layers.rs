@@ -23,6 +23,8 @@ pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: G
         .layer(DefaultBodyLimit::disable())
         .layer(middleware::from_fn_with_state(Arc::clone(served), answers::check))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
+        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::leave_workers))
+        .layer(middleware::from_fn_with_state(Arc::clone(served), limits::admit))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
         .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))
         .layer(middleware::from_fn_with_state(Arc::clone(served), surfaces::check))

@@ -4,14 +4,19 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use scratchbook::Error;
 
-use crate::adk::{self, AdkError};
+use crate::adk::AdkError;
 use crate::v1::ApiError;
 use crate::vertex::{self, GoogleError};
 
 /// The answer to a request to this path.
 pub(crate) fn of(path: &str, error: Error) -> Response {
-    let status = adk::status(error.kind());
-    with_status(path, status, error)
+    if vertex::serves(path) {
+        GoogleError::from(error).into_response()
+    } else if path == "/v1" || path.starts_with("/v1/") {
+        ApiError::from(error).into_response()
+    } else {
+        AdkError::from(error).into_response()
+    }
 }
 
 /// The answer to a request to this path, with another status than its kind's.
@@ -20,11 +25,7 @@ pub(crate) fn with_status(path: &str, status: StatusCode, error: Error) -> Respo
         // Its body has the status too.
         return GoogleError::with_code(status, &error).into_response();
     }
-    let mut response = if path == "/v1" || path.starts_with("/v1/") {
-        ApiError::from(error).into_response()
-    } else {
-        AdkError::from(error).into_response()
-    };
+    let mut response = of(path, error);
     *response.status_mut() = status;
     response
 }

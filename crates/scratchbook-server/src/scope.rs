@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, MatchedPath, OriginalUri};
+use axum::extract::{FromRequestParts, MatchedPath, OriginalUri, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
@@ -139,6 +139,57 @@ impl<R: Refusal> FromRequestParts<Arc<Served>> for SessionScope<R> {
     }
 }
 
+/// A right that a handler takes besides its scope's, found out before the body is read; `R` is the form of refusals.
+#[derive(Debug)]
+pub(crate) struct Needs<N, R>(PhantomData<(N, R)>);
+
+/// What a handler needs.
+pub(crate) trait Need {
+    /// # Errors
+    ///
+    /// `PermissionDenied` says what is missing.
+    fn check(caller: &Caller) -> Result<()>;
+}
+
+/// The right `admin`.
+#[derive(Debug)]
+pub(crate) struct Admin;
+
+/// The right `admin` over all apps and users at once.
+#[derive(Debug)]
+pub(crate) struct AdminOfAll;
+
+/// The right `app`.
+#[derive(Debug)]
+pub(crate) struct WholeApp;
+
+impl Need for Admin {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check(Right::Admin)
+    }
+}
+
+impl Need for AdminOfAll {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check_of_all(Right::Admin)
+    }
+}
+
+impl Need for WholeApp {
+    fn check(caller: &Caller) -> Result<()> {
+        caller.check(Right::App)
+    }
+}
+
+impl<N: Need, R: Refusal> FromRequestParts<Arc<Served>> for Needs<N, R> {
+    type Rejection = R;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Served>) -> Result<Self, R> {
+        N::check(&caller(parts)?)?;
+        Ok(Self(PhantomData))
+    }
+}
+
 /// A user that a body or a query names, checked against the caller as one that a path names; for a change.
 ///
 /// # Errors
@@ -183,12 +234,24 @@ pub(crate) fn named<R: Refusal, const N: usize>(parts: &Parts, names: [&str; N])
     let uri = parts.extensions.get::<OriginalUri>().map_or(&parts.uri, |original| &original.0);
     let mut found = names.map(|_| String::new());
     for (name, found) in names.iter().zip(&mut found) {
-        let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
-        let raw = route.split('/').zip(uri.path().split('/')).find(|(segment, _)| is_its(segment));
-        let (_, raw) = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
+        let raw = segment(route, uri.path(), name);
+        let raw = raw.ok_or_else(|| Error::internal(format!("the route has no parameter '{name}'")))?;
         *found = R::decode(name, raw)?;
     }
     Ok(found)
+}
+
+/// The user that the path of a request names, where its route has one; for a layer outside of all routes.
+pub(crate) fn user_of_path(request: &Request) -> Option<String> {
+    let route = request.extensions().get::<MatchedPath>()?;
+    let raw = segment(route.as_str(), request.uri().path(), "user")?;
+    Some(percent_decode_str(raw).decode_utf8().ok()?.into_owned())
+}
+
+/// The segment of a path that a route has for a parameter.
+fn segment<'a>(route: &str, path: &'a str, name: &str) -> Option<&'a str> {
+    let is_its = |segment: &str| segment.strip_prefix('{').and_then(|s| s.strip_suffix('}')) == Some(name);
+    route.split('/').zip(path.split('/')).find_map(|(segment, raw)| is_its(segment).then_some(raw))
 }
 
 /// Checks reach and the right that the method takes.

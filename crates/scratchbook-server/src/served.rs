@@ -7,8 +7,10 @@ use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, 
 use crate::access::Access;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
-use crate::limits::{Rates, ServerLimits};
+use crate::bodies::{Heavy, Room};
+use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
+use crate::operations::Readiness;
 use crate::runs::Runs;
 use crate::surfaces::Surface;
 
@@ -20,6 +22,14 @@ pub(crate) struct Served {
     pub(crate) access: Access,
     pub(crate) limits: ServerLimits,
     pub(crate) rates: Option<Rates>,
+    /// The permits to be worked on.
+    pub(crate) lanes: Lanes,
+    /// The memory for bodies.
+    pub(crate) room: Room,
+    /// Who works on what is large.
+    pub(crate) heavy: Heavy,
+    pub(crate) streams: Arc<Streams>,
+    pub(crate) readiness: Readiness,
     /// `None` where TLS is not spoken.
     pub(crate) certificates: Option<Certificates>,
     pub(crate) closing: Closing,
@@ -37,13 +47,19 @@ impl Served {
         PAGE_BYTES.min(self.limits.answer_bytes as u64)
     }
 
+    /// Whether the store answers, and carries writes out.
+    pub(crate) async fn look_at_store(&self) -> Result<()> {
+        self.look_for_nobody().await?;
+        self.store.sessions.check_writable().await
+    }
+
     /// Looks for a session that is not there: it takes a connection, the tables, and next to no time. Its names are such
     /// as every store takes.
     pub(crate) async fn look_for_nobody(&self) -> Result<()> {
         let nobody = SessionKey::new("nobody", "nobody", "nobody")?;
         match self.store.sessions.get_session(&nobody, &GetSessionConfig::default()).await {
             // A store that is another server's, which does not like the name of the app, does answer.
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
+            Err(error) if matches!(error.public_kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound) => Ok(()),
             read => read.map(drop),
         }
     }

@@ -13,11 +13,12 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Login};
 use crate::answers::Budget;
 use crate::apps::{Apps, Origin};
+use crate::bodies::{Heavy, Room};
 use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
-use crate::limits::{Rates, ServerLimits};
+use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{self, Closing, Tls};
-use crate::operations::Metrics;
+use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::served::Served;
 use crate::surfaces::Surface;
@@ -48,6 +49,7 @@ pub struct ServerBuilder {
     metrics: Option<Metrics>,
     dev_ui: Option<PathBuf>,
     max_runs: usize,
+    max_waiting_runs: usize,
     resumable: bool,
     surfaces: Vec<Surface>,
 }
@@ -55,8 +57,9 @@ pub struct ServerBuilder {
 /// How many answers of the greatest size are made and sent at a time.
 const ALL_ANSWERS: usize = 8;
 
-/// How many runs go on at a time, unless it is said.
+/// How many runs go on at a time, and how many wait for a session, unless it is said.
 const MAX_RUNS: usize = 1000;
+const MAX_WAITING_RUNS: usize = 8;
 
 impl ServerBuilder {
     /// Hosts an agent as an app.
@@ -136,10 +139,19 @@ impl ServerBuilder {
         self
     }
 
-    /// How many runs may go on at a time, those that wait for their session included; 1,000 otherwise. More are refused.
+    /// How many runs may go on at a time; 1,000 otherwise. More are refused. A caller, a login together with the user that
+    /// it acts for, may have as many as it leaves free: half of them while it is alone. So others find room. A run that
+    /// waits for another one of its session does not count.
     #[must_use]
     pub fn max_runs(mut self, max_runs: usize) -> Self {
         self.max_runs = max_runs;
+        self
+    }
+
+    /// How many runs may wait for the run of their session that goes on; 8 otherwise. More are refused.
+    #[must_use]
+    pub fn max_waiting_runs_per_session(mut self, max_waiting_runs: usize) -> Self {
+        self.max_waiting_runs = max_waiting_runs;
         self
     }
 
@@ -178,13 +190,32 @@ impl ServerBuilder {
             if self.resumable { runner.resumable() } else { runner }
         })?;
         let dev_ui = dev_ui.map(DevUi::new).transpose()?;
-        let runs = Runs::new(self.max_runs, Arc::clone(&environment));
+        let runs = Runs::new(self.max_runs, self.max_waiting_runs, Arc::clone(&environment));
         let origins = Origins::new(&allow_origins)?;
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
-        let (rates, closing) = (limits.rate.map(Rates::new), Closing::default());
         let answers = Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS));
-        let served = Served { store, apps, runs, access, limits, rates, certificates, closing, environment, surfaces, answers };
+        let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
+        let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
+        let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
+        let served = Served {
+            store,
+            apps,
+            runs,
+            access,
+            limits,
+            rates,
+            lanes,
+            room,
+            heavy,
+            streams,
+            readiness,
+            certificates,
+            closing,
+            environment,
+            surfaces,
+            answers,
+        };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
 }
@@ -216,6 +247,7 @@ impl Server {
             metrics: None,
             dev_ui: None,
             max_runs: MAX_RUNS,
+            max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
             surfaces: Surface::ALL.to_vec(),
         }

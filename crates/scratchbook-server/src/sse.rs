@@ -49,10 +49,15 @@ pub(crate) fn line(data: &impl Serialize) -> String {
     serde_json::to_string(data).unwrap_or_default()
 }
 
+/// Whether an answer is a stream of events.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
 /// Has a stream of events end at a time, between two frames; any other answer stays as it is.
 pub(crate) fn until(response: Response, end: impl Future<Output = ()> + Send + 'static) -> Response {
-    let kind = response.headers().get(CONTENT_TYPE);
-    if !kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+    if !is_stream(&response) {
         return response;
     }
     let end = Box::pin(end);

@@ -115,7 +115,7 @@ fn history(session: &Session) -> Vec<ChatMessage> {
 fn call_part(call: &ToolCall) -> Part {
     let args = call.fn_arguments.as_object().cloned().unwrap_or_default();
     let (id, name) = (Some(call.call_id.clone()), Some(call.fn_name.clone()));
-    let function_call = Some(FunctionCall { id, name, args: Some(args), ..FunctionCall::default() });
+    let function_call = Some(Box::new(FunctionCall { id, name, args: Some(args), ..FunctionCall::default() }));
     let signature = call.thought_signatures.iter().flatten().next();
     let thought_signature = signature.and_then(|signature| BASE64_STANDARD.decode(signature).ok());
     Part { function_call, thought_signature, ..Part::default() }

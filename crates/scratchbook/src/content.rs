@@ -61,12 +61,12 @@ impl Content {
 
     /// The function calls among the parts.
     pub fn function_calls(&self) -> impl Iterator<Item = &FunctionCall> {
-        self.parts().iter().filter_map(|part| part.function_call.as_ref())
+        self.parts().iter().filter_map(|part| part.function_call.as_deref())
     }
 
     /// The function responses among the parts.
     pub fn function_responses(&self) -> impl Iterator<Item = &FunctionResponse> {
-        self.parts().iter().filter_map(|part| part.function_response.as_ref())
+        self.parts().iter().filter_map(|part| part.function_response.as_deref())
     }
 
     /// Refuses fields that this version does not know of: for what people write by hand, where such a name is a mistake.
@@ -110,7 +110,7 @@ impl From<String> for Content {
 pub struct Part {
     /// How finely media is to be looked at.
     #[serde(default, alias = "media_resolution", skip_serializing_if = "Option::is_none")]
-    pub media_resolution: Option<Value>,
+    pub media_resolution: Option<Box<Value>>,
     /// What running code gave.
     #[serde(
         default,
@@ -118,7 +118,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub code_execution_result: Option<CodeExecutionResult>,
+    pub code_execution_result: Option<Box<CodeExecutionResult>>,
     /// Code the model wants run.
     #[serde(
         default,
@@ -126,7 +126,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub executable_code: Option<ExecutableCode>,
+    pub executable_code: Option<Box<ExecutableCode>>,
     /// Data kept elsewhere, by its URI.
     #[serde(
         default,
@@ -134,7 +134,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub file_data: Option<FileData>,
+    pub file_data: Option<Box<FileData>>,
     /// A tool the model wants called.
     #[serde(
         default,
@@ -142,7 +142,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub function_call: Option<FunctionCall>,
+    pub function_call: Option<Box<FunctionCall>>,
     /// What a tool answered.
     #[serde(
         default,
@@ -150,7 +150,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub function_response: Option<FunctionResponse>,
+    pub function_response: Option<Box<FunctionResponse>>,
     /// Data itself.
     #[serde(
         default,
@@ -158,7 +158,7 @@ pub struct Part {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::json::optional_object"
     )]
-    pub inline_data: Option<Blob>,
+    pub inline_data: Option<Box<Blob>>,
     /// Text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -170,25 +170,25 @@ pub struct Part {
     pub thought_signature: Option<Vec<u8>>,
     /// Which stretch of a video is meant.
     #[serde(default, alias = "video_metadata", skip_serializing_if = "Option::is_none")]
-    pub video_metadata: Option<Value>,
+    pub video_metadata: Option<Box<Value>>,
     /// A call of a tool that runs on the model's side.
     #[serde(default, alias = "tool_call", skip_serializing_if = "Option::is_none")]
-    pub tool_call: Option<Value>,
+    pub tool_call: Option<Box<Value>>,
     /// What a tool on the model's side answered.
     #[serde(default, alias = "tool_response", skip_serializing_if = "Option::is_none")]
-    pub tool_response: Option<Value>,
+    pub tool_response: Option<Box<Value>>,
     /// Anything a program wants to keep beside the part.
     #[serde(default, alias = "part_metadata", skip_serializing_if = "Option::is_none")]
-    pub part_metadata: Option<Map<String, Value>>,
+    pub part_metadata: Option<Box<Map<String, Value>>>,
     /// A transcription of audio.
     #[serde(default, alias = "audio_transcription", skip_serializing_if = "Option::is_none")]
-    pub audio_transcription: Option<Value>,
+    pub audio_transcription: Option<Box<Value>>,
     /// How media is to be processed.
     #[serde(default, alias = "media_processing", skip_serializing_if = "Option::is_none")]
-    pub media_processing: Option<Value>,
+    pub media_processing: Option<Box<Value>>,
     /// Facts about speech.
     #[serde(default, alias = "speech_metadata", skip_serializing_if = "Option::is_none")]
-    pub speech_metadata: Option<Value>,
+    pub speech_metadata: Option<Box<Value>>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
     pub extra: ExtraFields,
@@ -205,14 +205,14 @@ impl Part {
     #[must_use]
     pub fn bytes(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
         let blob = Blob { data: Some(data.into()), mime_type: Some(mime_type.into()), ..Blob::default() };
-        Self { inline_data: Some(blob), ..Self::default() }
+        Self { inline_data: Some(Box::new(blob)), ..Self::default() }
     }
 
     /// A call of a tool by name.
     #[must_use]
     pub fn function_call(name: impl Into<String>, args: Map<String, Value>) -> Self {
         let call = FunctionCall { name: Some(name.into()), args: Some(args), ..FunctionCall::default() };
-        Self { function_call: Some(call), ..Self::default() }
+        Self { function_call: Some(Box::new(call)), ..Self::default() }
     }
 
     /// An answer to a call, under the id and the name that the call has. An object is the answer as it is, any other value
@@ -225,7 +225,7 @@ impl Part {
         };
         let (id, name, response) = (Some(id.into()), Some(name.into()), Some(response));
         let response = FunctionResponse { id, name, response, ..FunctionResponse::default() };
-        Self { function_response: Some(response), ..Self::default() }
+        Self { function_response: Some(Box::new(response)), ..Self::default() }
     }
 
     /// Refuses fields that this version does not know of, as [`Content::check_known`] does.

@@ -45,7 +45,7 @@ pub struct Event {
     pub content: Option<Content>,
     /// Where the answer's facts come from.
     #[serde(default, alias = "grounding_metadata", skip_serializing_if = "Option::is_none")]
-    pub grounding_metadata: Option<Value>,
+    pub grounding_metadata: Option<Box<Value>>,
     /// Whether this is a piece of a streamed answer: shown to the caller, never stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<bool>,
@@ -54,10 +54,10 @@ pub struct Event {
     pub turn_complete: Option<bool>,
     /// Why the turn ended.
     #[serde(default, alias = "turn_complete_reason", skip_serializing_if = "Option::is_none")]
-    pub turn_complete_reason: Option<Value>,
+    pub turn_complete_reason: Option<Box<Value>>,
     /// How far an interaction has come.
     #[serde(default, alias = "interaction_status", skip_serializing_if = "Option::is_none")]
-    pub interaction_status: Option<Value>,
+    pub interaction_status: Option<Box<Value>>,
     /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
     #[serde(default, alias = "finish_reason", skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
@@ -72,40 +72,40 @@ pub struct Event {
     pub interrupted: Option<bool>,
     /// Anything a program wants to keep beside the event.
     #[serde(default, alias = "custom_metadata", skip_serializing_if = "Option::is_none")]
-    pub custom_metadata: Option<Map<String, Value>>,
+    pub custom_metadata: Option<Box<Map<String, Value>>>,
     /// How many tokens were used.
     #[serde(default, alias = "usage_metadata", skip_serializing_if = "Option::is_none")]
-    pub usage_metadata: Option<Value>,
+    pub usage_metadata: Option<Box<Value>>,
     /// How a live session can be taken up again.
     #[serde(default, alias = "live_session_resumption_update", skip_serializing_if = "Option::is_none")]
-    pub live_session_resumption_update: Option<Value>,
+    pub live_session_resumption_update: Option<Box<Value>>,
     /// The live session this came from.
     #[serde(default, alias = "live_session_id", skip_serializing_if = "Option::is_none")]
     pub live_session_id: Option<String>,
     /// A live server's notice that it will close.
     #[serde(default, alias = "go_away", skip_serializing_if = "Option::is_none")]
-    pub go_away: Option<Value>,
+    pub go_away: Option<Box<Value>>,
     /// Whether somebody speaks.
     #[serde(default, alias = "voice_activity", skip_serializing_if = "Option::is_none")]
-    pub voice_activity: Option<Value>,
+    pub voice_activity: Option<Box<Value>>,
     /// What the user's audio says.
     #[serde(default, alias = "input_transcription", skip_serializing_if = "Option::is_none")]
-    pub input_transcription: Option<Value>,
+    pub input_transcription: Option<Box<Value>>,
     /// What the model's audio says.
     #[serde(default, alias = "output_transcription", skip_serializing_if = "Option::is_none")]
-    pub output_transcription: Option<Value>,
+    pub output_transcription: Option<Box<Value>>,
     /// The mean log probability of the answer's tokens.
     #[serde(default, alias = "avg_logprobs", skip_serializing_if = "Option::is_none")]
     pub avg_logprobs: Option<f64>,
     /// Log probabilities, token by token.
     #[serde(default, alias = "logprobs_result", skip_serializing_if = "Option::is_none")]
-    pub logprobs_result: Option<Value>,
+    pub logprobs_result: Option<Box<Value>>,
     /// What a context cache did.
     #[serde(default, alias = "cache_metadata", skip_serializing_if = "Option::is_none")]
-    pub cache_metadata: Option<Value>,
+    pub cache_metadata: Option<Box<Value>>,
     /// What is cited.
     #[serde(default, alias = "citation_metadata", skip_serializing_if = "Option::is_none")]
-    pub citation_metadata: Option<Value>,
+    pub citation_metadata: Option<Box<Value>>,
     /// The interaction this belongs to.
     #[serde(default, alias = "interaction_id", skip_serializing_if = "Option::is_none")]
     pub interaction_id: Option<String>,
@@ -123,7 +123,7 @@ pub struct Event {
     pub actions: EventActions,
     /// What a workflow node gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output: Option<Value>,
+    pub output: Option<Box<Value>>,
     /// Where in a workflow the event arose.
     #[serde(default, alias = "node_info", deserialize_with = "crate::json::object")]
     pub node_info: NodeInfo,
@@ -398,25 +398,25 @@ pub struct EventActions {
     pub requested_tool_confirmations: Map<String, Value>,
     /// A summary that stands for earlier events.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_object")]
-    pub compaction: Option<EventCompaction>,
+    pub compaction: Option<Box<EventCompaction>>,
     /// Whether the agent has finished for good.
     #[serde(default, alias = "end_of_agent", skip_serializing_if = "Option::is_none")]
     pub end_of_agent: Option<bool>,
     /// Where a resumable agent stands.
     #[serde(default, alias = "agent_state", skip_serializing_if = "Option::is_none")]
-    pub agent_state: Option<Map<String, Value>>,
+    pub agent_state: Option<Box<Map<String, Value>>>,
     /// The run before which the session was taken back to.
     #[serde(default, alias = "rewind_before_invocation_id", skip_serializing_if = "Option::is_none")]
     pub rewind_before_invocation_id: Option<String>,
     /// The way a workflow goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub route: Option<Value>,
+    pub route: Option<Box<Value>>,
     /// Pieces of user interface to show.
     #[serde(default, alias = "render_ui_widgets", skip_serializing_if = "Option::is_none")]
     pub render_ui_widgets: Option<Vec<Value>>,
     /// An answer set by a tool in the model's place.
     #[serde(default, alias = "set_model_response", skip_serializing_if = "Option::is_none")]
-    pub set_model_response: Option<Value>,
+    pub set_model_response: Option<Box<Value>>,
     /// Fields that this version does not know of, as they came.
     #[serde(flatten)]
     pub extra: ExtraFields,
@@ -463,4 +463,19 @@ pub struct NodeInfo {
     pub message_as_output: Option<bool>,
     #[serde(flatten)]
     pub(crate) extra: ExtraFields,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+
+    use super::*;
+    use crate::content::Part;
+
+    /// A body or a history holds many of them, most of whose fields are absent in each.
+    #[test]
+    fn what_is_mostly_absent_takes_next_to_no_room() {
+        assert!(size_of::<Part>() <= 200, "a part takes {} bytes", size_of::<Part>());
+        assert!(size_of::<Event>() <= 1000, "an event takes {} bytes", size_of::<Event>());
+    }
 }

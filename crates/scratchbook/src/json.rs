@@ -3,6 +3,9 @@
 //! `serde_json` turns an integer beyond 64 bits into a float without a word. Everything that comes in as
 //! text therefore passes [`from_str`] or [`from_slice`], which look at the raw numbers first.
 
+mod texts;
+mod weight;
+
 use std::io;
 
 use serde::de::{DeserializeOwned, Visitor};
@@ -12,6 +15,9 @@ use serde_json::error::Category;
 use serde_json::ser::{Formatter, Serializer};
 
 use crate::error::{Error, Result};
+
+pub use texts::{Field, texts};
+pub use weight::Weight;
 
 /// How many levels of arrays and objects a value may have, so that it can still be read inside an event.
 pub const MAX_DEPTH: usize = 100;

@@ -88,7 +88,7 @@ pub use adapter::Coded;
 #[cfg(feature = "compression")]
 pub use adapter::WithCompression;
 #[cfg(feature = "encryption")]
-pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_limits};
+pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_by, sealed_limits};
 pub use adapter::{ReadOnly, WithDeadline, WithMetrics, WithSecretKeys};
 #[cfg(feature = "agent")]
 pub use agent::{
@@ -132,7 +132,10 @@ pub use state::{
 pub use store::conformance;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
-pub use store::{InMemorySessionService, Limits, Migration, MigrationRun, Store, connect, migrate, without_password};
+pub use store::{
+    InMemorySessionService, Limits, Migration, MigrationRun, Store, connect, connect_with_limits, migrate,
+    without_password,
+};
 #[cfg(feature = "mysql")]
 pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]

@@ -1,4 +1,4 @@
-//! What can be written after the commands that look after what is kept: watch, verify, prune, schema.
+//! What can be written after the commands that look after what is kept: watch, verify, prune, reseal, schema.
 
 use std::path::PathBuf;
 
@@ -24,6 +24,11 @@ Examples:
   scratchbook prune --expired
   scratchbook prune --app shop --older-than 90d --keep-last 100 --dry-run
   scratchbook prune --expired --older-than 30d --log-older-than 30d";
+
+pub(super) const RESEAL_EXAMPLES: &str = "\
+Examples:
+  scratchbook reseal --keyring keyring.json
+  scratchbook reseal --keyring keyring.json --app shop --user alice";
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
@@ -53,6 +58,19 @@ pub(crate) struct WatchArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
+    /// Only this app with its users; the whole database, if none is named
+    #[arg(long, short, value_parser = named)]
+    pub(crate) app: Option<String>,
+    /// Only this user of the app
+    #[arg(long, short, value_parser = named, requires = "app")]
+    pub(crate) user: Option<String>,
+    /// Only this session of the user
+    #[arg(long, short, requires = "user")]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResealArgs {
     /// Only this app with its users; the whole database, if none is named
     #[arg(long, short, value_parser = named)]
     pub(crate) app: Option<String>,

@@ -18,7 +18,7 @@ use crate::failure::EXIT_CODES;
 use crate::schema::Schema;
 
 pub(crate) use chat::ChatArgs;
-pub(crate) use kept::{PruneArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use kept::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
@@ -66,9 +66,26 @@ pub(crate) struct Global {
     /// Refuse writes to the state of the command's app that break this schema: a JSON document, see schema check
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
+    /// Open what is sealed, and seal what is written, by the keys of this file; only its owner should be able to read it
+    /// [default: $SCRATCHBOOK_KEYRING; for demo, none]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
+    pub(crate) keyring: Option<PathBuf>,
+    /// With a keyring, what happens to values that are stored in the clear [default: $SCRATCHBOOK_PLAIN_VALUES, or else
+    /// read]
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "WHAT")]
+    pub(crate) plain_values: Option<Plain>,
     /// The schema, once it was read.
     #[arg(skip)]
     pub(crate) checked: Option<Schema>,
+}
+
+/// What happens to values in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Plain {
+    /// They are read as they are: they are from before there was a keyring
+    Read,
+    /// They are errors: everything was sealed from the beginning
+    Refused,
 }
 
 #[derive(Debug, Subcommand)]
@@ -130,6 +147,13 @@ pub(crate) enum Command {
     /// events that are kept. What is pruned is gone: state at earlier events, and the history of keys, end there.
     #[command(after_help = kept::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
+    /// Seal all state by the keyring's current key: what other keys have sealed, and what is in the clear
+    ///
+    /// Goes in small commits, while others read and write; what was interrupted is done by doing it again. Each process
+    /// must have the new key in its keyring before this is run. Events, initial states, logs, artifacts, titles and labels
+    /// stay as they are: keep the old keys in the keyring, or export everything and import it into a new database.
+    #[command(after_help = kept::RESEAL_EXAMPLES)]
+    Reseal(ResealArgs),
     /// Look at schemas for state
     Schema {
         #[command(subcommand)]

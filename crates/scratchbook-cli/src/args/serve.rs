@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{Args, ValueEnum};
+use scratchbook_server::Network;
 
 use super::seconds;
 use super::values::at_least_one;
@@ -115,21 +116,55 @@ pub(crate) struct AccessArgs {
 #[command(next_help_heading = LIMITS)]
 pub(crate) struct LimitArgs {
     /// The longest body of a request, in bytes
-    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "16777216",
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "37748736",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_bytes: NonZeroUsize,
     /// The longest answer, in bytes; what has pages has smaller ones, and what has none answers 413
     #[arg(long, env = "SCRATCHBOOK_MAX_ANSWER_BYTES", value_name = "BYTES", default_value = "33554432",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_answer_bytes: NonZeroUsize,
-    /// The most connections at a time; more wait
+    /// The most events in a body, that a session begins with
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_EVENTS", value_name = "N", default_value = "20000",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_body_events: NonZeroUsize,
+    /// The most bytes of memory that the bodies of all requests take at a time; more wait, and answer 503 then
+    #[arg(long, env = "SCRATCHBOOK_MAX_BODY_MEMORY", value_name = "BYTES", default_value = "536870912",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_body_memory: NonZeroUsize,
+    /// The most connections at a time, as far as open files allow; one that is not in use makes room for the next
     #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS", value_name = "N", default_value = "8192",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_connections: NonZeroUsize,
-    /// The most runs of agents at a time; more are refused
+    /// The most connections of one address on which nobody has logged in yet; not for this machine's own
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONNECTIONS_BEFORE_LOGIN", value_name = "N", default_value = "64",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_connections_before_login: NonZeroUsize,
+    /// Addresses of proxies, whose connections are of many clients: 10.0.0.7 or 10.0.0.0/8; may be given several times
+    #[arg(long, env = "SCRATCHBOOK_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) trusted_proxy: Vec<Network>,
+    /// The most streams at a time that one login follows for one user; more are refused
+    #[arg(long, env = "SCRATCHBOOK_MAX_STREAMS", value_name = "N", default_value = "256",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_streams: NonZeroUsize,
+    /// The most requests that are worked on at a time; more wait, and callers take turns
+    #[arg(long, env = "SCRATCHBOOK_MAX_CONCURRENT_REQUESTS", value_name = "N", default_value = "128",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_concurrent_requests: NonZeroUsize,
+    /// The most reads of whole sessions and other heavy reads at a time, half as many as there are cores otherwise; more
+    /// wait
+    #[arg(long, env = "SCRATCHBOOK_MAX_HEAVY_READS", value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_heavy_reads: Option<NonZeroUsize>,
+    /// The most writes of 256 KiB and more, forks and removals at a time; more wait
+    #[arg(long, env = "SCRATCHBOOK_MAX_HEAVY_WRITES", value_name = "N", default_value = "1",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_heavy_writes: NonZeroUsize,
+    /// The most runs of agents at a time, of which one caller has no more than half; more are refused
     #[arg(long, env = "SCRATCHBOOK_MAX_RUNS", value_name = "N", default_value = "1000",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_runs: NonZeroUsize,
+    /// The most runs that wait for another run of their session; more are refused
+    #[arg(long, env = "SCRATCHBOOK_MAX_WAITING_RUNS_PER_SESSION", value_name = "N", default_value = "8")]
+    pub(crate) max_waiting_runs_per_session: usize,
     /// The most requests a second of one token, or without a login of one address; more answer 429
     #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N",
         value_parser = at_least_one::<NonZeroU32>)]

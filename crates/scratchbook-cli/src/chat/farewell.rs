@@ -6,6 +6,7 @@ use scratchbook::{SessionKey, without_password};
 
 use crate::args::{ChatArgs, Global};
 use crate::database;
+use crate::sealing;
 
 /// What of the command line is needed again.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ impl Farewell {
         option("--user", Some(args.user.clone()).filter(|user| user != ChatArgs::USER));
         args.secret.iter().for_each(|secret| option("--secret", Some(secret.clone())));
         option("--schema", global.schema.as_deref().map(path));
+        let keyring = global.keyring.clone().filter(|file| Some(file) != sealing::keyring_of_environment().as_ref());
+        option("--keyring", keyring.as_deref().map(path));
         // What the environment names, it names the next time, too.
         let of_environment = database::of_environment().ok().flatten();
         let uri = global.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));

@@ -15,6 +15,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
+use crate::sealing;
 
 pub(crate) use effective::{Setting, print};
 
@@ -22,12 +23,26 @@ pub(crate) use effective::{Setting, print};
 const SERVE: &str = "serve";
 
 /// Options of every command that a server takes from the environment too, as its own, and their variables.
-const GLOBAL_VARIABLES: [(&str, &str); 2] =
-    [("database", "SCRATCHBOOK_DATABASE"), ("deadline", "SCRATCHBOOK_DEADLINE")];
+const GLOBAL_VARIABLES: [(&str, &str); 4] = [
+    ("database", "SCRATCHBOOK_DATABASE"),
+    ("deadline", "SCRATCHBOOK_DEADLINE"),
+    ("keyring", sealing::KEYRING),
+    ("plain_values", sealing::PLAIN_VALUES),
+];
 
 /// Commands, and options of every command that mean nothing to them.
-const WITHOUT: [(&str, &str); 4] =
-    [(SERVE, "schema"), ("token", "database"), ("token", "schema"), ("token", "deadline")];
+const WITHOUT: [(&str, &str); 10] = [
+    (SERVE, "schema"),
+    ("token", "database"),
+    ("token", "schema"),
+    ("token", "deadline"),
+    ("token", "keyring"),
+    ("token", "plain_values"),
+    ("migrate", "keyring"),
+    ("migrate", "plain_values"),
+    ("backup", "keyring"),
+    ("backup", "plain_values"),
+];
 
 /// Why a command line cannot be followed.
 #[derive(Debug)]

@@ -197,7 +197,7 @@ pub(super) fn correction(
         .with_timestamp(time)
         .with_state_delta(delta);
     let why = "the state that the source had, where its events lead to another";
-    event.custom_metadata = json!({ IMPORTER: why }).as_object().cloned();
+    event.custom_metadata = json!({ IMPORTER: why }).as_object().cloned().map(Box::new);
     Ok(Some(event))
 }
 

@@ -1,22 +1,29 @@
 //! What is printed when the server is ready: where it is, and what to do next.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
+use scratchbook::Error;
 use scratchbook_server::Surface;
 use serde_json::json;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::options;
 use crate::args::{AccessArgs, ServeArgs};
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 
+/// How long standard output may take the greeting; then the server goes on without.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Where a server is and what it serves.
 #[derive(Debug)]
-pub(super) struct Greeting<'a> {
+pub(super) struct Greeting {
     url: String,
     address: SocketAddr,
-    database: &'a str,
-    apps: &'a [String],
+    database: String,
+    apps: Vec<String>,
     /// Whether callers have to log in.
     login: bool,
     /// Where ADK's dev interface is.
@@ -24,8 +31,8 @@ pub(super) struct Greeting<'a> {
     surfaces: Vec<Surface>,
 }
 
-impl<'a> Greeting<'a> {
-    pub(super) fn new(address: SocketAddr, database: &'a str, apps: &'a [String], args: &ServeArgs) -> Self {
+impl Greeting {
+    pub(super) fn new(address: SocketAddr, database: String, apps: Vec<String>, args: &ServeArgs) -> Self {
         let AccessArgs { tokens, jwks, jwt_secret_file, tls_cert, .. } = &args.access;
         let login = tokens.is_some() || jwks.is_some() || jwt_secret_file.is_some();
         let scheme = if tls_cert.is_some() { "https" } else { "http" };
@@ -34,8 +41,22 @@ impl<'a> Greeting<'a> {
         Self { url, address, database, apps, login, dev_ui, surfaces: options::surfaces(args) }
     }
 
+    /// Prints it, unless nobody reads standard output: nobody waits for that.
+    ///
+    /// # Errors
+    ///
+    /// If standard output cannot be written.
+    pub(super) async fn print(self, format: Format) -> Result<(), Failure> {
+        let printing = spawn_blocking(move || self.print_to(&mut Output::new(format == Format::Json)));
+        let Ok(printed) = timeout(PATIENCE, printing).await else {
+            tracing::warn!("nobody reads standard output: the server begins without its greeting");
+            return Ok(());
+        };
+        printed.map_err(|e| Error::internal("the greeting was not printed").with_source(e))?
+    }
+
     /// For people what to look at and to try; for programs one line of JSON.
-    pub(super) fn print(&self, out: &mut Output) -> Result<(), Failure> {
+    fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
         let Self { url, address, database, apps, login, dev_ui, surfaces } = self;
         let has = |surface| surfaces.contains(&surface);
         let named: Vec<_> = surfaces.iter().filter_map(name).collect();

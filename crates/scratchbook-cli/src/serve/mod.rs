@@ -1,10 +1,12 @@
 //! `scratchbook serve`: a database and agents, by HTTP.
 //!
-//! - `listen.rs`: the address. `options.rs`: who may call, and how much. `shutdown.rs`: when it ends. `greeting.rs`: what is printed first.
+//! - `listen.rs`: the address. `files.rs`: how many may be open. `options.rs`: who may call, and how much.
+//! - `greeting.rs`: what is printed first. `shutdown.rs`: when it ends.
 //! - `telemetry/`: logs, numbers, traces.
 //! - `apps.rs`: the agents that are hosted.
 
 mod apps;
+mod files;
 mod greeting;
 mod listen;
 mod options;
@@ -39,11 +41,15 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
     let apps = Apps::of(&args)?;
     let listener = listen::listen(&args.host, args.port).await?;
     let database = Database::open_or_create(global, database::DEFAULT).await?;
+    if let Some(key) = &database.sealed_by {
+        tracing::info!(%key, "what is written is sealed");
+    }
     let names = apps.names();
+    let connections = files::room_for_connections(&args.limits);
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
     let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
     let server = server.surfaces(options::surfaces(&args));
-    let server = options::limited(options::guarded(server, &args.access)?, &args.limits).build()?;
+    let server = options::limited(options::guarded(server, &args.access)?, &args.limits, connections).build()?;
     let address = listen::address(&listener)?;
     server.check_address(address)?;
     if !address.ip().to_canonical().is_loopback() && args.access.tls_cert.is_none() {
@@ -51,11 +57,13 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
             "tokens and answers cross the network unencrypted: give --tls-cert and --tls-key, or have a proxy speak TLS"
         );
     }
-    Greeting::new(address, &place, &names, &args).print(out)?;
+    Greeting::new(address, place, names, &args).print(out.format()).await?;
     shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
+    let closed = database.close().await;
+    // Last: it writes what the log has of all this.
     telemetry.end().await;
-    database.close().await
+    closed
 }
 
 /// A store whose calls are counted by app. Clients may name any app; only those that are hosted have a number each.

@@ -1,5 +1,7 @@
 //! Who may call and how much, from the command line to the server.
 
+use std::num::NonZeroUsize;
+
 use scratchbook::Error;
 use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface, Tls};
 
@@ -30,16 +32,28 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
     Ok(server.allow_origins(&args.allow_origins))
 }
 
-/// A server that bears with so much.
-pub(super) fn limited(server: ServerBuilder, args: &LimitArgs) -> ServerBuilder {
+/// A server that takes this much, and this many connections.
+pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usize) -> ServerBuilder {
     let limits = ServerLimits::default()
         .with_body_bytes(args.max_body_bytes.get())
         .with_answer_bytes(args.max_answer_bytes.get())
-        .with_connections(args.max_connections.get())
+        .with_body_events(args.max_body_events.get())
+        .with_body_memory(args.max_body_memory.get())
+        .with_connections(connections)
+        .with_connections_before_login(args.max_connections_before_login.get())
+        .with_trusted_proxies(args.trusted_proxy.iter().copied())
+        .with_streams(args.max_streams.get())
+        .with_requests(args.max_concurrent_requests.get())
+        .with_heavy_writes(args.max_heavy_writes.get())
         .with_answer_time(args.answer_seconds)
         .with_shutdown_time(args.shutdown_seconds);
+    let heavy_reads = args.max_heavy_reads.map(NonZeroUsize::get);
+    let limits = heavy_reads.into_iter().fold(limits, ServerLimits::with_heavy_reads);
     let rate = args.max_requests_per_second.map(RateLimit::per_second);
-    server.limits(rate.into_iter().fold(limits, ServerLimits::with_rate)).max_runs(args.max_runs.get())
+    server
+        .limits(rate.into_iter().fold(limits, ServerLimits::with_rate))
+        .max_runs(args.max_runs.get())
+        .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
 }
 
 /// The surfaces that are served.

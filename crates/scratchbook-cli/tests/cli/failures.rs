@@ -50,6 +50,17 @@ fn databases_that_are_none_are_refused() {
 }
 
 #[test]
+fn a_password_of_an_address_that_is_no_uri_is_not_shown() {
+    let fixture = Fixture::new();
+    for database in
+        ["host=db user=me password=s3cret", "password=s3cret://db", "host=db password=a:s3cret", "p = s3cret"]
+    {
+        let said = fixture.fails(2, &["--database", database, "sessions", "list", "-a", "app"]);
+        assert!(!said.contains("s3cret") && said.contains("DATABASE"), "{said}");
+    }
+}
+
+#[test]
 fn a_reader_who_has_seen_enough_is_no_failure() {
     for args in [&["demo"][..], &["demo", "--json"], &["demo", "--list"], &["--help"]] {
         let mut child = scratchbook().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

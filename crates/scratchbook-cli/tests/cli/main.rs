@@ -8,6 +8,7 @@ mod failures;
 mod google_adk;
 mod input;
 mod jsonl;
+mod keyring;
 mod migrate;
 mod models;
 mod operations;
@@ -113,7 +114,7 @@ impl Fixture {
 
 fn scratchbook() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scratchbook"));
-    command.env_remove("SCRATCHBOOK_DATABASE").stdin(Stdio::null());
+    command.env_remove("SCRATCHBOOK_DATABASE").env_remove("SCRATCHBOOK_KEYRING").stdin(Stdio::null());
     OF_MODELS.into_iter().for_each(|name| {
         command.env_remove(name);
     });

@@ -2,30 +2,29 @@
 
 mod account;
 mod caller;
+mod follower;
 mod jwt;
 mod login;
 mod new_token;
 mod tokens;
 
-use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
-use tokio::time::sleep;
 
-use crate::refusal;
+use crate::listen::Line;
 use crate::served::Served;
-use crate::{sse, vertex};
+use crate::{refusal, vertex};
 
 pub(crate) use account::{Account, LoginName};
 pub(crate) use caller::Caller;
 pub use caller::Right;
+use follower::Follower;
 use login::Closed;
 pub(crate) use login::Gate;
 pub use login::Login;
@@ -41,12 +40,6 @@ const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const TAKES_TOKEN: &str = "this takes a token: send 'Authorization: Bearer TOKEN'";
 const TAKES_TOKEN_OR_KEY: &str = "this takes a token: send 'Authorization: Bearer TOKEN' or 'x-goog-api-key: TOKEN', the \
      credentials or the api_key of a client; a key in the address ('?key=') is ignored";
-
-/// How the routes of streams end that go on for ever.
-const WATCHES: &str = "/watch";
-
-/// How often it is looked whether who follows such a stream would still be let in.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Who is let in.
 #[derive(Debug)]
@@ -79,14 +72,24 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
     };
     // Nothing further in has a use for the token, so that nothing can show it.
     let token = request.headers_mut().remove(AUTHORIZATION);
-    let route = request.extensions().get::<MatchedPath>();
-    let endless = token.filter(|_| route.is_some_and(|route| route.as_str().ends_with(WATCHES)));
-    request.extensions_mut().insert(caller.clone());
-    let response = next.run(request).await;
-    match endless {
-        Some(token) => sse::until(response, let_in_no_more(served, caller, token)),
-        None => response,
+    let line = request.extensions().get::<Arc<Line>>();
+    if let (Access::Login(_), Some(line)) = (&served.access, line)
+        && !line.log_in(caller.login())
+    {
+        return more_than_its_share(request.uri().path());
     }
+    request.extensions_mut().insert(caller.clone());
+    let follower = Follower::new(served, caller, token, &mut request).await;
+    follower.follow(next.run(request).await)
+}
+
+/// The answer to a login that has most connections while others are short of them.
+fn more_than_its_share(path: &str) -> Response {
+    let message = "your requests are under way on more than half of all connections, and others need some; try again";
+    let mut response = refusal::of(path, Error::new(ErrorKind::ResourceExhausted, message));
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Takes a key of Google's clients for a token, where there is no other.
@@ -98,19 +101,6 @@ fn take_api_key(headers: &mut HeaderMap) {
     let token = HeaderValue::from_bytes(&[b"Bearer ", key.as_bytes()].concat()).ok();
     if let Some(token) = token.filter(|_| !headers.contains_key(AUTHORIZATION)) {
         headers.insert(AUTHORIZATION, token);
-    }
-}
-
-/// Ready when a token does not let this caller in any more: it has expired, or was taken back.
-async fn let_in_no_more(served: Arc<Served>, caller: Caller, token: HeaderValue) {
-    let headers = HeaderMap::from_iter([(AUTHORIZATION, token)]);
-    if let Access::Login(gate) = &served.access {
-        let is_let_in = || gate.caller(&headers, served.environment.now()).is_ok_and(|now| now == caller);
-        while is_let_in() {
-            sleep(LOOK_EVERY).await;
-        }
-    } else {
-        pending::<()>().await;
     }
 }
 

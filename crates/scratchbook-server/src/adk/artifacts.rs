@@ -47,14 +47,14 @@ async fn save(
             "Artifact filename '{filename}' must not contain parent traversal."
         )));
     }
-    match &mut artifact {
-        Part { inline_data: Some(Blob { data: None, .. }), .. } => {
+    match artifact.inline_data.as_deref_mut() {
+        Some(Blob { data: None, .. }) => {
             return Err(AdkError::bad_request("Artifact inline_data must contain data."));
         }
-        Part { inline_data: Some(blob), .. } if blob.mime_type.as_deref().is_none_or(str::is_empty) => {
+        Some(blob) if blob.mime_type.as_deref().is_none_or(str::is_empty) => {
             blob.mime_type = Some("application/octet-stream".to_owned());
         }
-        Part { inline_data: None, text: None, .. } => {
+        None if artifact.text.is_none() => {
             return Err(AdkError::bad_request("Artifact must have either inline_data or text content."));
         }
         _ => {}

@@ -8,6 +8,7 @@ use scratchbook::{Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::scope::Refusal;
+use crate::told::Told;
 
 /// An error as ADK's clients know it.
 #[derive(Debug)]
@@ -38,23 +39,21 @@ impl AdkError {
 
 impl From<Error> for AdkError {
     fn from(error: Error) -> Self {
-        let status = status(error.kind());
-        match error.kind() {
+        let told = Told::of(&error);
+        match told.kind {
             ErrorKind::NotFound => Self::no_session(),
-            _ if status == StatusCode::INTERNAL_SERVER_ERROR => {
-                tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
-                Self::new(status, Value::Null)
-            }
-            _ => Self::new(status, json!(error.to_string())),
+            _ if told.status == StatusCode::INTERNAL_SERVER_ERROR => Self::new(told.status, Value::Null),
+            _ => Self::new(told.status, json!(told.message)),
         }
     }
 }
 
 impl Refusal for AdkError {
-    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path.
+    /// As ADK reads a path: decoded first, then matched. With a slash in a name it is another path, and without anything
+    /// in it, none.
     fn decode(_: &str, raw: &str) -> Result<String, Self> {
         let name = percent_decode_str(raw).decode_utf8_lossy().into_owned();
-        if name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
+        if name.is_empty() || name.contains('/') { Err(Self::not_found()) } else { Ok(name) }
     }
 }
 
@@ -65,21 +64,5 @@ impl IntoResponse for AdkError {
             return (self.status, "Internal Server Error").into_response();
         }
         (self.status, Json(json!({"detail": self.detail}))).into_response()
-    }
-}
-
-/// The status of a kind of error, on every surface.
-pub(crate) fn status(kind: ErrorKind) -> StatusCode {
-    match kind {
-        ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition => StatusCode::BAD_REQUEST,
-        ErrorKind::NotFound => StatusCode::NOT_FOUND,
-        ErrorKind::AlreadyExists | ErrorKind::Conflict => StatusCode::CONFLICT,
-        ErrorKind::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-        ErrorKind::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
-        ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
-        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -5,6 +5,7 @@ mod artifact_path;
 mod artifacts;
 mod body;
 mod error;
+mod idempotency;
 mod memory;
 mod paths;
 mod python_json;
@@ -22,9 +23,9 @@ use axum::{Router, middleware};
 use crate::served::Served;
 
 pub(crate) use apps::no_app;
-pub(crate) use error::{AdkError, status};
+pub(crate) use error::AdkError;
 pub(crate) use paths::{Paths, method_not_allowed};
-pub(crate) use shape::public_metadata;
+pub(crate) use shape::hide_internal;
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Served>> {

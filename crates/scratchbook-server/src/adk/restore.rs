@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use scratchbook::Event;
 
 use super::AdkError;
-use super::shape::public_metadata;
+use super::shape::hide_internal;
 
 /// Calls that ADK makes itself, to ask its client for something. An answer to one counts as the user's consent.
 const RESERVED: [&str; 3] = ["adk_request_credential", "adk_request_confirmation", "adk_request_input"];
@@ -25,7 +25,7 @@ pub(super) fn events(mut events: Vec<Event>) -> Result<Vec<Event>, AdkError> {
             let detail = format!("Session initialization event {index} cannot include ADK protocol function calls.");
             return Err(AdkError::bad_request(detail));
         }
-        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        hide_internal(event);
         // What a client says that an agent has called, no run carries out.
         event.mark_restored();
         let id = Some(&event.id).filter(|id| !id.is_empty() && !event.is_partial());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_stream::stream;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use futures_util::Stream;
@@ -15,14 +15,16 @@ use serde_json::json;
 
 use super::AdkError;
 use super::apps::{check_reserved, no_app};
-use super::body::{JsonBody, RunAgentRequest};
+use super::body::{JsonBody, RunAgentRequest, unreadable};
 use super::python_json::dumps;
 use super::shape::{self, Text, public_metadata};
-use crate::access::Caller;
+use crate::access::{Caller, Right};
+use crate::bodies::{Held, Unread};
 use crate::runs::{Outcome, Reader, Run};
-use crate::scope::session_of_body;
+use crate::scope::{session_of_body, user_of_body};
 use crate::served::Served;
 use crate::sse;
+use crate::told::Told;
 
 /// Whether replies come in pieces before they are whole.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +33,53 @@ enum Replies {
     InPieces,
 }
 
+/// The body of a run that its caller may begin, as far as the body says where: nothing else of it is looked at before.
+#[derive(Debug)]
+pub(super) struct AllowedRun {
+    body: RunAgentRequest,
+    held: Held,
+}
+
+impl FromRequest<Arc<Served>> for AllowedRun {
+    type Rejection = AdkError;
+
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, AdkError> {
+        let (mut parts, body) = request.into_parts();
+        let caller = Caller::from_request_parts(&mut parts, served).await?;
+        let mut unread = Unread::from_request(Request::from_parts(parts, body), served).await.map_err(unreadable)?;
+        check_named(served, &caller, &mut unread).await?;
+        let held = unread.held().clone();
+        let JsonBody(body) = JsonBody::read(unread).await?;
+        Ok(Self { body, held })
+    }
+}
+
+/// Checks the caller against the user that a body names, in either spelling; against what it may do at all where it names
+/// none.
+async fn check_named(served: &Served, caller: &Caller, unread: &mut Unread) -> Result<(), AdkError> {
+    let named = unread.texts(["appName", "app_name", "userId", "user_id", "sessionId", "session_id"]).await?;
+    let Some([app, app_snake, user, user_snake, session, session_snake]) = named else {
+        return Ok(caller.check(Right::Write)?);
+    };
+    let (app, user, session) = (app.or(app_snake), user.or(user_snake), session.or(session_snake));
+    match (app.text().filter(|app| !app.is_empty()), user.text()) {
+        (Some(app), Some(user)) => {
+            let checked = user_of_body(served, caller, app, user).await;
+            checked.map_err(|error| no_session(error, session.text().unwrap_or_default()))
+        }
+        _ => Ok(caller.check(Right::Write)?),
+    }
+}
+
 pub(super) async fn run(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    JsonBody(body): JsonBody<RunAgentRequest>,
+    AllowedRun { body, held }: AllowedRun,
 ) -> Result<Response, AdkError> {
     // Whatever `streaming` says: an array has no use for pieces.
     let (run, mut reader) = start(&served, &caller, body, Replies::Whole).await?;
+    // The run may take hours.
+    held.release();
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
         if !event.is_partial() {
@@ -61,7 +103,7 @@ pub(super) async fn run(
 pub(super) async fn run_sse(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    JsonBody(body): JsonBody<RunAgentRequest>,
+    AllowedRun { body, .. }: AllowedRun,
 ) -> Result<Response, AdkError> {
     let replies = if body.streaming { Replies::InPieces } else { Replies::Whole };
     let frames = match body.function_call_event_id.as_deref() {
@@ -87,14 +129,9 @@ async fn start(
         return Err(AdkError::new(StatusCode::BAD_REQUEST, json!(detail)));
     };
     check_reserved(&app_name)?;
-    let no_session = |error: Error| match error.kind() {
-        ErrorKind::NotFound => {
-            AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {}", body.session_id)))
-        }
-        _ => error.into(),
-    };
-    let key = session_of_body(served, caller, (&app_name, &body.user_id, &body.session_id)).await;
-    let key = key.map_err(no_session)?;
+    let session_id = body.session_id;
+    let key = session_of_body(served, caller, (&app_name, &body.user_id, &session_id)).await;
+    let key = key.map_err(|error| no_session(error, &session_id))?;
     // Before a session that is missing, as in ADK, but only for who may know of it.
     let app = served.apps.get(&app_name).ok_or_else(|| no_app(&app_name))?;
     let mut config =
@@ -105,12 +142,22 @@ async fn start(
     request.state_delta = body.state_delta.unwrap_or_default();
     request.invocation_id = body.invocation_id;
     caller.check_delta(&request.state_delta)?;
-    served.runs.start(&app.runner, &key, request).await.map_err(no_session)
+    let account = caller.account(Some(key.user_id()));
+    served.runs.start(&app.runner, &key, &account, request).await.map_err(|error| no_session(error, &session_id))
+}
+
+/// What is said of a session that is not there, or not within the caller's reach.
+fn no_session(error: Error, session_id: &str) -> AdkError {
+    match error.public_kind() {
+        ErrorKind::NotFound => AdkError::new(StatusCode::NOT_FOUND, json!(format!("Session not found: {session_id}"))),
+        _ => error.into(),
+    }
 }
 
 /// What `/run` says to a run that never began to speak. An agent that failed has told of it in an event.
 fn refused(error: &Error) -> AdkError {
-    AdkError::new(super::status(error.kind()), json!(error.to_string()))
+    let told = Told::of(error);
+    AdkError::new(told.status, json!(told.message))
 }
 
 /// Whether an event with content and new artifacts goes out as two: the dev interface shows an artifact for each.
@@ -135,23 +182,23 @@ fn frames(mut reader: Reader, frames: Frames, environment: Arc<dyn Environment>)
             }
         }
         match reader.outcome() {
-            Some(Outcome::Failed(error)) => yield failure(&code(&error), &error.to_string(), environment.as_ref()),
+            Some(Outcome::Failed(error)) => yield failed(&error, environment.as_ref()),
             Some(Outcome::Cancelled) => yield failure("CANCELLED", CANCELLED, environment.as_ref()),
             Some(Outcome::Completed) | None => {}
         }
     }
 }
 
-/// The word for an error in events and frames, where ADK has the class of an exception.
-fn code(error: &Error) -> String {
-    error.kind().as_str().to_uppercase()
-}
-
 fn frame(event: &Event, environment: &dyn Environment) -> Bytes {
     match shape::event(event) {
         Ok(event) => [b"data: ", event.as_slice(), b"\n\n"].concat().into(),
-        Err(error) => failure(&code(&error), &error.to_string(), environment),
+        Err(error) => failed(&error, environment),
     }
+}
+
+fn failed(error: &Error, environment: &dyn Environment) -> Bytes {
+    let told = Told::of(error);
+    failure(&told.code(), told.message, environment)
 }
 
 /// What ADK sends last where a run failed.

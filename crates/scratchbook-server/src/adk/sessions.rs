@@ -10,6 +10,7 @@ use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, G
 use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
+use super::idempotency::{IdempotencyKey, PATCH, unfinished};
 use super::{AdkError, restore, whole};
 use crate::access::{Caller, Right};
 use crate::scope::{SessionScope, UserScope};
@@ -110,7 +111,7 @@ impl New<'_> {
             config = config.with_events(events).with_shared_keys_left();
         }
         let made = served.store.sessions.create_session(self.app_name, self.user_id, config.with_state(state)).await;
-        let session = made.map_err(|error| match error.kind() {
+        let session = made.map_err(|error| match error.public_kind() {
             ErrorKind::AlreadyExists => {
                 AdkError::new(StatusCode::CONFLICT, json!(format!("Session already exists: {id}")))
             }
@@ -146,12 +147,17 @@ fn check_options(options: &Map<String, Value>) -> Result<(), AdkError> {
 pub(super) async fn update(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
+    key: Option<IdempotencyKey>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
 ) -> Result<Response, AdkError> {
     scope.caller.check_delta(&request.state_delta)?;
-    let invocation = format!("p-{}", served.environment.new_id());
-    let event = Event::new("user").with_invocation_id(invocation).with_state_delta(request.state_delta);
-    served.store.sessions.append(&scope.key, event, AppendOptions::default()).await?;
+    let event = Event::new("user").with_state_delta(request.state_delta);
+    let event = match &key {
+        Some(key) => key.mark(event),
+        None => event.with_invocation_id(format!("{PATCH}{}", served.environment.new_id())),
+    };
+    let appended = served.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
+    appended.map_err(|error| unfinished(error, key.as_ref()))?;
     written(&served, &scope.key, &scope.caller).await
 }
 

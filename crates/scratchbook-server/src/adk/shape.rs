@@ -40,8 +40,7 @@ pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     let mut event = event.known();
     let metadata = event.custom_metadata.as_ref();
     if metadata.is_some_and(|metadata| metadata.keys().any(|key| key.starts_with(INTERNAL))) {
-        let event = event.to_mut();
-        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        hide_internal(event.to_mut());
     }
     push_shown(out, event.as_ref())
 }
@@ -102,6 +101,12 @@ pub(crate) fn push_list<T>(
     }
     out.extend_from_slice(if between == b'[' { b"[]" } else { b"]" });
     Ok(())
+}
+
+/// Takes out of an event's metadata what only ADK itself may keep there.
+pub(crate) fn hide_internal(event: &mut Event) {
+    let metadata = event.custom_metadata.take().map(|metadata| *metadata);
+    event.custom_metadata = public_metadata(metadata).map(Box::new);
 }
 
 /// Metadata without what only ADK itself may keep there; `None` where nothing is left.

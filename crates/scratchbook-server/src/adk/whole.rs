@@ -150,7 +150,10 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
         after = end;
         limit = next_limit(limit, events.len());
         let write = move |out: &mut Vec<u8>| {
-            events.iter().filter(|event| event.seq > Some(from)).try_for_each(|event| shape::push_next_event(out, event))
+            events
+                .iter()
+                .filter(|event| event.seq > Some(from))
+                .try_for_each(|event| shape::push_next_event(out, event))
         };
         text = text.write(write).await?;
         if after >= to {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use axum::body::HttpBody;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind, Result};

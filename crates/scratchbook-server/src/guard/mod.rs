@@ -79,7 +79,8 @@ impl Guard {
     /// server sees that page, and the other one learns nothing of it.
     fn is_of_foreign_page(&self, request: &Request) -> bool {
         let headers = request.headers();
-        let says = |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
+        let says =
+            |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
         let is_foreign = says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site");
         let follows_link = request.method() == Method::GET
             && says("sec-fetch-mode", "navigate")

@@ -1,30 +1,54 @@
 //! How much and how long: of a request, of a connection, of a caller.
 
+mod admit;
 mod body;
+mod lane;
+mod network;
 mod rate;
+mod streams;
 mod time;
+mod weight;
 
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-pub(crate) use body::read_whole;
+pub(crate) use admit::{Lanes, admit};
+pub(crate) use body::{leave_workers, read_whole};
+pub use network::Network;
 pub use rate::RateLimit;
 pub(crate) use rate::Rates;
+pub(crate) use streams::{OpenStream, Streams};
 pub(crate) use time::answer_in_time;
 
 /// What a server bears with. The defaults are made for a server that strangers reach.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// The longest body of a request, in bytes: 16 MiB. A longer one answers 413.
+    /// The longest body of a request, in bytes: 36 MiB, so that what a store takes fits whatever is around it: an event of
+    /// 16 MiB twice, as Google's clients send it. A longer one answers 413.
     pub body_bytes: usize,
+    /// The most events in a body, that a session begins with: 20,000. More answer 413.
+    pub body_events: usize,
+    /// The most parts of each content in a body: 10,000. More answer 413.
+    pub body_parts: usize,
+    /// The most operations in a body: 100,000. More answer 413.
+    pub body_operations: usize,
+    /// The most bytes of memory that bodies take, all of them at a time, with what is made of them: 512 MiB. One that
+    /// would take more by itself answers 413; those for which there is no room in [`body_wait`](Self::body_wait) answer
+    /// 503 with `Retry-After`. A token has no more than half of it.
+    pub body_memory: usize,
+    /// How long a body waits for room, and a large one for its turn: 5 seconds.
+    pub body_wait: Duration,
     /// How long a body may take to come: 60 seconds. A slower one answers 408.
     pub body_time: Duration,
     /// The most bytes of a request's line and headers together: 64 KiB. More answer 431.
     pub header_bytes: usize,
     /// The most headers of a request: 100. More answer 431.
     pub headers: usize,
-    /// How long a request's line and headers may take to come, from the beginning of the connection or the end of the
-    /// request before; so also how long a connection is kept for another request: 30 seconds. Then it is closed.
+    /// How long the line and headers of the first request on a connection may take to come: 5 seconds. Then it is closed.
+    pub first_header_time: Duration,
+    /// How long those of the next request may take, from the end of the request before; so also how long a connection is
+    /// kept for another request: 30 seconds. Then it is closed.
     pub header_time: Duration,
     /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
     /// are being made and sent have eight times this together; what is beyond it answers 503.
@@ -33,8 +57,28 @@ pub struct ServerLimits {
     pub answer_time: Duration,
     /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
-    /// The most connections at a time: 8,192. More wait until one ends.
+    /// The most connections at a time: 8,192. For one more the connection ends that has waited longest for a request; if
+    /// there is none, it waits a second for a place, and then answers 503. Streams have three quarters of them.
     pub connections: usize,
+    /// The most requests that are worked on at a time: 128. More wait, and callers take turns: while others are there, one
+    /// caller has an eighth of them. A caller is a login together with the user that it acts for. A request counts from the
+    /// end of its body to the head of its answer; a run, until it begins.
+    pub requests: usize,
+    /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
+    pub waiting_requests: usize,
+    /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
+    /// last answer was not below 256 KiB, or that was not read before, and checks of a history.
+    pub heavy_reads: usize,
+    /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
+    pub heavy_writes: usize,
+    /// The most connections of an address, of IPv6 a network, on which nobody has logged in yet: 64. For one more the
+    /// oldest of them ends. If nobody has to log in they are not counted, nor are those of this machine and of proxies.
+    pub connections_before_login: usize,
+    /// Proxies, whose connections are those of many clients. What they say of their clients is not looked at.
+    pub trusted_proxies: Vec<Network>,
+    /// The most streams that a login may follow for one user at a time: 256. More answer 429. If nobody has to log in,
+    /// there is no such limit.
+    pub streams: usize,
     /// How many requests a caller may send; as many as it likes by default. More answer 429.
     pub rate: Option<RateLimit>,
     /// How long runs and requests under way are waited for at the end: 30 seconds.
@@ -44,15 +88,28 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            body_bytes: 16 << 20,
+            body_bytes: 36 << 20,
+            body_events: 20_000,
+            body_parts: 10_000,
+            body_operations: 100_000,
+            body_memory: 512 << 20,
+            body_wait: Duration::from_secs(5),
             body_time: Duration::from_secs(60),
             header_bytes: 64 << 10,
             headers: 100,
+            first_header_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
             answer_bytes: 32 << 20,
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
             connections: 8_192,
+            requests: 128,
+            waiting_requests: 4_096,
+            heavy_reads: available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1)),
+            heavy_writes: 1,
+            connections_before_login: 64,
+            trusted_proxies: Vec::new(),
+            streams: 256,
             rate: None,
             shutdown_time: Duration::from_secs(30),
         }
@@ -64,6 +121,36 @@ impl ServerLimits {
     #[must_use]
     pub fn with_body_bytes(self, body_bytes: usize) -> Self {
         Self { body_bytes, ..self }
+    }
+
+    /// The most events in a body.
+    #[must_use]
+    pub fn with_body_events(self, body_events: usize) -> Self {
+        Self { body_events, ..self }
+    }
+
+    /// The most parts of each content in a body.
+    #[must_use]
+    pub fn with_body_parts(self, body_parts: usize) -> Self {
+        Self { body_parts, ..self }
+    }
+
+    /// The most operations in a body.
+    #[must_use]
+    pub fn with_body_operations(self, body_operations: usize) -> Self {
+        Self { body_operations, ..self }
+    }
+
+    /// The most bytes of memory that bodies take, all of them at a time.
+    #[must_use]
+    pub fn with_body_memory(self, body_memory: usize) -> Self {
+        Self { body_memory, ..self }
+    }
+
+    /// How long a body waits for room.
+    #[must_use]
+    pub fn with_body_wait(self, body_wait: Duration) -> Self {
+        Self { body_wait, ..self }
     }
 
     /// How long a body may take to come.
@@ -84,7 +171,13 @@ impl ServerLimits {
         Self { headers, ..self }
     }
 
-    /// How long a request's line and headers may take to come.
+    /// How long the line and headers of a connection's first request may take to come.
+    #[must_use]
+    pub fn with_first_header_time(self, first_header_time: Duration) -> Self {
+        Self { first_header_time, ..self }
+    }
+
+    /// How long the line and headers of a later request may take to come.
     #[must_use]
     pub fn with_header_time(self, header_time: Duration) -> Self {
         Self { header_time, ..self }
@@ -112,6 +205,48 @@ impl ServerLimits {
     #[must_use]
     pub fn with_connections(self, connections: usize) -> Self {
         Self { connections, ..self }
+    }
+
+    /// The most requests that are worked on at a time; at least 1.
+    #[must_use]
+    pub fn with_requests(self, requests: usize) -> Self {
+        Self { requests, ..self }
+    }
+
+    /// The most requests that wait.
+    #[must_use]
+    pub fn with_waiting_requests(self, waiting_requests: usize) -> Self {
+        Self { waiting_requests, ..self }
+    }
+
+    /// The most heavy reads at a time; at least 1.
+    #[must_use]
+    pub fn with_heavy_reads(self, heavy_reads: usize) -> Self {
+        Self { heavy_reads, ..self }
+    }
+
+    /// The most heavy writes at a time; at least 1.
+    #[must_use]
+    pub fn with_heavy_writes(self, heavy_writes: usize) -> Self {
+        Self { heavy_writes, ..self }
+    }
+
+    /// The most connections of an address on which nobody has logged in yet.
+    #[must_use]
+    pub fn with_connections_before_login(self, connections_before_login: usize) -> Self {
+        Self { connections_before_login, ..self }
+    }
+
+    /// Proxies, whose connections are those of many clients.
+    #[must_use]
+    pub fn with_trusted_proxies(self, proxies: impl IntoIterator<Item = Network>) -> Self {
+        Self { trusted_proxies: proxies.into_iter().collect(), ..self }
+    }
+
+    /// The most streams that a login may follow for one user at a time.
+    #[must_use]
+    pub fn with_streams(self, streams: usize) -> Self {
+        Self { streams, ..self }
     }
 
     /// How many requests a caller may send.

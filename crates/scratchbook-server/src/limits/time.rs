@@ -14,10 +14,15 @@ use crate::served::Served;
 /// The parts of routes below which agents run, as long as they like.
 const RUNS: [&str; 3] = ["run", "run_sse", "runs"];
 
+/// Whether a request's answer takes as long as an agent does.
+pub(super) fn runs_agents(request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    route.is_some_and(|route| route.as_str().split('/').any(|part| RUNS.contains(&part)))
+}
+
 /// Waits for the head of an answer, not longer than it may take. What follows it is not watched: streams go on.
 pub(crate) async fn answer_in_time(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>();
-    if route.is_some_and(|route| route.as_str().split('/').any(|part| RUNS.contains(&part))) {
+    if runs_agents(&request) {
         return next.run(request).await;
     }
     let path = request.uri().path().to_owned();

@@ -1,28 +1,35 @@
 //! A connection, from its first byte to its last.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{ConnectInfo, Request};
 use axum::http::uri::Scheme;
+use futures_util::TryFutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::Watcher;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
+use super::connections::Place;
+use super::guarded::{Guarded, Then};
+use super::places::Phase;
 use super::stall::Unstalled;
 use crate::operations::Gauge;
 use crate::served::Served;
 
 /// How long a client may take to agree on keys.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// How long a connection that is to end has for what is left of its last answer.
+const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// The least that hyper takes as the room for headers.
 const LEAST_HEADER_BYTES: usize = 8 << 10;
@@ -32,7 +39,7 @@ pub(super) struct Connection {
     pub(super) served: Arc<Served>,
     pub(super) router: Router,
     pub(super) peer: SocketAddr,
-    pub(super) watcher: Watcher,
+    pub(super) place: Place,
 }
 
 impl Connection {
@@ -47,7 +54,12 @@ impl Connection {
         let Some(certificates) = &self.served.certificates else {
             return self.speak(stream, Scheme::HTTP).await;
         };
-        match timeout(HANDSHAKE_TIME, certificates.acceptor().accept(stream)).await {
+        let handshake = timeout(HANDSHAKE_TIME, certificates.acceptor().accept(stream));
+        let agreed = tokio::select! {
+            agreed = handshake => agreed,
+            () = self.place.ends() => return,
+        };
+        match agreed {
             Ok(Ok(stream)) => self.speak(stream, Scheme::HTTPS).await,
             Ok(Err(error)) => tracing::debug!(peer = %self.peer, %error, "no TLS"),
             Err(_) => tracing::debug!(peer = %self.peer, "no TLS in time"),
@@ -55,14 +67,24 @@ impl Connection {
     }
 
     async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, scheme: Scheme) {
-        let Self { served, router, peer, watcher } = self;
+        let Self { served, router, peer, place } = self;
+        let (line, of_requests, limits) = (&place.line, Arc::clone(&place.line), &served.limits);
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            let mut request = request.map(Body::new);
+            let line = &of_requests;
+            let mut request = if request.body().is_end_stream() {
+                line.change(Phase::Answering);
+                request.map(Body::new)
+            } else {
+                line.change(Phase::Receiving);
+                request.map(|body| Body::new(Guarded::new(body, Then::new(line, Phase::Answering))))
+            };
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(scheme.clone());
-            router.clone().oneshot(request)
+            request.extensions_mut().insert(Arc::clone(line));
+            let then = Then::new(line, Phase::Idle);
+            let answer = router.clone().oneshot(request);
+            answer.map_ok(move |response| response.map(|body| Guarded::new(body, then)))
         });
-        let limits = &served.limits;
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
@@ -71,8 +93,38 @@ impl Connection {
             // A client that has said all it has to say still gets its answer.
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(%peer, %error, "a connection broke off");
+        let (mut connection, mut first) = (pin!(connection), pin!(sleep(limits.first_header_time)));
+        let (mut is_ending, mut is_first) = (false, true);
+        loop {
+            tokio::select! {
+                // First, so that a request that is there counts before anything else is done.
+                biased;
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%peer, %error, "a connection broke off");
+                    }
+                    return;
+                }
+                () = place.is_cut() => return,
+                () = place.ends(), if !is_ending => {
+                    if !line.has_asked() {
+                        return;
+                    }
+                    is_ending = true;
+                    connection.as_mut().graceful_shutdown();
+                    // One that does not take the end of its last answer is not waited for as long as a request is.
+                    if timeout(LAST_BYTES, connection.as_mut()).await.is_ok() || line.is_quiet() {
+                        return;
+                    }
+                }
+                () = first.as_mut(), if is_first => {
+                    if !line.has_asked() {
+                        tracing::debug!(%peer, "no request came in time");
+                        return;
+                    }
+                    is_first = false;
+                }
+            }
         }
     }
 }

@@ -2,6 +2,10 @@
 
 mod closing;
 mod connection;
+mod connections;
+mod guarded;
+mod places;
+mod refused;
 mod stall;
 mod tls;
 
@@ -12,13 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 pub(crate) use closing::{Closing, end_streams};
 use connection::Connection;
+pub(crate) use connections::Line;
+use connections::{Connections, Late};
+use refused::refuse;
 pub(crate) use tls::Certificates;
 pub use tls::Tls;
 
@@ -27,8 +32,8 @@ use crate::served::Served;
 /// How long to wait where there is nothing to accept a connection with: no file descriptor, no memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long connections have for what is left when the runs are over.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long connections have for what is left when the time to finish is over.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Accepts connections until `shutdown` is ready, then has what was begun come to its end.
 pub(crate) async fn serve(
@@ -37,54 +42,68 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
 ) {
-    let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(served.limits.connections.min(Semaphore::MAX_PERMITS)));
+    let connections = Connections::new(&served);
     let mut shutdown = pin!(shutdown);
     loop {
-        // A place first: what cannot be served waits where the system keeps it.
-        let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, accept(&listener).await)
-        };
-        let (place, (stream, peer)) = tokio::select! {
+        let (stream, peer) = tokio::select! {
             biased;
             () = &mut shutdown => break,
-            next = next => next,
+            accepted = accept(&listener, &connections) => accepted,
         };
-        let connection =
-            Connection { served: Arc::clone(&served), router: router.clone(), peer, watcher: graceful.watcher() };
-        tokio::spawn(async move {
-            connection.serve(stream).await;
-            drop(place);
-        });
+        let (served, router) = (Arc::clone(&served), router.clone());
+        match connections.enter(peer.ip(), &served.limits.trusted_proxies) {
+            Some(place) => drop(tokio::spawn(Connection { served, router, peer, place }.serve(stream))),
+            None => drop(tokio::spawn(serve_late(Arc::clone(&connections), served, router, stream, peer))),
+        }
     }
     drop(listener);
-    end(&served, graceful).await;
+    end(&served, &connections).await;
+}
+
+/// Serves a connection that there is no place for yet, or refuses it.
+async fn serve_late(
+    connections: Arc<Connections>,
+    served: Arc<Served>,
+    router: Router,
+    stream: TcpStream,
+    peer: SocketAddr,
+) {
+    match connections.wait(peer.ip(), &served.limits.trusted_proxies).await {
+        Late::Place(place) => Connection { served, router, peer, place }.serve(stream).await,
+        // It may speak TLS alone, and is cut off.
+        Late::Seat(_) if served.certificates.is_some() => {}
+        Late::Seat(_seat) => refuse(stream).await,
+        Late::Nothing => {}
+    }
 }
 
 /// The end: requests under way and runs come to theirs, then streams, then connections.
-async fn end(served: &Served, graceful: GracefulShutdown) {
-    tracing::info!(connections = graceful.count(), "no more connections are taken; what was begun is finished");
+async fn end(served: &Served, connections: &Connections) {
+    tracing::info!(connections = connections.count(), "no more connections are taken; what was begun is finished");
+    connections.end();
     let time = served.limits.shutdown_time;
     let runs = async {
         served.runs.close(time).await;
         served.closing.close();
     };
     // Meanwhile a connection ends with the answer that is under way on it.
-    let ((), drained) = tokio::join!(runs, timeout(time + LAST_ANSWERS, graceful.shutdown()));
-    if drained.is_err() {
-        tracing::warn!("connections are cut off: the time to finish is over");
+    let finished = async { tokio::join!(runs, connections.gone()) };
+    if timeout(time + LAST_ANSWERS, finished).await.is_err() {
+        tracing::warn!(connections = connections.count(), "connections are cut off: the time to finish is over");
+        served.closing.close();
+        connections.cut();
     }
 }
 
 /// The next connection. A listener does not break; what fails is a connection, or the system is short of something.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener, connections: &Connections) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
             Err(error) if is_of_connection(&error) => tracing::debug!(%error, "a connection was gone at once"),
             Err(error) => {
                 tracing::error!(%error, "no connection can be accepted");
+                connections.make_room();
                 sleep(ACCEPT_PAUSE).await;
             }
         }

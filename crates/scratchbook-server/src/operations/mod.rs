@@ -19,6 +19,7 @@ use crate::served::Served;
 pub(crate) use gauge::Gauge;
 pub(crate) use metrics::Metrics;
 pub(crate) use observe::{Observer, observe};
+pub(crate) use ready::Readiness;
 
 /// The routes.
 pub(crate) fn routes(metrics: Option<&Metrics>) -> Router<Arc<Served>> {

@@ -5,11 +5,13 @@
 //! session too; where the app's runner is [resumable](scratchbook::RunnerBuilder::resumable), a request with its id and no
 //! message takes it up again.
 
+mod admission;
 mod answered;
 mod backlog;
 mod follow;
 mod log;
 mod run;
+mod shares;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,12 +27,15 @@ pub(crate) use follow::Follow;
 pub(crate) use log::{Outcome, Reader};
 pub(crate) use run::Run;
 
+use admission::{Admission, bytes_of};
 use answered::answered_invocation;
+
+use crate::access::Account;
 
 /// How many runs that are over are remembered, each with how it ended.
 const REMEMBERED: usize = 1024;
 /// How long runs that were told to end are waited for.
-const CANCEL_TIME: Duration = Duration::from_secs(5);
+const CANCEL_TIME: Duration = Duration::from_millis(250);
 
 /// The runs under way in this process.
 #[derive(Clone, Debug)]
@@ -40,16 +45,16 @@ pub(crate) struct Runs {
 
 #[derive(Debug)]
 struct Inner {
-    limit: usize,
     environment: Arc<dyn Environment>,
     table: Mutex<Table>,
     /// Wakes who waits for runs to end.
     ends: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     is_closing: bool,
+    admission: Admission,
     /// By session and invocation.
     under_way: BTreeMap<(SessionKey, String), Arc<Run>>,
     /// Those that ended last.
@@ -65,23 +70,27 @@ struct Over {
 }
 
 impl Runs {
-    /// At most `limit` runs at a time.
-    pub(crate) fn new(limit: usize, environment: Arc<dyn Environment>) -> Self {
-        let (table, ends) = (Mutex::default(), watch::Sender::new(()));
-        Self { inner: Arc::new(Inner { limit, environment, table, ends }) }
+    /// At most `max_runs` runs at a time, and for each of their sessions `max_waiting` that wait.
+    pub(crate) fn new(max_runs: usize, max_waiting: usize, environment: Arc<dyn Environment>) -> Self {
+        let admission = Admission::new(max_runs, max_waiting);
+        let table = Table { is_closing: false, admission, under_way: BTreeMap::new(), over: VecDeque::new() };
+        let (table, ends) = (Mutex::new(table), watch::Sender::new(()));
+        Self { inner: Arc::new(Inner { environment, table, ends }) }
     }
 
-    /// Starts a run on a session and gives it back with a reader that misses nothing of it. Where a run of the same
-    /// invocation is under way, that one ends first.
+    /// Starts a run on a session for an account and gives it back with a reader that misses nothing of it. If a run of
+    /// the same invocation is under way, that one ends first.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the invocation's id can be none; `NotFound` where the session is missing; `ResourceExhausted` where as many runs are under way as may be;
-    /// `Unavailable` where the server is about to end.
+    /// `InvalidArgument` if the invocation's id is invalid; `NotFound` if the session is missing; `ResourceExhausted` if
+    /// as many runs are under way as may be, of all accounts or of this one, or wait for the session; `Unavailable` if the
+    /// server is about to end.
     pub(crate) async fn start(
         &self,
         runner: &Runner,
         key: &SessionKey,
+        account: &Account,
         mut request: RunRequest,
     ) -> Result<(Arc<Run>, Reader)> {
         let sessions = runner.session_service();
@@ -96,6 +105,7 @@ impl Runs {
         let id = given.unwrap_or_else(|| format!("e-{}", self.inner.environment.new_id()));
         request.invocation_id = Some(id.clone());
         request.is_new |= is_new;
+        let bytes = bytes_of(&request);
         loop {
             let session = sessions.get_session(key, &GetSessionConfig::state_only().without_state()).await?;
             let session = session.ok_or_else(|| Error::not_found(format!("there is no session {key}")))?;
@@ -105,14 +115,14 @@ impl Runs {
                 None => count(sessions.as_ref(), key).await?,
             };
             let run = Run::new(key.clone(), id.clone(), self.inner.environment.now(), before);
-            match self.enter(run)? {
+            match self.enter(run, account, bytes)? {
                 Entered::New(run) => {
                     let (events, reader) = (runner.run(key.user_id(), key.session_id(), request), run.read());
                     let task = Arc::clone(&run).drive(events, self.clone()).instrument(run.span());
                     tokio::spawn(task);
                     return Ok((run, reader));
                 }
-                Entered::Taken(earlier) => drop(earlier.ended().await),
+                Entered::Taken(earlier, _asking) => drop(earlier.ended().await),
             }
         }
     }
@@ -161,20 +171,18 @@ impl Runs {
         }
     }
 
-    fn enter(&self, run: Run) -> Result<Entered> {
+    fn enter(&self, mut run: Run, account: &Account, bytes: usize) -> Result<Entered> {
         let mut table = self.lock();
+        let table = &mut *table;
         if table.is_closing {
             return Err(Error::new(ErrorKind::Unavailable, "the server is about to end; try again later"));
         }
         let place = (run.key.clone(), run.invocation_id.clone());
-        if let Some(run) = table.under_way.get(&place) {
-            return Ok(Entered::Taken(Arc::clone(run)));
+        if let Some(earlier) = table.under_way.get(&place) {
+            table.admission.ask(&run.key)?;
+            return Ok(Entered::Taken(Arc::clone(earlier), Asking { runs: self.clone(), key: run.key }));
         }
-        let limit = self.inner.limit;
-        if table.under_way.len() >= limit {
-            let message = format!("{limit} runs are under way, as many as there may be; try again later");
-            return Err(Error::new(ErrorKind::ResourceExhausted, message));
-        }
+        run.number = table.admission.enter(&run.key, account, bytes)?;
         let run = Arc::new(run);
         table.under_way.insert(place, Arc::clone(&run));
         Ok(Entered::New(run))
@@ -184,6 +192,7 @@ impl Runs {
     fn end(&self, run: &Run, outcome: &Outcome) {
         let mut table = self.lock();
         table.under_way.remove(&(run.key.clone(), run.invocation_id.clone()));
+        table.admission.leave(&run.key, run.number);
         if table.over.len() == REMEMBERED {
             table.over.pop_front();
         }
@@ -202,8 +211,20 @@ impl Runs {
 /// What became of a run that was to begin.
 enum Entered {
     New(Arc<Run>),
-    /// A run of the same invocation is under way.
-    Taken(Arc<Run>),
+    /// A run of the same invocation is under way, and is waited for.
+    Taken(Arc<Run>, Asking),
+}
+
+/// A request that waits for a run of its own invocation to end, until it is dropped.
+struct Asking {
+    runs: Runs,
+    key: SessionKey,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.runs.lock().admission.asked(&self.key);
+    }
 }
 
 /// How many events a session has, in a store that does not count them unless they are asked for by number.
@@ -219,6 +240,7 @@ mod tests {
     use scratchbook::{CreateSessionConfig, FunctionAgent, SystemEnvironment, connect};
 
     use super::*;
+    use crate::access::Caller;
 
     /// A run that never ends by itself.
     async fn endless() -> (Runs, Runner, SessionKey) {
@@ -226,17 +248,21 @@ mod tests {
         let session = sessions.create_session("app", "user", CreateSessionConfig::default()).await.unwrap();
         let agent = FunctionAgent::new("endless", |_| stream::pending());
         let runner = Runner::builder("app", agent, sessions).build().unwrap();
-        (Runs::new(9, Arc::new(SystemEnvironment)), runner, session.key().clone())
+        (Runs::new(9, 8, Arc::new(SystemEnvironment)), runner, session.key().clone())
+    }
+
+    fn anyone() -> Account {
+        Caller::anyone().account(None)
     }
 
     #[tokio::test(start_paused = true)]
     async fn runs_that_do_not_end_in_time_are_cancelled_and_none_begins_any_more() {
         let (runs, runner, key) = endless().await;
-        let (run, mut reader) = runs.start(&runner, &key, "go".into()).await.unwrap();
+        let (run, mut reader) = runs.start(&runner, &key, &anyone(), "go".into()).await.unwrap();
         runs.close(Duration::from_secs(30)).await;
         assert!(matches!(run.ended().await, Outcome::Cancelled));
         assert!(reader.next().await.is_none() && runs.list(&key).is_empty());
-        let refused = runs.start(&runner, &key, "go".into()).await.unwrap_err();
+        let refused = runs.start(&runner, &key, &anyone(), "go".into()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
     }
 
@@ -245,7 +271,7 @@ mod tests {
         let (runs, runner, key) = endless().await;
         let started = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let (_, reader) = runtime.block_on(runs.start(&runner, &key, "go".into())).unwrap();
+            let (_, reader) = runtime.block_on(runs.start(&runner, &key, &anyone(), "go".into())).unwrap();
             reader
         });
         let mut reader = started.join().unwrap();
@@ -256,7 +282,8 @@ mod tests {
     #[tokio::test]
     async fn the_runs_that_ended_last_are_remembered() {
         let (runs, runner, key) = endless().await;
-        let (run, _) = runs.start(&runner, &key, RunRequest::message("go").with_invocation_id("first")).await.unwrap();
+        let first = RunRequest::message("go").with_invocation_id("first");
+        let (run, _) = runs.start(&runner, &key, &anyone(), first).await.unwrap();
         run.cancel();
         run.ended().await;
         for n in 0..=REMEMBERED {

@@ -22,6 +22,8 @@ pub(crate) struct Run {
     /// The number of the last event of the session that may be of an earlier run of this invocation; all later ones of
     /// the invocation are this run's.
     pub(super) before: u64,
+    /// Its number among those that were let in.
+    pub(super) number: u64,
     log: Arc<Log>,
     cancelled: Notify,
 }
@@ -29,7 +31,7 @@ pub(crate) struct Run {
 impl Run {
     pub(super) fn new(key: SessionKey, invocation_id: String, start_time: f64, before: u64) -> Self {
         let (log, cancelled) = (Arc::new(Log::new()), Notify::new());
-        Self { key, invocation_id, start_time, before, log, cancelled }
+        Self { key, invocation_id, start_time, before, number: 0, log, cancelled }
     }
 
     /// Follows the run from its beginning.
@@ -92,7 +94,6 @@ struct Ending {
 
 impl Ending {
     fn new(runs: Runs, run: Arc<Run>) -> Self {
-        metrics::gauge!("scratchbook_runs", "app" => run.key.app_name().to_owned()).increment(1);
         let outcome = Outcome::Failed(Arc::new(Error::internal("the run was cut off")));
         Self { runs, run, outcome, begun: Instant::now() }
     }
@@ -107,13 +108,16 @@ impl Drop for Ending {
         let (app, outcome, time) = (self.run.key.app_name(), self.outcome.as_str(), self.begun.elapsed());
         Span::current().record("outcome", outcome);
         match &self.outcome {
+            // Of other errors the words may hold what was said.
+            Outcome::Failed(error) if error.is_for_operator() => {
+                tracing::warn!(outcome, kind = error.kind().as_str(), %error, ?time, "the run has ended");
+            }
             Outcome::Failed(error) => {
                 tracing::warn!(outcome, error = error.kind().as_str(), ?time, "the run has ended");
             }
             _ => tracing::info!(outcome, ?time, "the run has ended"),
         }
         let labels = [("app", app.to_owned()), ("outcome", outcome.to_owned())];
-        metrics::gauge!("scratchbook_runs", "app" => app.to_owned()).decrement(1);
         metrics::counter!("scratchbook_runs_total", &labels).increment(1);
         metrics::histogram!("scratchbook_run_seconds", &labels).record(time.as_secs_f64());
         self.runs.end(&self.run, &self.outcome);

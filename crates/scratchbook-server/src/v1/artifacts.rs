@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{ArtifactPath, SessionPath};
-use super::request::{NoQuery, Paged, PathArtifact, Query, page_size, unreadable};
+use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
 use super::{ARTIFACTS, ApiError};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -186,13 +184,13 @@ pub(super) async fn save(
     PathArtifact(name): PathArtifact,
     _: NoQuery,
     headers: HeaderMap,
-    data: Result<Bytes, BytesRejection>,
+    Sent(data): Sent,
 ) -> Result<impl IntoResponse, ApiError> {
     let kind = match headers.get(CONTENT_TYPE) {
         Some(kind) => kind.to_str().map_err(|_| Error::invalid("the content type is not of plain text"))?,
         None => UNKNOWN,
     };
-    let part = Part::bytes(data.map_err(unreadable)?, kind);
+    let part = Part::bytes(data, kind);
     let artifacts = &served.store.artifacts;
     let version = artifacts.save_artifact(&scope.key, &name, part, Map::new()).await?;
     let versions = artifacts.list_artifact_versions(&scope.key, &name).await?;

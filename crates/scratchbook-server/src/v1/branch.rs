@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
 use super::path::SessionPath;
-use super::request::{Body, NoQuery};
+use super::request::{Body, NoQuery, Sent};
 use super::shape::{SessionBody, Stored};
 use super::{ApiError, SESSIONS};
 use crate::scope::SessionScope;
@@ -31,6 +31,8 @@ pub(super) struct Fork {
     id: Option<String>,
 }
 
+impl Sent for Fork {}
+
 /// Where a session is taken back to.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -39,6 +41,8 @@ pub(super) struct Rewind {
     /// The invocation before which the session's keys and artifacts are as they are to be.
     before_invocation_id: String,
 }
+
+impl Sent for Rewind {}
 
 /// What took a session back.
 #[derive(Debug, Serialize, ToSchema)]

@@ -13,8 +13,8 @@ use utoipa::{IntoResponses, ToSchema, openapi};
 
 use super::shape::Writer;
 use crate::access::{Caller, Right};
-use crate::adk::status;
 use crate::scope::Refusal;
+use crate::told::Told;
 
 /// An error as a client of `/v1` knows it.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ enum Cause {
 impl ApiError {
     /// An error with another status than its kind's.
     pub(super) fn with_status(status: StatusCode, error: &Error) -> Self {
-        Self::new(status, error, Vec::new())
+        Self { status, ..Self::new(error, Vec::new()) }
     }
 
     /// An error for a caller, who sees the values in the way where it may read, and of writers those within its reach.
@@ -95,14 +95,12 @@ impl ApiError {
         let error = Error::conflict(conflicts.collect());
         let may_read = caller.may(Right::Read);
         let conflicts = error.conflicts().iter().map(|conflict| KeyInTheWay::shown(conflict, may_read));
-        Self::new(status(error.kind()), &error, conflicts.collect())
+        Self::new(&error, conflicts.collect())
     }
 
-    fn new(status: StatusCode, error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
-        if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
-        }
-        let problem = Problem { kind: error.kind().as_str(), message: error.to_string(), conflicts };
+    fn new(error: &Error, conflicts: Vec<KeyInTheWay>) -> Self {
+        let Told { status, kind, message } = Told::of(error);
+        let problem = Problem { kind: kind.as_str(), message: message.to_owned(), conflicts };
         Self { status, body: ErrorBody { error: problem } }
     }
 }
@@ -110,11 +108,12 @@ impl ApiError {
 /// An error where it is a part of a stream. Of a conflict it is said that there is one, and no more: whether its reader may
 /// know of the writers is not known.
 pub(super) fn shown(error: &Error) -> Problem {
+    let told = Told::of(error);
     let message = match error.conflicts() {
-        [] => error.to_string(),
-        _ => "others have changed keys of this write; read again, then try again".to_owned(),
+        [] => told.message,
+        _ => "others have changed keys of this write; read again, then try again",
     };
-    Problem { kind: error.kind().as_str(), message, conflicts: Vec::new() }
+    Problem { kind: told.kind.as_str(), message: message.to_owned(), conflicts: Vec::new() }
 }
 
 impl KeyInTheWay {
@@ -136,7 +135,7 @@ impl KeyInTheWay {
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let error = if error.conflicts().is_empty() { error } else { Error::new(error.kind(), shown(&error).message) };
-        Self::new(status(error.kind()), &error, Vec::new())
+        Self::new(&error, Vec::new())
     }
 }
 
@@ -204,7 +203,12 @@ const REFUSALS: [(&str, &str, &str, &str); 9] = [
         "the event 3 of shop/alice/s1 is missing",
     ),
     ("501", "This store cannot do it.", "unsupported", "this store keeps no feed"),
-    ("503", "The store cannot be reached just now.", "unavailable", "the database cannot be reached; try again"),
+    (
+        "503",
+        "The store cannot be reached, or cannot write, just now. Its log says why.",
+        "unavailable",
+        "the store cannot do this just now; try again later",
+    ),
 ];
 
 const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [

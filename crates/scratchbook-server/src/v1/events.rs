@@ -11,11 +11,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{EventPath, NumberPath, SessionPath};
-use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, page_size, usual};
+use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
 use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, Seen, Stored};
 use super::{ApiError, EVENTS};
 use crate::answers::json;
+use crate::bodies::{self as counted, Shape};
 use crate::look_back::last_event;
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -43,6 +44,12 @@ pub(super) struct Append {
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
     seen: Option<Seen>,
+}
+
+static APPEND: Shape = Shape::Fields(&[("event", &counted::EVENT), ("operations", &counted::OPERATIONS)]);
+
+impl Sent for Append {
+    const SHAPE: &'static Shape = &APPEND;
 }
 
 /// What an append has done.

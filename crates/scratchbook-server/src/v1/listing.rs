@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use scratchbook::{
-    Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter,
-};
+use scratchbook::{Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -12,13 +12,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{AppPath, KeyPath, UserPath};
-use super::request::{Body, NoQuery, PathKey, Query, page_size, usual};
+use super::request::{Body, NoQuery, PathKey, Query, Sent, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
 use super::{ApiError, STATE};
 use crate::access::{Caller, Right};
 use crate::answers;
-use crate::scope::{AppScope, UserScope};
+use crate::bodies::{self as counted, Shape};
+use crate::scope::{AppScope, Needs, UserScope, WholeApp};
 use crate::served::Served;
 
 /// Which keys are listed.
@@ -71,6 +72,12 @@ pub(super) struct PatchOwner {
     #[serde(default)]
     #[schema(minimum = 0, exclusive_maximum = 253402300800i64)]
     time: Option<f64>,
+}
+
+static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
+
+impl Sent for PatchOwner {
+    const SHAPE: &'static Shape = &OPERATIONS;
 }
 
 /// What a change came to.
@@ -155,6 +162,7 @@ pub(super) async fn key_of_user(
 pub(super) async fn patch_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
+    _: Needs<WholeApp, ApiError>,
     _: NoQuery,
     Body(body): Body<PatchOwner>,
 ) -> Result<Json<Patched>, ApiError> {

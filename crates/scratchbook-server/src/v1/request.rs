@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 use utoipa::IntoParams;
 
 use super::ApiError;
+use crate::bodies::{Shape, Unread};
 use crate::scope;
 use crate::served::Served;
 use crate::spelling::is_json;
@@ -54,19 +55,38 @@ pub(super) struct PathInvocation(pub(super) String);
 #[derive(Debug)]
 pub(super) struct PathSeq(pub(super) u64);
 
-impl<T: DeserializeOwned> FromRequest<Arc<Served>> for Body<T> {
+/// What a body is read as.
+pub(super) trait Sent: DeserializeOwned + Send + 'static {
+    /// What is counted in it before.
+    const SHAPE: &'static Shape = &Shape::Any;
+}
+
+impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
-        let bytes = Bytes::from_request(request, served).await.map_err(unreadable)?;
+        let unread = Unread::from_request(request, served).await.map_err(unreadable)?.as_json();
         // Serde would take a list for a struct as well, its fields in their order.
-        match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}
             Some(_) => return Err(Error::invalid("the body is no JSON object; send one").into()),
             None => return Err(Error::invalid("the body is empty; send a JSON object").into()),
         }
-        Ok(Self(read(&bytes)?))
+        Ok(Self(unread.read(T::SHAPE, |bytes| read(&bytes)).await??))
+    }
+}
+
+/// A body of data, whatever it is.
+#[derive(Debug)]
+pub(super) struct Data(pub(super) Bytes);
+
+impl FromRequest<Arc<Served>> for Data {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
+        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+        Ok(Self(unread.data().await?))
     }
 }
 
@@ -91,7 +111,7 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, &error))
 }
 
-pub(super) fn unreadable(rejection: BytesRejection) -> ApiError {
+fn unreadable(rejection: BytesRejection) -> ApiError {
     let status = rejection.status();
     let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => {

@@ -20,9 +20,10 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Problem, Refusals, WriteRefusals, shown};
 use super::path::{RunPath, SessionPath};
-use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume};
+use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
 use super::shape::{Stored, StreamEvent};
 use super::{ApiError, RUNS};
+use crate::bodies::{self as counted, Shape};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -61,6 +62,12 @@ pub(super) struct RunBody {
     #[serde(default)]
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     custom_metadata: Option<Map<String, Value>>,
+}
+
+static MESSAGE: Shape = Shape::Fields(&[("message", &counted::CONTENT), ("newMessage", &counted::CONTENT)]);
+
+impl Sent for RunBody {
+    const SHAPE: &'static Shape = &MESSAGE;
 }
 
 /// From where a stream is taken up again.
@@ -130,7 +137,8 @@ pub(super) async fn start(
     let app_name = scope.key.app_name();
     let app = served.apps.get(app_name);
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
-    let (run, reader) = served.runs.start(&app.runner, &scope.key, request).await?;
+    let account = scope.caller.account(Some(scope.key.user_id()));
+    let (run, reader) = served.runs.start(&app.runner, &scope.key, &account, request).await?;
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 

@@ -15,10 +15,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::path::{SessionPath, UserPath};
-use super::request::{Body, NoQuery, Query, nullable, page_size, usual};
+use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
 use super::{ApiError, SESSIONS};
 use crate::answers::json;
+use crate::bodies::{self as counted, Counted, Shape};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
@@ -62,6 +63,12 @@ pub(super) struct CreateSession {
     #[serde(default)]
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
+}
+
+static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &counted::EVENT))]);
+
+impl Sent for CreateSession {
+    const SHAPE: &'static Shape = &SESSION_EVENTS;
 }
 
 /// Which part of a session is read.
@@ -125,6 +132,8 @@ pub(super) struct UpdateSession {
     #[schema(exclusive_minimum = 0)]
     time_to_live: Option<f64>,
 }
+
+impl Sent for UpdateSession {}
 
 /// Make a session.
 ///

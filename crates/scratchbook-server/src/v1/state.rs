@@ -13,11 +13,12 @@ use utoipa::{IntoParams, ToSchema};
 use super::error::{Refusals, WriteRefusals};
 use super::events::{Appended, commit};
 use super::path::{KeyPath, SessionPath};
-use super::request::{Body, NoQuery, PathKey, Query};
+use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
 use super::shape::{Conflict, Operations, Seen};
 use super::{ApiError, STATE};
 use crate::answers;
+use crate::bodies::{self as counted, Shape};
 use crate::scope::SessionScope;
 use crate::served::Served;
 
@@ -97,6 +98,12 @@ pub(super) struct PatchState {
     /// What its writer has seen: for `by_key` and `by_session`.
     #[serde(default, deserialize_with = "json::optional_object")]
     seen: Option<Seen>,
+}
+
+static OPERATIONS: Shape = Shape::Fields(&[("operations", &counted::OPERATIONS)]);
+
+impl Sent for PatchState {
+    const SHAPE: &'static Shape = &OPERATIONS;
 }
 
 /// Read the merged state of a session, now or at an event.

@@ -10,11 +10,10 @@ use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
 use super::path::{AppPath, SessionPath, UserPath};
-use super::request::{Body, NoQuery, page_size};
+use super::request::{Body, NoQuery, Sent, page_size};
 use super::sessions::no_session;
 use super::{ApiError, UPKEEP};
-use crate::access::{Caller, Right};
-use crate::scope::{AppScope, SessionScope, UserScope};
+use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
 use crate::served::Served;
 
 /// What was found to be right.
@@ -40,6 +39,8 @@ pub(super) struct Prune {
     limit: usize,
 }
 
+impl Sent for Prune {}
+
 /// How many expired sessions may go.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -50,6 +51,8 @@ pub(super) struct PruneExpired {
     #[schema(minimum = 1, maximum = 1000, default = 500, required = false)]
     limit: usize,
 }
+
+impl Sent for PruneExpired {}
 
 /// What went.
 #[derive(Debug, Serialize, ToSchema)]
@@ -121,10 +124,10 @@ pub(super) async fn user(
 pub(super) async fn prune_session(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
+    _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    scope.caller.check(Right::Admin)?;
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: served.store.sessions.prune_events(&scope.key, body.before, limit).await? }))
 }
@@ -139,10 +142,11 @@ pub(super) async fn prune_session(
 pub(super) async fn prune_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
+    _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &scope.caller, &body).await
+    prune_log(&served, &scope.owner()?, &body).await
 }
 
 /// Remove from the log of a user's state what was overwritten.
@@ -156,10 +160,11 @@ pub(super) async fn prune_app(
 pub(super) async fn prune_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
+    _: Needs<Admin, ApiError>,
     _: NoQuery,
     Body(body): Body<Prune>,
 ) -> Result<Json<Pruned>, ApiError> {
-    prune_log(&served, &scope.owner()?, &scope.caller, &body).await
+    prune_log(&served, &scope.owner()?, &body).await
 }
 
 /// Delete expired sessions for good, of all apps.
@@ -171,22 +176,15 @@ pub(super) async fn prune_user(
 )]
 pub(super) async fn prune_expired(
     State(served): State<Arc<Served>>,
-    axum::Extension(caller): axum::Extension<Caller>,
+    _: Needs<AdminOfAll, ApiError>,
     _: NoQuery,
     Body(body): Body<PruneExpired>,
 ) -> Result<Json<Pruned>, ApiError> {
-    caller.check_of_all(Right::Admin)?;
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: served.store.sessions.delete_expired(limit).await? }))
 }
 
-async fn prune_log(
-    served: &Served,
-    owner: &StateOwner,
-    caller: &Caller,
-    body: &Prune,
-) -> Result<Json<Pruned>, ApiError> {
-    caller.check(Right::Admin)?;
+async fn prune_log(served: &Served, owner: &StateOwner, body: &Prune) -> Result<Json<Pruned>, ApiError> {
     let limit = page_size("limit", body.limit)?;
     Ok(Json(Pruned { pruned: served.store.sessions.prune_state_log(owner, body.before, limit).await? }))
 }

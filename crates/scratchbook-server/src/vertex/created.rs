@@ -89,11 +89,7 @@ async fn read(
 }
 
 /// The first sessions of those found, and the place of the last where one more was found.
-fn cut(
-    found: BTreeMap<Place, SessionKey>,
-    is_newest: bool,
-    size: usize,
-) -> (Vec<(Place, SessionKey)>, Option<String>) {
+fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec<(Place, SessionKey)>, Option<String>) {
     let has_more = found.len() > size;
     let mut found: Vec<_> = found.into_iter().collect();
     if is_newest {

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
-use crate::adk::status;
 use crate::scope::Refusal;
+use crate::told::Told;
 
 /// An error as Google's clients know it.
 #[derive(Debug)]
@@ -20,17 +20,19 @@ pub(crate) struct GoogleError {
 impl GoogleError {
     /// An error with another code than its kind's.
     pub(crate) fn with_code(code: StatusCode, error: &Error) -> Self {
+        Self { code, ..Self::of(error) }
+    }
+
+    fn of(error: &Error) -> Self {
+        let Told { status: code, kind, message } = Told::of(error);
         let message = match code {
             // What went wrong inside is in the log.
-            StatusCode::INTERNAL_SERVER_ERROR => {
-                tracing::error!(kind = error.kind().as_str(), %error, "a request failed");
-                "Internal error encountered.".to_owned()
-            }
+            StatusCode::INTERNAL_SERVER_ERROR => "Internal error encountered.",
             // Whose writes are in the way is not for everybody.
-            _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again".to_owned(),
-            _ => error.to_string(),
+            _ if !error.conflicts().is_empty() => "others have changed keys of this write; try again",
+            _ => message,
         };
-        Self { code, status: status_name(error.kind()), message }
+        Self { code, status: status_name(kind), message: message.to_owned() }
     }
 }
 
@@ -55,7 +57,7 @@ fn status_name(kind: ErrorKind) -> &'static str {
 
 impl From<Error> for GoogleError {
     fn from(error: Error) -> Self {
-        Self::with_code(status(error.kind()), &error)
+        Self::of(&error)
     }
 }
 

@@ -11,6 +11,7 @@ use scratchbook::{Error, Result, json};
 use serde_json::Value;
 
 use super::GoogleError;
+use crate::bodies::{SESSION_EVENT, Unread};
 use crate::served::Served;
 use crate::spelling::{is_json, snake_case};
 
@@ -91,15 +92,35 @@ impl FromRequest<Arc<Served>> for Body {
     type Rejection = GoogleError;
 
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, GoogleError> {
-        check_content_type(request.headers())?;
-        let bytes = Bytes::from_request(request, served).await.map_err(|rejection| {
-            let code = rejection.status();
-            GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
-        })?;
-        if bytes.iter().all(u8::is_ascii_whitespace) {
+        Self::read(unread(request, served).await?).await
+    }
+}
+
+/// A body of which nothing is made yet.
+///
+/// # Errors
+///
+/// That of a content type that is not JSON's, or of a body that broke off.
+pub(super) async fn unread(request: Request, served: &Arc<Served>) -> Result<Unread, GoogleError> {
+    check_content_type(request.headers())?;
+    let unread = Unread::from_request(request, served).await.map_err(|rejection| {
+        let code = rejection.status();
+        GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
+    })?;
+    Ok(unread.as_json())
+}
+
+impl Body {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no JSON object; `PayloadTooLarge` for too much of something.
+    pub(super) async fn read(unread: Unread) -> Result<Self, GoogleError> {
+        if unread.bytes().iter().all(u8::is_ascii_whitespace) {
             return Err(Error::invalid("the body is empty; send a JSON object").into());
         }
-        let value: Value = json::from_slice(&bytes).map_err(|error| error.context("the body"))?;
+        let read = |bytes: Bytes| json::from_slice::<Value>(&bytes).map_err(|error| error.context("the body"));
+        // A session has neither of what an event has.
+        let value = unread.read(&SESSION_EVENT, read).await??;
         if value.is_object() {
             Ok(Self(value))
         } else {

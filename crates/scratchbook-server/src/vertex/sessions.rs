@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::response::Response;
 use scratchbook::vertex::SessionResource;
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::operation::{self, Operation};
-use super::params::{Body, Params};
+use super::params::{Body, Params, unread};
 use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
@@ -27,9 +27,17 @@ pub(super) async fn create(
     State(served): State<Arc<Served>>,
     engine: Engine,
     RawQuery(query): RawQuery,
-    Body(body): Body,
+    request: Request,
 ) -> Result<Json<Value>, GoogleError> {
     let Engine { app_name, caller, names } = &engine;
+    let mut unread = unread(request, &served).await?;
+    // Nothing else of the body is looked at before its user is known to be within reach.
+    if let Some([user, user_snake]) = unread.texts(["userId", "user_id"]).await?
+        && let Some(user) = user.or(user_snake).text()
+    {
+        scope::user_of_body(&served, caller, app_name, user).await?;
+    }
+    let Body(body) = Body::read(unread).await?;
     let params = Params::new(query.as_deref(), &["sessionId"])?;
     let sent = SessionResource::from_json(body)?;
     let user_id = sent.user_id.ok_or_else(|| Error::invalid("the session has no userId; name its user"))?;

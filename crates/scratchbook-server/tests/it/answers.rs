@@ -57,7 +57,10 @@ async fn state_that_sessions_share_is_shown_once_a_page() {
         assert_eq!(page["sessions"].as_array().unwrap().len(), 1000);
         assert_eq!(page["sessions"][0]["state"].as_object().unwrap().keys().collect::<Vec<_>>(), ["n"]);
         assert_eq!(page["userStates"]["u1"]["user:profile"].as_str().map(str::len), Some(profile.len()));
-        assert_eq!((page["userStates"].as_object().unwrap().len(), &page["appState"]), (1, &json!({"app:catalogue": 7})));
+        assert_eq!(
+            (page["userStates"].as_object().unwrap().len(), &page["appState"]),
+            (1, &json!({"app:catalogue": 7}))
+        );
         // ADK's clients are shown it in each session: all of that is more than an answer may be.
         let answer = client.send("GET", "/apps/demo/users/u1/sessions", None).await;
         assert_eq!(answer.status, 413);
@@ -132,9 +135,13 @@ async fn adks_clients_are_told_of_a_session_that_is_larger_than_an_answer() {
         let answer = client.get(&format!("{SESSION}?num_recent_events={count}")).await;
         let events = answer.1["events"].as_array().unwrap();
         assert_eq!((answer.0, events.len()), (200, count));
-        assert!(events.iter().rev().zip(["9 ", "8 ", "7 "]).all(|(event, begin)| {
-            event["content"]["parts"][0]["text"].as_str().unwrap().starts_with(begin)
-        }));
+        assert!(
+            events
+                .iter()
+                .rev()
+                .zip(["9 ", "8 ", "7 "])
+                .all(|(event, begin)| { event["content"]["parts"][0]["text"].as_str().unwrap().starts_with(begin) })
+        );
     }
     let (status, body) = client.get(&format!("{SESSION}?num_recent_events=many")).await;
     assert_eq!((status, body["detail"].as_str().unwrap().contains("many")), (400, true));
@@ -193,7 +200,9 @@ async fn a_state_that_is_larger_than_an_answer_is_read_by_its_keys() {
         assert_eq!(answer.status, 413, "{path}");
         assert!(answer.text().contains("2097152"), "{path}: {}", answer.text());
     }
-    for path in [&format!("{OF_USER}/s-1?key=c"), &format!("{OF_USER}/s-1?state=none"), &format!("{OF_USER}/s-1/state/a")] {
+    for path in
+        [&format!("{OF_USER}/s-1?key=c"), &format!("{OF_USER}/s-1?state=none"), &format!("{OF_USER}/s-1/state/a")]
+    {
         assert_eq!(client.send("GET", path, None).await.status, 200, "{path}");
     }
     // A write is answered all the same.
@@ -207,7 +216,8 @@ async fn all_answers_together_have_a_bound() {
     let store: Store = connect("memory:").await.unwrap();
     let limits = ServerLimits::default().with_answer_bytes(MIB);
     let router = Server::builder(store.clone()).limits(limits).build().unwrap().router();
-    let config = CreateSessionConfig::default().with_session_id("s-1").with_state(json!({"a": "x".repeat(MIB - 2_000)}));
+    let config =
+        CreateSessionConfig::default().with_session_id("s-1").with_state(json!({"a": "x".repeat(MIB - 2_000)}));
     store.sessions.create_session("demo", "u1", config).await.unwrap();
     let get = |path: &str| {
         use tower::ServiceExt;

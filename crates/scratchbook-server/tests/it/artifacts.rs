@@ -119,7 +119,7 @@ async fn megabytes_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let small = Client::over(&format!("sqlite://{}?artifact_bytes=1000", folder.path().join("a.db").display())).await;
     let (status, answer) = save(&small, OF, &json!({"filename": "f", "artifact": {"text": "x".repeat(1000)}})).await;
-    assert_eq!(status, 429, "{answer}");
+    assert_eq!(status, 413, "{answer}");
     assert!(answer["detail"].as_str().unwrap().contains("artifact_bytes is 1000"), "{answer}");
     assert_eq!(small.get(OF).await, (200, json!([])));
 }

@@ -5,6 +5,7 @@ mod answers;
 mod apps;
 mod artifacts;
 mod dev_ui;
+mod failures;
 mod operations;
 mod replay;
 mod requests;

@@ -1,10 +1,13 @@
 //! What who runs a server is told.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use scratchbook::SessionService;
 use scratchbook_server::{Login, MadeToken, NewToken, Right};
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::support::Client;
 
@@ -40,11 +43,15 @@ async fn numbers_are_for_who_may_see_what_concerns_all() {
     assert_eq!(closed.get("/metrics").await.0, 401);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_is_ready_as_long_as_its_store_answers() {
+    // The store is looked at once a second.
+    let next_look = || sleep(Duration::from_secs(1));
     let open = Client::memory().await;
     assert_eq!(open.get("/health/ready").await, (200, json!({"status": "ready"})));
     open.store.sessions.close().await.unwrap();
+    assert_eq!(open.get("/health/ready").await.0, 200, "what was seen just now is good enough");
+    next_look().await;
     let (status, body) = open.get("/health/ready").await;
     assert_eq!((status, &body["status"]), (503, &json!("unavailable")), "{body}");
     assert!(body["store"]["kind"].is_string() && body["store"]["message"].is_string(), "{body}");
@@ -54,6 +61,7 @@ async fn a_server_is_ready_as_long_as_its_store_answers() {
     let closed = Client::with(|server| server.login(login)).await;
     assert_eq!(closed.get("/health/ready").await.0, 200);
     closed.store.sessions.close().await.unwrap();
+    next_look().await;
     let (status, body) = closed.get("/health/ready").await;
     assert!(status == 503 && body["store"].get("message").is_none(), "strangers learn no more: {body}");
 }

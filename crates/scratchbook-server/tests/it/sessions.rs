@@ -250,3 +250,33 @@ async fn state_is_in_no_message() {
 fn nested(secret: &str) -> Value {
     (0..110).fold(json!(secret), |value, _| json!([value]))
 }
+
+#[tokio::test]
+async fn a_change_with_an_idempotency_key_is_stored_once() {
+    let client = Client::memory().await;
+    ask(&client, "POST", "/s-1", json!({})).await;
+    let patch = async |keys: &[&str], delta: Value| {
+        let mut request = Request::patch(format!("{SESSIONS}/s-1")).header("content-type", "application/json");
+        for key in keys {
+            request = request.header("idempotency-key", *key);
+        }
+        let answer = client.request(request.body(json!({"stateDelta": delta}).to_string().into()).unwrap()).await;
+        (answer.status, answer.json())
+    };
+    let first = patch(&["k-1"], json!({"n": 1, "temp:t": 1})).await;
+    assert_eq!((first.0, &first.1["state"], &first.1["events"][0]["id"]), (200, &json!({"n": 1}), &json!("k-1")));
+    assert_eq!(first, patch(&["k-1"], json!({"n": 1})).await, "a repeat is answered as the first was");
+    let (status, refused) = patch(&["k-1"], json!({"n": 2})).await;
+    assert_eq!(status, 409, "{refused}");
+    assert_eq!(patch(&["k-2"], json!({"n": 1})).await.1["events"].as_array().unwrap().len(), 2);
+    assert_eq!(patch(&[], json!({"n": 1})).await.1["events"].as_array().unwrap().len(), 3);
+    for (bad, said) in
+        [(vec![""], "is empty"), (vec!["a", "a"], "is there twice"), (vec![&*"x".repeat(511)], "has 511 bytes")]
+    {
+        let (status, refused) = patch(&bad, json!({"n": 3})).await;
+        assert_eq!(status, 400, "{refused}");
+        assert!(refused["detail"].as_str().unwrap().contains(said), "{refused}");
+    }
+    let (_, read) = client.get(&format!("{SESSIONS}/s-1")).await;
+    assert_eq!((&read["state"], read["events"].as_array().unwrap().len()), (&json!({"n": 1}), 3));
+}

@@ -32,7 +32,7 @@ impl Client {
         Self::new(connect(uri).await.unwrap(), |server| server)
     }
 
-    fn new(store: Store, hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+    pub(crate) fn new(store: Store, hosting: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let server = hosting(Server::builder(store.clone())).build().unwrap();
         Self { store, router: server.router() }
     }

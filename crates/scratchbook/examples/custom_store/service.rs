@@ -416,6 +416,10 @@ impl SessionService for MapStore {
         Ok(())
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
     async fn close(&self) -> Result<()> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
         self.notifier.close();

@@ -61,6 +61,7 @@ impl Codec for Compression {
     const FIELD: &'static str = "scratchbookZstd";
     const MIME_TYPE: &'static str = "application/vnd.scratchbook.zstd";
     const OF_METADATA: bool = false;
+    const BINDS: bool = false;
 
     fn wants(&self, bytes: usize) -> bool {
         bytes >= self.above

@@ -161,6 +161,10 @@ impl<S: SessionService> SessionService for WithDeadline<S> {
         self.bound(self.service.delete_user(app_name, user_id)).await
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.bound(self.service.check_writable()).await
+    }
+
     async fn close(&self) -> Result<()> {
         self.bound(self.service.close()).await
     }

@@ -3,14 +3,17 @@
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
+use serde_json::Value;
 use sha2::Sha256;
 
 use super::codec::{Codec, Coded, Encoded, Place};
-use super::keyring::{Key, Keyring};
+use super::keyring::{Key, Keyring, is_key_id};
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::Session;
 use crate::store::limits::Limits;
 
 const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
 /// What the bytes are made of; another way would be another version.
 const VERSION: &str = "1";
 
@@ -18,8 +21,11 @@ const VERSION: &str = "1";
 /// descriptions, titles of sessions and values of labels.
 ///
 /// The store has the names of things in the clear, because it needs them: app, user, session and event ids, authors,
-/// invocation ids, branches, times, and the names of keys, labels and artifacts. What is sealed is bound to its place: a value that
-/// is copied to another key or user of the database is found to be `DataCorrupted`, and so is a changed author.
+/// invocation ids, branches, times, and the names of keys, labels and artifacts. What is sealed is bound to its place: a
+/// value that is copied to another key or user of the database is found to be `DataCorrupted`, and so is a changed author
+/// or time of an event. The order of a session's events is not bound: the store numbers them after they are sealed.
+///
+/// An event without a time is given it here. The same content looks different in every event and session.
 ///
 /// Operations are carried out here and not in the store: such a write reads first, and is tried again where others were
 /// faster. Sealed values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
@@ -98,6 +104,42 @@ pub fn sealed_limits(limits: Limits) -> Limits {
     }
 }
 
+/// The id of the key by which something of a session is sealed, if anything is: of a session as it is read past
+/// [`WithEncryption`], by a program that wants to know whether it lacks a key.
+///
+/// Anybody who may write to a store without keys can write a text that looks sealed: it is a hint and no proof.
+///
+/// ```
+/// use scratchbook::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let store = std::sync::Arc::new(InMemorySessionService::new());
+/// let sessions = WithEncryption::new(store.clone(), Keyring::new("2026-11", [7; 32])?);
+/// let config = CreateSessionConfig::default().with_state(json!({"diagnosis": "flu"}));
+/// let session = sessions.create_session("clinic", "alice", config).await?;
+/// assert_eq!(sealed_by(&session), None);
+///
+/// let stored = store.get_session(session.key(), &Default::default()).await?.unwrap();
+/// assert_eq!(sealed_by(&stored), Some("2026-11".to_owned()));
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn sealed_by(session: &Session) -> Option<String> {
+    let events = session.events().iter().rev().filter_map(|event| event.extra().get(Encryption::FIELD));
+    let values = session.state().iter().map(|(_, value)| value);
+    let texts = events.chain(values).filter_map(Value::as_str);
+    texts.chain(session.title()).chain(session.labels().values().map(String::as_str)).find_map(sealed_text)
+}
+
+/// The id of the key of a text that is sealed. It has room for a nonce and a tag, which a text that only begins so may
+/// not have.
+fn sealed_text(text: &str) -> Option<String> {
+    let encoded = Encoded::from_text(text.strip_prefix(Encryption::MARK)?)?;
+    let id = key_id(&encoded).filter(|id| is_key_id(id))?;
+    (encoded.body.len() >= NONCE_BYTES + TAG_BYTES).then(|| id.to_owned())
+}
+
 /// The keys, as an encoding.
 #[derive(Debug)]
 pub struct Encryption {
@@ -110,6 +152,7 @@ impl Codec for Encryption {
     const FIELD: &'static str = "scratchbookSealed";
     const MIME_TYPE: &'static str = "application/vnd.scratchbook.sealed";
     const OF_METADATA: bool = true;
+    const BINDS: bool = true;
 
     fn wants(&self, _: usize) -> bool {
         true
@@ -134,7 +177,7 @@ impl Codec for Encryption {
         let key = self.keys.key(id).ok_or_else(|| {
             let message =
                 format!("{place} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
-            Error::new(ErrorKind::FailedPrecondition, message)
+            Error::new(ErrorKind::FailedPrecondition, message).for_operator()
         })?;
         let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(place))?;
         let payload = Payload { msg: sealed, aad: &place.to_bytes() };
@@ -162,7 +205,8 @@ fn cipher(key: &Key) -> XChaCha20Poly1305 {
 }
 
 /// A nonce that is the same for the same bytes with the same salt at the same place, so that a retry is sealed as it was
-/// the first time, and another for everything else.
+/// the first time, and another for everything else: a synthetic IV, as in RFC 5297. It is stored with what is sealed, so
+/// that nothing that went into it is needed to open it.
 fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
         .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// How long a key is, in bytes.
 const KEY_BYTES: usize = 32;
 const MAX_ID_BYTES: usize = 64;
+/// From how many bytes on a file is no keyring: one has room for some thousand keys.
+const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Keys by id: what is written is sealed by the current one; what older ones have sealed can be read.
 ///
@@ -91,7 +94,7 @@ impl Keyring {
     /// `NotFound` and `PermissionDenied` for a file that cannot be read; as [`from_json`](Self::from_json).
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| {
+        let text = read(path).map_err(|error| {
             let kind = match error.kind() {
                 std::io::ErrorKind::NotFound => ErrorKind::NotFound,
                 std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
@@ -106,6 +109,12 @@ impl Keyring {
     #[must_use]
     pub fn current(&self) -> &str {
         &self.current.id
+    }
+
+    /// Whether what the key with this id has sealed can be read.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        self.key(id).is_some()
     }
 
     pub(super) fn sealing(&self) -> &Key {
@@ -133,8 +142,7 @@ pub(super) struct Key {
 
 impl Key {
     fn new(id: String, mut key: [u8; KEY_BYTES]) -> Result<Self> {
-        let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
-        if id.is_empty() || id.len() > MAX_ID_BYTES || !id.bytes().all(is_plain) {
+        if !is_key_id(&id) {
             let rule = "it has 1 to 64 ASCII letters, digits, '.', '_' and '-'";
             return Err(Error::invalid(format!("{id:?} is no id of a key; {rule}")));
         }
@@ -148,6 +156,24 @@ impl Key {
         key.zeroize();
         Ok(Self { id, sealing, nonces })
     }
+}
+
+/// Whether a key may have this id.
+pub(super) fn is_key_id(id: &str) -> bool {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+    (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
+}
+
+/// The text of a file. One that is longer than any keyring is refused: it may have no end.
+fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
+    // The room is made at once: a text that grows leaves copies of itself in memory.
+    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES));
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES as u64).read_to_string(&mut text)?;
+    if text.len() == MAX_FILE_BYTES {
+        let message = format!("it has {MAX_FILE_BYTES} bytes or more, and no keyring has");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
+    }
+    Ok(text)
 }
 
 #[derive(Deserialize)]

@@ -23,7 +23,7 @@ pub use codec::Coded;
 pub use compression::WithCompression;
 pub use deadline::WithDeadline;
 #[cfg(feature = "encryption")]
-pub use encryption::{PlainValues, WithEncryption, sealed_limits};
+pub use encryption::{PlainValues, WithEncryption, sealed_by, sealed_limits};
 #[cfg(feature = "encryption")]
 pub use keyring::Keyring;
 pub use metrics::WithMetrics;

@@ -160,6 +160,11 @@ impl<S: SessionService> SessionService for ReadOnly<S> {
         denied("erase a user")
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        // No write is wanted of it.
+        Ok(())
+    }
+
     async fn close(&self) -> Result<()> {
         self.service.close().await
     }

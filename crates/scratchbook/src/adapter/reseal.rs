@@ -1,5 +1,7 @@
 //! What old keys have sealed, sealed by the current one.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::codec::{Encoded, Place, marked};
@@ -15,15 +17,25 @@ use crate::state::{Change, Operation, Scope, StateDelta};
 /// Whose name the commits have.
 const AUTHOR: &str = "scratchbook";
 const PAGE: usize = 100;
+/// How many bytes of sealed values go in one commit: others want to write as well.
+const COMMIT_BYTES: u64 = 1 << 20;
 /// How often a page is tried again that somebody else writes to.
 const TRIES: usize = 100;
 
+impl<S> WithEncryption<S> {
+    /// The id of the key that seals what is written.
+    #[must_use]
+    pub fn current_key(&self) -> &str {
+        self.coder.0.keys.current()
+    }
+}
+
 impl<S: SessionService> WithEncryption<S> {
     /// Seals by the current key what other keys have sealed, and what is in the clear, of the state of a user or an app.
-    /// Gives the number of values that were written; a value that somebody changes meanwhile is left to them.
+    /// Returns the number of values that were written; a value that somebody changes meanwhile is left to them.
     ///
-    /// These are commits like any other: the log has them, with the author `scratchbook`. What the log already has, and
-    /// events, cannot be written anew: keep old keys as long as they are kept.
+    /// These are commits like any other: the log has them, with the author `scratchbook`. What was interrupted is done by
+    /// doing it again. What the log already has, and events, cannot be sealed again: keep old keys as long as they are kept.
     ///
     /// ```
     /// use scratchbook::*;
@@ -43,29 +55,27 @@ impl<S: SessionService> WithEncryption<S> {
     ///
     /// # Errors
     ///
-    /// `FailedPrecondition` where a key is not in the ring; `DataCorrupted` names a value that cannot be opened.
+    /// `FailedPrecondition` if a key is not in the ring; `DataCorrupted` names a value that cannot be opened.
     pub async fn reseal_state(&self, owner: &StateOwner) -> Result<u64> {
         let (mut count, mut tries) = (0, 0);
         let mut config = ListStateConfig::default().with_page_size(PAGE);
-        loop {
+        'pages: loop {
             let page = self.service.list_state(owner, &config).await?;
-            let delta = self.resealed(page.values, |name, value| {
-                Ok(self.coder.decode_value(value, &Place::owned(owner, name))?.into_owned())
-            })?;
-            let changed = delta.len() as u64;
-            let put = match changed {
-                0 => Ok(0),
-                _ => self.put_state(owner, delta, PutStateOptions::by(AUTHOR)).await,
+            let open = |name: &str, value: &Value| {
+                self.coder.decode_value(value, &Place::owned(owner, name)).map(Cow::into_owned)
             };
-            match put {
-                // Somebody was faster on one of them, and has sealed it by the current key.
-                Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => {
-                    tries += 1;
-                    continue;
+            for delta in self.resealed(page.values, open)? {
+                let keys = delta.len() as u64;
+                match self.put_state(owner, delta, PutStateOptions::by(AUTHOR)).await {
+                    Ok(_) => count += keys,
+                    // Somebody wrote one of them first, and sealed it by the current key.
+                    Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => {
+                        tries += 1;
+                        continue 'pages;
+                    }
+                    Err(error) => return Err(error),
                 }
-                put => drop(put?),
             }
-            count += changed;
             match page.next {
                 Some(next) => config.after = Some(next),
                 None => return Ok(count),
@@ -73,39 +83,64 @@ impl<S: SessionService> WithEncryption<S> {
         }
     }
 
-    /// The same for the session's own keys, by an event without content.
+    /// The same for the session's own keys, by events without content.
     ///
     /// # Errors
     ///
-    /// `NotFound` where there is no such session; `Conflict` where others write all the time; as
+    /// `NotFound` if there is no such session; `Conflict` if others write all the time; as
     /// [`reseal_state`](Self::reseal_state).
     pub async fn reseal_session(&self, key: &SessionKey) -> Result<u64> {
-        let session = self.service.get_session(key, &GetSessionConfig::state_only()).await?;
-        let session = session.ok_or_else(|| no_session(key))?;
-        let own = session.state().to_map().into_iter().filter(|(name, _)| Scope::split(name).0 == Scope::Session);
-        let delta = self.resealed(own.collect(), |name, value| {
-            let place = Place::value(key.app_name(), key.user_id(), name);
-            Ok(self.coder.decode_value(value, &place)?.into_owned())
-        })?;
-        let changed = delta.len() as u64;
-        if changed > 0 {
-            self.append(key, Event::new(AUTHOR).with_state_delta(delta), AppendOptions::default()).await?;
+        let (mut count, mut tries) = (0, 0);
+        'reads: loop {
+            let session = self.service.get_session(key, &GetSessionConfig::state_only()).await?;
+            let session = session.ok_or_else(|| no_session(key))?;
+            let own = session.state().to_map().into_iter().filter(|(name, _)| Scope::split(name).0 == Scope::Session);
+            let open = |name: &str, value: &Value| {
+                let place = Place::value(key.app_name(), key.user_id(), name);
+                self.coder.decode_value(value, &place).map(Cow::into_owned)
+            };
+            for delta in self.resealed(own.collect(), open)? {
+                let keys = delta.len() as u64;
+                let event = Event::new(AUTHOR).with_state_delta(delta);
+                match self.append(key, event, AppendOptions::default()).await {
+                    Ok(_) => count += keys,
+                    Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => {
+                        tries += 1;
+                        continue 'reads;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(count);
         }
-        Ok(changed)
     }
 
-    /// Each value that is to be sealed anew, set as it is with the guard that it still is.
-    fn resealed(&self, values: Map<String, Value>, open: impl Fn(&str, &Value) -> Result<Value>) -> Result<StateDelta> {
-        let mut delta = StateDelta::new();
+    /// Each value that is to be sealed again, set as it is with the guard that it still is; in deltas that are no larger
+    /// than a delta may be.
+    fn resealed(
+        &self,
+        values: Map<String, Value>,
+        open: impl Fn(&str, &Value) -> Result<Value>,
+    ) -> Result<Vec<StateDelta>> {
+        let most = (self.limits().delta_bytes / 2).min(COMMIT_BYTES);
+        let (mut deltas, mut delta, mut bytes) = (Vec::new(), StateDelta::new(), 0);
         for (name, stored) in values {
             if self.is_current(&stored) {
                 continue;
             }
+            // What is sealed is longer than what is in it; only a plain value may be of another type than a text.
+            let length = stored.as_str().map_or_else(|| stored.to_string().len(), str::len) as u64;
+            if !delta.is_empty() && (bytes + length > most || delta.len() == PAGE) {
+                deltas.push(std::mem::take(&mut delta));
+                bytes = 0;
+            }
+            bytes += length;
             let value = open(&name, &stored)?;
             let set = vec![Operation::Expect(value.clone()), Operation::Set(value)];
             delta.insert(name, Change::Apply(set))?;
         }
-        Ok(delta)
+        deltas.extend((!delta.is_empty()).then_some(delta));
+        Ok(deltas)
     }
 
     fn is_current(&self, stored: &Value) -> bool {

@@ -107,10 +107,13 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
     }
 }
 
-/// The event that tells of a failure.
+/// The event that tells of a failure, which everybody may read who may read the session.
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
-    event.error_code = Some(error.kind().as_str().to_uppercase());
-    event.error_message = Some(error.to_string());
+    if error.is_for_operator() {
+        tracing::warn!(kind = error.kind().as_str(), %error, "an agent has failed");
+    }
+    event.error_code = Some(error.public_kind().as_str().to_uppercase());
+    event.error_message = Some(error.public_message().to_owned());
     event
 }

@@ -77,7 +77,7 @@ impl Past {
             .events
             .iter()
             .rposition(|event| is_own(event, agent, branch) && event.actions.agent_state.is_some())?;
-        Some((self.events[place].actions.agent_state.as_ref()?, self.since(place + 1)))
+        Some((self.events[place].actions.agent_state.as_deref()?, self.since(place + 1)))
     }
 
     /// The agents that led to the one that goes on, from this one on, each with its part: that is who got the conversation

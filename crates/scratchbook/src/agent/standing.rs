@@ -43,7 +43,7 @@ impl InvocationContext {
     /// An event that tells where this agent stands, where that is wanted.
     pub(super) fn stands(&self, state: Map<String, Value>) -> Option<Event> {
         let mut event = self.is_resumable().then(|| self.event())?;
-        event.actions.agent_state = Some(state);
+        event.actions.agent_state = Some(state.into());
         Some(event)
     }
 

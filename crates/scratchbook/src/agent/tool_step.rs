@@ -156,6 +156,11 @@ async fn run_call(
 }
 
 fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {
-    let answer = answer.unwrap_or_else(|error| json!({"error": error.to_string()}));
+    let answer = answer.unwrap_or_else(|error| {
+        if error.is_for_operator() {
+            tracing::warn!(kind = error.kind().as_str(), %error, tool = call.name.as_deref(), "a tool has failed");
+        }
+        json!({"error": error.public_message()})
+    });
     Part::function_response(call.id.clone().unwrap_or_default(), call.name.clone().unwrap_or_default(), answer)
 }

@@ -158,7 +158,7 @@ impl ToolContext {
 
     /// Takes the agent's answer, which ends its turn when the tool has returned.
     pub(crate) fn set_model_response(&self, answer: Value) {
-        self.context.page.actions().set_model_response = Some(answer);
+        self.context.page.actions().set_model_response = Some(answer.into());
     }
 
     /// Shows the tool's answer as it is: the model does not sum it up.

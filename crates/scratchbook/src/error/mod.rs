@@ -94,6 +94,8 @@ struct Inner {
     conflicts: Vec<KeyConflict>,
     /// Whether the call may have been done, so that doing it again could do it twice.
     may_be_done: bool,
+    /// Whether its reason concerns who runs the program, and not who called.
+    for_operator: bool,
     /// Whether an event of the run tells of it already.
     #[cfg(feature = "agent")]
     told: bool,
@@ -113,6 +115,7 @@ impl Error {
             source: None,
             conflicts: Vec::new(),
             may_be_done: false,
+            for_operator: false,
             #[cfg(feature = "agent")]
             told: false,
         };
@@ -146,6 +149,64 @@ impl Error {
         let may_pass =
             matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::ResourceExhausted | ErrorKind::Conflict);
         may_pass && !self.inner.may_be_done
+    }
+
+    /// The same error, whose reason is for those who run the program: a store, a disk, a setting or an account of theirs has
+    /// failed, and the message may name an address, a path or a user. What others asked for was not at fault.
+    ///
+    /// A server answers callers [`public_message`](Self::public_message) and logs the rest.
+    ///
+    /// ```
+    /// use scratchbook::{Error, ErrorKind};
+    ///
+    /// let full = || Error::new(ErrorKind::ResourceExhausted, "/data/agents.db: the disk is full; make room");
+    /// assert_eq!(full().public_message(), full().to_string());
+    /// assert!(full().for_operator().is_for_operator());
+    /// assert!(!full().for_operator().public_message().contains("/data"));
+    /// ```
+    #[must_use]
+    pub fn for_operator(mut self) -> Self {
+        self.inner.for_operator = true;
+        self
+    }
+
+    /// Whether its reason is [for those who run the program](Self::for_operator).
+    #[must_use]
+    pub fn is_for_operator(&self) -> bool {
+        self.inner.for_operator
+    }
+
+    /// The message as callers of the program may read it: the whole, unless its reason is
+    /// [for those who run the program](Self::for_operator).
+    #[must_use]
+    pub fn public_message(&self) -> &str {
+        match self.inner.for_operator {
+            false => &self.inner.message,
+            true if self.is_retryable() => "the store cannot do this just now; try again later",
+            true => "the store cannot do this; those who run it find the reason in its log",
+        }
+    }
+
+    /// The kind as callers of the program may know it: its own, unless its reason is
+    /// [for those who run the program](Self::for_operator). Then it is `Unavailable` where the same call may succeed later,
+    /// `DataCorrupted` where that is it, and otherwise `Internal`: it is nothing that a caller can put right.
+    #[must_use]
+    pub fn public_kind(&self) -> ErrorKind {
+        match self.kind() {
+            kind if !self.inner.for_operator => kind,
+            ErrorKind::Unavailable | ErrorKind::ResourceExhausted => ErrorKind::Unavailable,
+            ErrorKind::DataCorrupted => ErrorKind::DataCorrupted,
+            _ => ErrorKind::Internal,
+        }
+    }
+
+    /// The same error once more, without its cause, which can be had only once, and without conflicts.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn again(&self) -> Self {
+        let mut error = Self::new(self.kind(), self.inner.message.as_str());
+        error.inner.may_be_done = self.inner.may_be_done;
+        error.inner.for_operator = self.inner.for_operator;
+        error
     }
 
     /// The same error, of a call that may have been done and is not to be done twice.

@@ -171,13 +171,13 @@ impl LlmResponse {
             error_code: self.error_code,
             error_message: self.error_message,
             interrupted: self.interrupted,
-            usage_metadata: self.usage_metadata,
-            grounding_metadata: self.grounding_metadata,
-            citation_metadata: self.citation_metadata,
+            usage_metadata: self.usage_metadata.map(Box::new),
+            grounding_metadata: self.grounding_metadata.map(Box::new),
+            citation_metadata: self.citation_metadata.map(Box::new),
             avg_logprobs: self.avg_logprobs,
-            logprobs_result: self.logprobs_result,
+            logprobs_result: self.logprobs_result.map(Box::new),
             model_version: self.model_version,
-            custom_metadata: self.custom_metadata,
+            custom_metadata: self.custom_metadata.map(Box::new),
             ..Event::default()
         }
     }

@@ -340,6 +340,6 @@ fn add_metadata(event: &mut Event, of_run: &Map<String, Value>) {
         return;
     }
     let mut metadata = of_run.clone();
-    metadata.extend(event.custom_metadata.take().unwrap_or_default());
-    event.custom_metadata = Some(metadata);
+    metadata.extend(event.custom_metadata.take().map(|own| *own).unwrap_or_default());
+    event.custom_metadata = Some(metadata.into());
 }

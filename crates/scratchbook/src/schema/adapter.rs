@@ -210,6 +210,10 @@ impl<S: SessionService> SessionService for WithStateSchema<S> {
         self.service.delete_user(app_name, user_id).await
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.service.check_writable().await
+    }
+
     async fn close(&self) -> Result<()> {
         self.service.close().await
     }

@@ -119,7 +119,8 @@ async fn of_own_key<S: SessionService + ?Sized>(
 ) -> Result<Vec<KeyWrite>> {
     let (mut writes, mut before, mut left) = (Vec::new(), last + 1, PAGE_BYTES);
     while writes.len() < limit && left > 0 {
-        let config = GetSessionConfig::default().without_state().with_events_before(before, PAGE).with_page_bytes(PAGE_BYTES);
+        let config =
+            GetSessionConfig::default().without_state().with_events_before(before, PAGE).with_page_bytes(PAGE_BYTES);
         let session = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in session.events().iter().rev() {
             before = event.seq.unwrap_or_default();

@@ -66,6 +66,7 @@ pub struct Session {
     last_update_time: f64,
     expire_time: Option<f64>,
     metadata: Arc<SessionMetadata>,
+    stored_bytes: Option<u64>,
     seen: Seen,
     /// Whether the store has told the number of the last event.
     is_counted: bool,
@@ -86,6 +87,7 @@ impl Session {
             last_update_time: 0.0,
             expire_time: None,
             metadata,
+            stored_bytes: None,
             seen,
             is_counted: true,
             secret,
@@ -132,6 +134,13 @@ impl Session {
     #[must_use]
     pub fn with_metadata(mut self, metadata: impl Into<Arc<SessionMetadata>>) -> Self {
         self.metadata = metadata.into();
+        self
+    }
+
+    /// With how much of it is stored, in bytes.
+    #[must_use]
+    pub fn with_stored_bytes(mut self, bytes: u64) -> Self {
+        self.stored_bytes = Some(bytes);
         self
     }
 
@@ -217,6 +226,15 @@ impl Session {
     #[must_use]
     pub fn expire_time(&self) -> Option<f64> {
         self.expire_time
+    }
+
+    /// How much of it its store kept when this was read, in bytes of JSON: of all of its events that were not pruned,
+    /// read or not, and of the state with which their fold begins, unless that is empty. A fork has copies, which count.
+    /// The keys of its state do not count again, nor do those of its user and its app; its artifacts count for
+    /// [quotas](crate::Limits::user_bytes) alone. `None` where the store does not count.
+    #[must_use]
+    pub fn stored_bytes(&self) -> Option<u64> {
+        self.stored_bytes
     }
 
     /// What people know it by, as it was when this was read; never empty.

@@ -277,6 +277,14 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// None of its own.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()>;
 
+    /// Finds out whether writes would be carried out, by one of which nothing is kept. It takes as long as a small write: who
+    /// asks often should keep the answer for a moment.
+    ///
+    /// # Errors
+    ///
+    /// Those of a write that fails, whatever it writes.
+    async fn check_writable(&self) -> Result<()>;
+
     /// Finishes what was accepted, then refuses every later call with `FailedPrecondition`. Closing twice is
     /// fine.
     ///
@@ -389,6 +397,10 @@ impl<S: SessionService + ?Sized> SessionService for Arc<S> {
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         (**self).delete_user(app_name, user_id).await
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        (**self).check_writable().await
     }
 
     async fn close(&self) -> Result<()> {

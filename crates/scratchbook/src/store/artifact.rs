@@ -20,6 +20,8 @@ pub struct PreparedArtifact {
     pub mime_type: Option<String>,
     /// What the saver wants kept beside it.
     pub custom_metadata: Map<String, Value>,
+    /// What both take as JSON.
+    pub bytes: u64,
 }
 
 /// Makes an artifact ready to be saved under a name.
@@ -45,8 +47,9 @@ pub fn prepare_artifact(
     let bytes = json::check_writable(&artifact, "the artifact")?;
     artifact.check_extras()?;
     let beside = json::check_writable(&custom_metadata, "the artifact's metadata")?;
-    limits.check_artifact(filename, bytes.saturating_add(beside))?;
-    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata })
+    let bytes = bytes.saturating_add(beside);
+    limits.check_artifact(filename, bytes)?;
+    Ok(PreparedArtifact { artifact: Arc::new(artifact), mime_type, custom_metadata, bytes })
 }
 
 /// Refuses a new name that would lead elsewhere as a path of a file or an address; the rules are those of ADK's store in

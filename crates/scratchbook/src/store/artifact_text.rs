@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::artifact::prepare_artifact;
 use super::limits::Limits;
+use super::usage::Usage;
 use crate::artifact::check_filename;
 use crate::content::Part;
 use crate::error::Result;
@@ -63,5 +64,10 @@ impl NewArtifact {
         let text = json::to_text(&prepared.artifact, "the artifact")?;
         let metadata = json::to_text(&prepared.custom_metadata, "its metadata")?;
         Ok(Self { address, text, metadata, mime_type: prepared.mime_type, created })
+    }
+
+    /// What it takes of quotas.
+    pub(crate) fn usage(&self) -> Usage {
+        Usage::artifact((self.text.len() + self.metadata.len()) as u64)
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::limits::Limits;
+use super::limits::{Limits, state_bytes};
+use super::usage::Usage;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::event::{Event, check_timestamp};
@@ -105,6 +106,12 @@ pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &L
 }
 
 impl Prepared {
+    /// What it takes of quotas; of one with operations about that, since nobody knows yet what they come to.
+    pub(crate) fn usage(&self) -> Usage {
+        let text = if self.text.is_empty() { self.text.capacity() } else { self.text.len() };
+        Usage::bytes(text as u64)
+    }
+
     /// Takes the user's and the app's keys out of what is written. The event keeps them.
     fn leave_shared_keys(&mut self) -> Result<()> {
         if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
@@ -316,6 +323,14 @@ fn check_event_ids(events: &[Prepared]) -> Result<u64> {
 }
 
 impl PreparedSession {
+    /// What it takes of quotas, as [`Prepared::usage`] says it.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        let initial = state_bytes(self.initial.iter().map(|(name, value)| (name.as_str(), value)))?;
+        let mut ids = HashSet::new();
+        let events = self.events.iter().filter(|event| ids.insert(event.event.id.as_str()));
+        Ok(Usage::session(initial + events.map(|event| event.usage().bytes).sum::<u64>()))
+    }
+
     /// Refuses a session that would leave more keys in the user's or the app's scope than there may be, for a store that
     /// knows how many keys the scope has, and which. One that can take back what it has written may look at each write.
     ///

@@ -1,6 +1,7 @@
 //! How large and how many things may be.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::commit::KeyChange;
 use crate::error::{Error, ErrorKind, Result};
@@ -41,10 +42,43 @@ pub struct Limits {
     /// Keys of one session, of one user of an app, and of one app, each for itself; 10,000 otherwise. Removed keys do
     /// not count.
     pub keys_per_scope: u64,
-    /// Events of one session, by their numbers: those that were pruned count. `None` for any number, which is so
-    /// otherwise.
+    /// Events of one session, by their numbers: those that were pruned count. `None` for any number; 1,000,000 otherwise.
     pub events_per_session: Option<u64>,
+    /// A quota on the bytes of all sessions and artifacts of one user of an app: what
+    /// [`Session::stored_bytes`](crate::Session::stored_bytes) counts, and the JSON of every version of an artifact with
+    /// what is kept beside it. `None` for any number, which is so otherwise, as for the other quotas.
+    ///
+    /// Quotas are held against totals that no write locks: they are read every few seconds, and what this process has
+    /// written since is added. So where several processes write for one owner at the same time, there may be a little
+    /// more than the quota. Sessions that have expired are deleted before anything is refused for a quota.
+    pub user_bytes: Option<u64>,
+    /// A quota on the sessions of one user of an app.
+    pub user_sessions: Option<u64>,
+    /// A quota on the artifacts of one user of an app, each version for itself.
+    pub user_artifacts: Option<u64>,
+    /// A quota on the bytes of all users of an app together.
+    pub app_bytes: Option<u64>,
+    /// A quota on the sessions of all users of an app together.
+    pub app_sessions: Option<u64>,
+    /// A quota on the artifacts of all users of an app together, each version for itself.
+    pub app_artifacts: Option<u64>,
 }
+
+/// What [`Limits::unlimited`] begins with.
+const UNLIMITED: Limits = Limits {
+    value_bytes: u64::MAX,
+    delta_bytes: u64::MAX,
+    event_bytes: u64::MAX,
+    artifact_bytes: u64::MAX,
+    keys_per_scope: u64::MAX,
+    events_per_session: None,
+    user_bytes: None,
+    user_sessions: None,
+    user_artifacts: None,
+    app_bytes: None,
+    app_sessions: None,
+    app_artifacts: None,
+};
 
 impl Default for Limits {
     fn default() -> Self {
@@ -54,7 +88,8 @@ impl Default for Limits {
             event_bytes: 16 << 20,
             artifact_bytes: 16 << 20,
             keys_per_scope: 10_000,
-            events_per_session: None,
+            events_per_session: Some(1_000_000),
+            ..UNLIMITED
         }
     }
 }
@@ -63,15 +98,7 @@ impl Limits {
     /// No limit at all.
     #[must_use]
     pub fn unlimited() -> Self {
-        let any = u64::MAX;
-        Self {
-            value_bytes: any,
-            delta_bytes: any,
-            event_bytes: any,
-            artifact_bytes: any,
-            keys_per_scope: any,
-            events_per_session: None,
-        }
+        UNLIMITED
     }
 
     /// Bytes of the value of one key.
@@ -113,6 +140,48 @@ impl Limits {
     #[must_use]
     pub fn with_events_per_session(mut self, events: u64) -> Self {
         self.events_per_session = Some(events);
+        self
+    }
+
+    /// A quota on the bytes of one user.
+    #[must_use]
+    pub fn with_user_bytes(mut self, bytes: u64) -> Self {
+        self.user_bytes = Some(bytes);
+        self
+    }
+
+    /// A quota on the sessions of one user.
+    #[must_use]
+    pub fn with_user_sessions(mut self, sessions: u64) -> Self {
+        self.user_sessions = Some(sessions);
+        self
+    }
+
+    /// A quota on the versions of artifacts of one user.
+    #[must_use]
+    pub fn with_user_artifacts(mut self, artifacts: u64) -> Self {
+        self.user_artifacts = Some(artifacts);
+        self
+    }
+
+    /// A quota on the bytes of an app.
+    #[must_use]
+    pub fn with_app_bytes(mut self, bytes: u64) -> Self {
+        self.app_bytes = Some(bytes);
+        self
+    }
+
+    /// A quota on the sessions of an app.
+    #[must_use]
+    pub fn with_app_sessions(mut self, sessions: u64) -> Self {
+        self.app_sessions = Some(sessions);
+        self
+    }
+
+    /// A quota on the versions of artifacts of an app.
+    #[must_use]
+    pub fn with_app_artifacts(mut self, artifacts: u64) -> Self {
+        self.app_artifacts = Some(artifacts);
         self
     }
 
@@ -262,6 +331,12 @@ impl Limits {
             "artifact_bytes" => self.artifact_bytes = number()?,
             "keys_per_scope" => self.keys_per_scope = number()?,
             "events_per_session" => self.events_per_session = Some(number()?),
+            "user_bytes" => self.user_bytes = Some(number()?),
+            "user_sessions" => self.user_sessions = Some(number()?),
+            "user_artifacts" => self.user_artifacts = Some(number()?),
+            "app_bytes" => self.app_bytes = Some(number()?),
+            "app_sessions" => self.app_sessions = Some(number()?),
+            "app_artifacts" => self.app_artifacts = Some(number()?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -269,8 +344,20 @@ impl Limits {
 
     /// The parameters of a URI that are limits.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
-    pub(crate) const PARAMETERS: [&str; 6] =
-        ["value_bytes", "delta_bytes", "event_bytes", "artifact_bytes", "keys_per_scope", "events_per_session"];
+    pub(crate) const PARAMETERS: [&str; 12] = [
+        "value_bytes",
+        "delta_bytes",
+        "event_bytes",
+        "artifact_bytes",
+        "keys_per_scope",
+        "events_per_session",
+        "user_bytes",
+        "user_sessions",
+        "user_artifacts",
+        "app_bytes",
+        "app_sessions",
+        "app_artifacts",
+    ];
 }
 
 fn exhausted(message: String) -> Error {
@@ -279,6 +366,17 @@ fn exhausted(message: String) -> Error {
 
 fn too_large(message: String) -> Error {
     Error::new(ErrorKind::PayloadTooLarge, message)
+}
+
+/// What the state that a session begins with takes as JSON text; an empty one takes nothing.
+pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>) -> Result<u64> {
+    let mut bytes = 0;
+    for (name, value) in state {
+        // A colon, and a comma or a brace.
+        bytes += text_bytes(name)? + text_bytes(value)? + 2;
+    }
+    // The first has a brace before it.
+    Ok(if bytes == 0 { 0 } else { bytes + 1 })
 }
 
 /// How long something is as JSON text, without the text.
@@ -310,6 +408,15 @@ mod tests {
         assert!(error.to_string().contains(&bytes.to_string()), "{error}");
         let empty = StateDelta::new();
         limits(2).check_delta(empty.iter()).unwrap();
+    }
+
+    #[test]
+    fn the_bytes_of_a_state_are_those_of_its_text() {
+        for state in [json!({}), json!({"a": 1}), json!({"a \"b\"": [1, 2], "n": "\u{1f4da}\n", "x": null})] {
+            let text = if state == json!({}) { 0 } else { state.to_string().len() as u64 };
+            let entries = state.as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value));
+            assert_eq!(state_bytes(entries).unwrap(), text, "{state}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod query;
+mod quota;
 mod redact;
 pub(crate) mod resolve;
 mod rewind;
@@ -37,6 +38,7 @@ mod rows;
 mod sqlite;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod text;
+pub(crate) mod usage;
 #[cfg(feature = "vertex-ai")]
 mod vertex_ai;
 
@@ -107,24 +109,50 @@ impl Store {
 ///
 /// `InvalidArgument` for a URI that names no store of this build; and what opening the store gives.
 pub async fn connect(uri: &str) -> Result<Store> {
+    Ok(connect_with_limits(uri, |limits| limits).await?.0)
+}
+
+/// Opens the store that a URI names, as [`connect`] does, with other limits than those of the URI: the function makes
+/// them of those. The URI's limits are returned beside the store, for a layer around it that holds to them.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// use scratchbook::{Limits, connect_with_limits};
+///
+/// let doubled = |limits: Limits| limits.with_value_bytes(2 * limits.value_bytes);
+/// let (store, limits) = connect_with_limits("memory:", doubled).await?;
+/// assert_eq!(limits, Limits::default());
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// As [`connect`].
+pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Store, Limits)> {
     if uri == "memory:" || uri == "memory://" {
-        return Ok(Store::new(Arc::new(InMemorySessionService::new())));
+        let limits = Limits::default();
+        let store = InMemorySessionService::new().with_limits(room(limits));
+        return Ok((Store::new(Arc::new(store)), limits));
     }
     #[cfg(feature = "sqlite")]
     if uri.starts_with("sqlite://") {
-        return Ok(Store::new(Arc::new(SqliteSessionService::connect(uri).await?)));
+        let (store, limits) = SqliteSessionService::connect_with_limits(uri, room).await?;
+        return Ok((Store::new(Arc::new(store)), limits));
     }
     #[cfg(feature = "postgres")]
     if is_postgres(uri) {
-        return Ok(Store::new(Arc::new(PostgresSessionService::connect(uri).await?)));
+        let (store, limits) = PostgresSessionService::connect_with_limits(uri, room).await?;
+        return Ok((Store::new(Arc::new(store)), limits));
     }
     #[cfg(feature = "mysql")]
     if is_mysql(uri) {
-        return Ok(Store::new(Arc::new(MySqlSessionService::connect(uri).await?)));
+        let (store, limits) = MySqlSessionService::connect_with_limits(uri, room).await?;
+        return Ok((Store::new(Arc::new(store)), limits));
     }
     #[cfg(feature = "vertex-ai")]
     if is_vertex_ai(uri) {
-        return Ok(Store::new(Arc::new(VertexAiSessionService::connect(uri).await?)));
+        // The limits of that store are Google's.
+        return Ok((Store::new(Arc::new(VertexAiSessionService::connect(uri).await?)), Limits::default()));
     }
     Err(unknown_scheme(uri))
 }
@@ -209,6 +237,13 @@ fn unknown_scheme(uri: &str) -> Error {
     ];
     let known: Vec<_> = known.into_iter().flatten().collect();
     let scheme = scheme(uri);
+    if !redact::is_scheme(scheme) {
+        // Any part of it may be a password, as in libpq's `host=db password=s3cret`.
+        return Error::invalid(format!(
+            "a store is named by a URI, which this is not; this build knows {}",
+            known.join(", ")
+        ));
+    }
     if cfg!(feature = "sqlite") && scheme.eq_ignore_ascii_case("sqlite") {
         // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
         return Error::invalid(
@@ -221,7 +256,7 @@ fn unknown_scheme(uri: &str) -> Error {
 
 /// The error of a service that was closed.
 fn closed() -> Error {
-    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
+    Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another").for_operator()
 }
 
 /// The error for a session id in use.

@@ -12,7 +12,14 @@
 #[must_use]
 pub fn without_password(uri: &str) -> String {
     let scheme = uri.split([':', '+']).next().unwrap_or_default();
-    if scheme == "sqlite" || scheme == "memory" || !uri.contains(':') {
+    if scheme == "sqlite" || scheme == "memory" {
+        return uri.to_owned();
+    }
+    if !is_scheme(scheme) {
+        // No URI: as in libpq's `host=db password=s3cret` any part of it may be a password. In a plain path none is.
+        return if uri.contains(':') || begins_with_setting(uri) { "...".to_owned() } else { uri.to_owned() };
+    }
+    if !uri.contains(':') {
         return uri.to_owned();
     }
     let Some((_, rest)) = uri.split_once("://") else {
@@ -31,6 +38,18 @@ pub fn without_password(uri: &str) -> String {
     format!("{scheme}://{user}{at}{place}")
 }
 
+/// Whether a text has the form of a URI's scheme, so that it is no part of an address or a password.
+pub(super) fn is_scheme(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_part)
+}
+
+/// Whether a text begins as libpq's addresses do, with a word and `=`.
+fn begins_with_setting(text: &str) -> bool {
+    let word = text.split_once('=').map(|(word, _)| word.trim());
+    word.is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::without_password;
@@ -46,6 +65,13 @@ mod tests {
             ("postgresql:db/agents?password=s3cret", "postgresql:..."),
             ("postgresql://db:5/agents?user=me&password=p@s3cret", "postgresql://db:5/agents"),
             ("agents.db", "agents.db"),
+            ("data/my agents.db", "data/my agents.db"),
+            ("/data/a=1/agents.db", "/data/a=1/agents.db"),
+            ("password = s3cret host=db", "..."),
+            ("host=db user=me password=s3cret", "..."),
+            ("host=db password=a:s3cret", "..."),
+            ("password=s3cret://db", "..."),
+            ("user=me+password=s3cret", "..."),
             ("memory:", "memory:"),
         ] {
             assert_eq!(without_password(uri), shown);

@@ -74,7 +74,7 @@ pub(super) fn check_messages(event: &Event) -> Result<()> {
         ("inputTranscription", &event.input_transcription),
         ("outputTranscription", &event.output_transcription),
     ] {
-        let Some(value) = value.as_ref().filter(|value| !value.is_null()) else { continue };
+        let Some(value) = value.as_deref().filter(|value| !value.is_null()) else { continue };
         let Value::Object(fields) = value else {
             return Err(Error::invalid(format!("'{name}' of the event is not an object; send one")));
         };

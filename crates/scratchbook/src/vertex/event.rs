@@ -136,7 +136,8 @@ fn check_known(beside: &Map<String, Value>) -> Result<()> {
         content: beside.get("content").and_then(|content| Content::deserialize(content).ok()),
         ..Event::default()
     };
-    event.actions.compaction = compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok());
+    event.actions.compaction =
+        compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok().map(Box::new));
     event.check_known()
 }
 

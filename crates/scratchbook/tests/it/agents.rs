@@ -317,7 +317,7 @@ async fn an_answer_to_a_call_goes_to_the_agent_that_made_it() {
         response: Some(serde_json::Map::from_iter([("result".to_owned(), json!(42))])),
         ..Default::default()
     };
-    let content = Content::new("user", vec![Part { function_response: Some(answer), ..Part::default() }]);
+    let content = Content::new("user", vec![Part { function_response: Some(answer.into()), ..Part::default() }]);
     let events = run(&runner, content).await.unwrap();
     assert_eq!(events[0].author, "sub");
     assert_eq!(events[0].content, Some(Content::model("Thanks.")));

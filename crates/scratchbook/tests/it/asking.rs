@@ -223,7 +223,7 @@ async fn an_answer_with_a_schema_beside_tools_comes_by_a_tool_which_the_model_ma
     assert!(request.system_instruction.as_deref().unwrap().contains("IMPORTANT: You have access to other tools"));
     let refused = json!(events[3].function_responses().next().unwrap().response);
     assert!(refused["error"].as_str().unwrap().starts_with("Validation Error found:\n"), "{refused}");
-    assert_eq!(events[5].actions.set_model_response, Some(json!({"name": "Bern", "people": 3})));
+    assert_eq!(events[5].actions.set_model_response, Some(json!({"name": "Bern", "people": 3}).into()));
     let last = events.last().unwrap();
     assert_eq!((events.len(), last.author.as_str()), (7, "me"));
     assert_eq!(last.content, Some(Content::model(r#"{"name":"Bern","people":3}"#)));

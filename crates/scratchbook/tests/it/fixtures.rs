@@ -69,6 +69,7 @@ pub(crate) async fn check(store: &Store) {
     let events: Vec<_> = session.events().iter().map(|e| (e.id.as_str(), e.author.as_str(), e.timestamp)).collect();
     assert_eq!(events, [("e1", "agent", Some(1_700_000_000.123_456)), (ODD, ODD, Some(1_700_000_001.5))]);
     assert_eq!(session.last_update_time(), 1_700_000_001.5);
+    assert_eq!(session.stored_bytes(), Some(crate::quotas::stored(store, &alices).await), "what was there is counted");
 
     let odd = sessions.get_session(&key(ODD, ODD, ODD), &GetSessionConfig::default()).await.unwrap().unwrap();
     assert_eq!(json!(odd.state()), json!({"cart ": 1, "Cart": 2}));
@@ -164,7 +165,7 @@ async fn the_past_of_old_files_is_known() {
 }
 
 /// The versions of SQLite's tables.
-const VERSIONS: [&str; 3] = ["v1", "v2", "v3"];
+const VERSIONS: [&str; 4] = ["v1", "v2", "v3", "v4"];
 
 /// Makes a file as that version of the tables had it, and gives its URI.
 fn old_file(folder: &TempDir, version: &str) -> String {

@@ -30,6 +30,7 @@ mod places;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod processes;
+mod quotas;
 mod recorded;
 mod requests;
 mod resume;

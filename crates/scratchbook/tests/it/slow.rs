@@ -125,6 +125,10 @@ impl SessionService for Slow {
         self.store.delete_user(app_name, user_id).await
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        self.store.check_writable().await
+    }
+
     async fn close(&self) -> Result<()> {
         self.store.close().await
     }

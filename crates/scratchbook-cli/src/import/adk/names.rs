@@ -93,15 +93,20 @@ mod tests {
     #[test]
     fn only_names_of_fields_are_spelled_anew() {
         let mut event = Event::default();
-        event.usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}));
+        event.usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}).into());
         event.actions.render_ui_widgets = Some(vec![json!({"id": 1, "the_kind": "x", "payload": {"my_key": 1}})]);
-        event.custom_metadata = json!({"my_key": {"a_b": 1}}).as_object().cloned();
-        event.cache_metadata = Some(json!({"cache_name": "x"}));
+        event.custom_metadata = json!({"my_key": {"a_b": 1}}).as_object().cloned().map(Box::new);
+        event.cache_metadata = Some(json!({"cache_name": "x"}).into());
         show(&mut event);
-        assert_eq!(event.usage_metadata, Some(json!({"promptTokenCount": 1, "details": [{"tokenCount": "a_b"}]})));
+        let usage = json!({"promptTokenCount": 1, "details": [{"tokenCount": "a_b"}]});
+        assert_eq!(event.usage_metadata.as_deref(), Some(&usage));
         let widgets = event.actions.render_ui_widgets.unwrap();
         assert_eq!(widgets, [json!({"id": 1, "theKind": "x", "payload": {"my_key": 1}})]);
         assert_eq!(json!(event.custom_metadata), json!({"my_key": {"a_b": 1}}));
-        assert_eq!(event.cache_metadata, Some(json!({"cache_name": "x"})), "google-adk shows it as it is stored");
+        assert_eq!(
+            event.cache_metadata.as_deref(),
+            Some(&json!({"cache_name": "x"})),
+            "google-adk shows it as it is stored"
+        );
     }
 }

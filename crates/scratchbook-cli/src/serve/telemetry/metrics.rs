@@ -51,12 +51,15 @@ fn describe() {
     describe_counter!("scratchbook_http_requests_total", "Requests by method, route and class of status.");
     describe_histogram!("scratchbook_http_request_seconds", Unit::Seconds, "Until the head of the answer.");
     describe_gauge!("scratchbook_http_connections", "Connections that are open.");
-    describe_gauge!("scratchbook_runs", "Runs of agents under way, by app.");
+    describe_gauge!("scratchbook_http_requests_waiting", "Requests that wait for their turn.");
+    describe_gauge!("scratchbook_runs", "Runs of agents that go on, by app.");
+    describe_gauge!("scratchbook_runs_waiting", "Runs that wait for another run of their session, by app.");
     describe_counter!("scratchbook_runs_total", "Runs that have ended, by app and outcome.");
     describe_histogram!("scratchbook_run_seconds", Unit::Seconds, "Runs from their beginning to their end.");
     describe_gauge!("scratchbook_watchers", "Streams of changes that are open.");
     describe_counter!("scratchbook_calls_total", "Calls of the store by operation, app and outcome.");
     describe_histogram!("scratchbook_call_seconds", Unit::Seconds, "Calls of the store.");
     describe_counter!("scratchbook_written_bytes_total", Unit::Bytes, "Bytes of JSON given to the store.");
+    describe_counter!("scratchbook_log_lines_dropped_total", "Lines of the log that nobody read in time.");
     describe_counter!("scratchbook_items_total", "Items that the store gave back.");
 }

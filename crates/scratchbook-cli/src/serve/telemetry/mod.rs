@@ -1,10 +1,13 @@
 //! What a server tells of itself: logs to standard error, numbers for Prometheus, traces for a collector.
 
+mod log;
 mod metrics;
 #[cfg(feature = "otel")]
 mod otlp;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
+use std::panic;
 
 use scratchbook::Error;
 use tracing::level_filters::LevelFilter;
@@ -15,6 +18,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::args::{LogFormat, LogLevel, ServeArgs};
 
+use log::{Flush, LogQueue};
 pub(super) use metrics::Metrics;
 
 /// The crates whose doings are of use here; of others, what is worth a warning.
@@ -25,27 +29,31 @@ const SHOWN: &str = "scratchbook_server";
 const MODELS: &str = "genai";
 const TRACES: &str = "scratchbook_server::trace";
 
-/// What is to be ended when the server ends.
-#[derive(Debug, Default)]
+/// What is to be ended when the server ends. Dropped, it waits until the log is written, if somebody reads it.
+#[derive(Debug)]
 pub(super) struct Telemetry {
     #[cfg(feature = "otel")]
     traces: Option<otlp::Traces>,
+    _flush: Flush,
 }
 
 impl Telemetry {
     /// From now on logs are written and traces are sent.
     pub(super) fn begin(args: &ServeArgs) -> Result<Self, Error> {
-        let registry = tracing_subscriber::registry().with(logs(args));
+        let queue = LogQueue::to_stderr()?;
+        let flush = queue.flush_at_end();
+        let registry = tracing_subscriber::registry().with(logs(args, queue));
+        log_panics();
         #[cfg(feature = "otel")]
         {
             let traces = args.otlp_endpoint.as_deref().map(otlp::Traces::new).transpose()?;
             registry.with(traces.as_ref().map(otlp::Traces::layer)).init();
-            Ok(Self { traces })
+            Ok(Self { traces, _flush: flush })
         }
         #[cfg(not(feature = "otel"))]
         {
             registry.init();
-            Ok(Self {})
+            Ok(Self { _flush: flush })
         }
     }
 
@@ -58,7 +66,18 @@ impl Telemetry {
     }
 }
 
-fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
+/// Panics go into the log as everything else: who writes to standard error may wait for ever.
+fn log_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::capture();
+        match backtrace.status() {
+            BacktraceStatus::Captured => tracing::error!(%panic, %backtrace, "a thread panicked"),
+            _ => tracing::error!(%panic, "a thread panicked"),
+        }
+    }));
+}
+
+fn logs(args: &ServeArgs, queue: LogQueue) -> Box<dyn Layer<Registry> + Send + Sync> {
     let level = level(args.log_level);
     let targets = Targets::new()
         .with_default(level.min(LevelFilter::WARN))
@@ -68,7 +87,7 @@ fn logs(args: &ServeArgs) -> Box<dyn Layer<Registry> + Send + Sync> {
         let target = metadata.target();
         !metadata.is_span() || (target.starts_with(SHOWN) && target != TRACES)
     });
-    let layer = fmt::layer().with_writer(io::stderr).with_target(false);
+    let layer = fmt::layer().with_writer(move || queue.clone()).with_target(false);
     match args.log_format {
         LogFormat::Json => {
             let layer = layer.json().flatten_event(true).with_span_list(false);

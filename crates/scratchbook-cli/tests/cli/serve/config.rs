@@ -66,7 +66,7 @@ fn a_file_that_cannot_be_followed_is_told_with_its_line() {
             2,
             "scratchbook.toml:2: there is no setting 'log-fromat'; did you mean 'log-format'?",
         ),
-        ("zzz = 1", 2, "there is no setting 'zzz'; there are database, deadline, host, "),
+        ("zzz = 1", 2, "there is no setting 'zzz'; there are database, deadline, keyring, plain-values, host, "),
         ("port = 70000", 2, "scratchbook.toml:1: invalid value '70000' for '--port <PORT>'"),
         ("port = 1.5", 2, "invalid value '1.5'"),
         ("port = 2026-01-01", 2, "a value is a string, a number, true or false"),
@@ -91,7 +91,17 @@ fn a_file_that_cannot_be_followed_is_told_with_its_line() {
 #[test]
 fn a_limit_that_lets_nothing_through_is_refused() {
     let fixture = Fixture::empty();
-    for limit in ["--max-connections", "--max-runs", "--max-body-bytes", "--max-requests-per-second"] {
+    for limit in [
+        "--max-connections",
+        "--max-runs",
+        "--max-body-bytes",
+        "--max-body-events",
+        "--max-body-memory",
+        "--max-requests-per-second",
+        "--max-concurrent-requests",
+        "--max-heavy-reads",
+        "--max-heavy-writes",
+    ] {
         let said = fixture.fails(2, &["serve", "--print-config", limit, "0"]);
         assert!(said.contains("at least 1"), "{limit}: {said}");
     }

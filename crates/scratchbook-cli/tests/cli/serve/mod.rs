@@ -5,6 +5,7 @@ mod access;
 mod agents;
 mod apps;
 mod attacks;
+mod availability;
 mod config;
 mod http;
 mod load;
@@ -86,7 +87,7 @@ impl Served {
     }
 
     /// What is on standard error once it has ended.
-    fn logs(mut self) -> String {
+    pub(crate) fn logs(mut self) -> String {
         self.signal("-TERM");
         let mut logs = String::new();
         self.process.stderr.take().unwrap().read_to_string(&mut logs).unwrap();

@@ -178,8 +178,10 @@ fn check_model(value: &mut Value, model: &Model, loc: &Loc<'_>, problems: &mut P
         let message = "Input should be a valid dictionary or object to extract fields from";
         return problems.add("model_attributes_type", loc, message, value);
     };
+    // Mostly nothing came in snake_case, and nothing is looked for by that.
+    let has_snake_case = map.keys().any(|key| key.contains('_'));
     for field in model.fields {
-        match sent_as(map, field) {
+        match sent_as(map, field, has_snake_case) {
             Some(key) => check_field(map, field, &key, loc, problems),
             None if field.need == Need::Required => {
                 let input = Value::Object(map.clone());
@@ -204,9 +206,12 @@ fn check_field(map: &mut Map<String, Value>, field: &Field, key: &str, loc: &Loc
 }
 
 /// The name under which a field was sent; camelCase wins.
-fn sent_as(map: &Map<String, Value>, field: &Field) -> Option<Cow<'static, str>> {
+fn sent_as(map: &Map<String, Value>, field: &Field, has_snake_case: bool) -> Option<Cow<'static, str>> {
     if map.contains_key(field.name) {
         return Some(Cow::Borrowed(field.name));
+    }
+    if !has_snake_case {
+        return None;
     }
     let snake = snake_case(field.name)?;
     map.contains_key(&snake).then_some(Cow::Owned(snake))

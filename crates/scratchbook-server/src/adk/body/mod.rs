@@ -10,15 +10,18 @@ mod requests;
 mod scalar;
 mod text;
 
-use axum::body::Bytes;
+use std::sync::Arc;
+
+use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, OptionalFromRequest, Request};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::AdkError;
-use crate::spelling::is_json;
+use crate::bodies::{Shape, Unread};
+use crate::served::Served;
 use check::{Loc, Problems, check};
 
 pub(crate) use check::Kind;
@@ -27,45 +30,72 @@ pub(crate) use requests::{
 };
 
 /// What a body is read as.
-pub(crate) trait Body: DeserializeOwned + Send {
+pub(crate) trait Body: DeserializeOwned + Send + 'static {
     /// What it is checked against; what passes can be deserialized, but for values that our own types refuse.
     const KIND: Kind;
+    /// What is counted in it before that.
+    const SHAPE: &'static Shape = &Shape::Any;
 }
 
 /// A JSON body, checked.
 #[derive(Debug)]
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: Body> FromRequest<S> for JsonBody<T> {
+impl<T: Body> FromRequest<Arc<Served>> for JsonBody<T> {
     type Rejection = AdkError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, AdkError> {
-        match read(request, state).await? {
-            Some(body) => from_value(body).map(Self),
-            None => Err(problem("missing", "Field required")),
-        }
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, AdkError> {
+        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+        Self::read(unread).await
     }
 }
 
-impl<S: Send + Sync, T: Body> OptionalFromRequest<S> for JsonBody<T> {
+impl<T: Body> OptionalFromRequest<Arc<Served>> for JsonBody<T> {
     type Rejection = AdkError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, AdkError> {
-        match read(request, state).await? {
-            Some(body) if !body.is_null() => from_value(body).map(Self).map(Some),
-            _ => Ok(None),
-        }
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Option<Self>, AdkError> {
+        let unread = Unread::from_request(request, served).await.map_err(unreadable)?;
+        let is_json = unread.is_json();
+        Ok(unread.read(T::SHAPE, move |bytes| optional(is_json, bytes)).await??.map(Self))
+    }
+}
+
+impl<T: Body> JsonBody<T> {
+    /// Reads a body that has to be there.
+    ///
+    /// # Errors
+    ///
+    /// ADK's for what is not right with it; 413 for what is too much.
+    pub(crate) async fn read(unread: Unread) -> Result<Self, AdkError> {
+        let is_json = unread.is_json();
+        unread.read(T::SHAPE, move |bytes| required(is_json, bytes)).await?.map(Self)
+    }
+}
+
+fn required<T: Body>(is_json: bool, bytes: Bytes) -> Result<T, AdkError> {
+    match value(is_json, bytes)? {
+        Some(body) => from_value(body),
+        None => Err(problem("missing", "Field required")),
+    }
+}
+
+fn optional<T: Body>(is_json: bool, bytes: Bytes) -> Result<Option<T>, AdkError> {
+    match value(is_json, bytes)? {
+        Some(body) if !body.is_null() => from_value(body).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The refusal of a body that did not come.
+pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
+    match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
+        _ => text::unreadable(),
     }
 }
 
 /// Reads a body; what is not said to be JSON is read as a string, `None` where there is nothing.
-async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Option<Value>, AdkError> {
-    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_json = is_json(content_type.unwrap_or_default());
-    let bytes = Bytes::from_request(request, state).await.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => AdkError::new(StatusCode::PAYLOAD_TOO_LARGE, json!("Request body too large")),
-        _ => text::unreadable(),
-    })?;
+fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -94,14 +124,10 @@ fn problem(kind: &str, message: &str) -> AdkError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spelling::is_json;
 
     async fn refusal<T: Body + std::fmt::Debug>(content_type: Option<&str>, body: &[u8]) -> (u16, Value) {
-        let mut request = Request::post("/");
-        if let Some(content_type) = content_type {
-            request = request.header(CONTENT_TYPE, content_type);
-        }
-        let request = request.body(body.to_vec().into()).unwrap();
-        let read = <JsonBody<T> as FromRequest<()>>::from_request(request, &()).await;
+        let read = required::<T>(content_type.is_some_and(is_json), body.to_vec().into());
         read.err().map(|error| (error.status.as_u16(), error.detail)).unwrap_or_default()
     }
 

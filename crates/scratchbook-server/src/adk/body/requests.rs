@@ -9,6 +9,7 @@ use super::check::{self, defaulted, optional, required};
 use super::content::{CONTENT, PART};
 use super::event::EVENT;
 use super::{Body, Kind};
+use crate::bodies::{self as counted, Counted, Shape};
 
 /// `POST /apps/{app}/users/{user}/sessions`.
 #[derive(Debug, Default, Deserialize)]
@@ -27,8 +28,11 @@ static CREATE_SESSION: check::Model = check::Model::ignoring(&[
     optional("options", Dict(&Any)),
 ]);
 
+static SESSION_EVENTS: Shape = Shape::Fields(&[("events", &Shape::List(Counted::Events, &counted::EVENT))]);
+
 impl Body for CreateSessionRequest {
     const KIND: Kind = Model(&CREATE_SESSION);
+    const SHAPE: &'static Shape = &SESSION_EVENTS;
 }
 
 /// `POST /apps/{app}/users/{user}/sessions/{session}`: the body is the state.
@@ -96,8 +100,11 @@ static RUN_AGENT: check::Model = check::Model::ignoring(&[
     optional("serviceTier", Str),
 ]);
 
+static MESSAGE: Shape = Shape::Fields(&[("newMessage", &counted::CONTENT), ("new_message", &counted::CONTENT)]);
+
 impl Body for RunAgentRequest {
     const KIND: Kind = Model(&RUN_AGENT);
+    const SHAPE: &'static Shape = &MESSAGE;
 }
 
 /// `POST /apps/{app}/users/{user}/sessions/{session}/artifacts`.
@@ -115,6 +122,9 @@ static SAVE_ARTIFACT: check::Model = check::Model::ignoring(&[
     optional("customMetadata", Dict(&Any)),
 ]);
 
+static ARTIFACT: Shape = Shape::Fields(&[("artifact", &counted::PART)]);
+
 impl Body for SaveArtifactRequest {
     const KIND: Kind = Model(&SAVE_ARTIFACT);
+    const SHAPE: &'static Shape = &ARTIFACT;
 }

@@ -5,6 +5,7 @@ use scratchbook::json;
 use serde_json::{Value, json};
 
 use crate::adk::AdkError;
+use crate::bodies::without_mark;
 
 /// How deep a body may be nested: what `serde_json` reads.
 const MAX_DEPTH: usize = 127;
@@ -15,7 +16,7 @@ const MAX_DEPTH: usize = 127;
 ///
 /// 400 where it is not UTF-8; 422 where it is not JSON, or holds a number that would not come back as it is.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, AdkError> {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let error = match json::from_slice(bytes) {
         Ok(value) => return Ok(value),
         Err(error) => error,

@@ -10,7 +10,7 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::{Caller, Right};
-use crate::adk::public_metadata;
+use crate::adk::hide_internal;
 
 /// Our field in an event: its number.
 const SEQ: &str = "seq";
@@ -44,7 +44,7 @@ impl Serialize for Stored {
             return Numbered { event: &self.0, seq }.serialize(serializer);
         }
         let mut event = Event::clone(&self.0);
-        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        hide_internal(&mut event);
         // It may have come with a field of this name by another way than ours.
         event.extra_mut().shift_remove(SEQ);
         Numbered { event: &event, seq }.serialize(serializer)
@@ -86,7 +86,7 @@ impl Given {
             ));
         }
         // What a client says that an agent has called, no run carries out.
-        event.custom_metadata = public_metadata(event.custom_metadata.take());
+        hide_internal(&mut event);
         event.mark_restored();
         Ok(event)
     }

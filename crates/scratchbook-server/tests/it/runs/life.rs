@@ -19,16 +19,20 @@ use super::{Host, RUNS, asked, counter, text};
 async fn more_runs_than_there_may_be_are_refused() {
     let lets = Arc::new(Semaphore::new(0));
     let store = connect("memory:").await.unwrap();
-    let host = Host::over(store, counter(1, &lets), |server| server.max_runs(2)).await;
+    let host = Host::over(store, counter(1, &lets), |server| server.max_runs(1)).await;
+    let config = scratchbook::CreateSessionConfig::default().with_session_id("other");
+    host.store.sessions.create_session("demo", "u", config).await.unwrap();
     let first = host.run_sse("one").await;
     let second = host.run_sse("two").await;
-    let refused = host.run_sse("three").await;
+    let mut other = asked("three");
+    other["sessionId"] = "other".into();
+    let refused = host.post("/run_sse", &other).await;
     assert_eq!(refused.status, 429);
-    assert_eq!(refused.json().await["detail"], "2 runs are under way, as many as there may be; try again later");
-    let refused = host.post(RUNS, &json!({"message": "three"})).await;
+    assert_eq!(refused.json().await["detail"], "1 runs are under way, as many as there may be; try again later");
+    let refused = host.post(&RUNS.replace("/s/", "/other/"), &json!({"message": "three"})).await;
     assert_eq!((refused.status, refused.json().await["error"]["kind"].as_str()), (429, Some("resource_exhausted")));
 
-    // The second waits for the first: they are of one session.
+    // The second waits for the first, and takes no place: they are of one session.
     lets.add_permits(3);
     assert_eq!((first.frames().await.len(), second.frames().await.len()), (1, 1));
     assert_eq!(host.run_sse("three").await.frames().await.len(), 1);

@@ -4,6 +4,7 @@ mod adk;
 mod follow;
 mod life;
 mod resumed;
+mod shares;
 mod told;
 mod wire;
 

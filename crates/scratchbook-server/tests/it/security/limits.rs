@@ -154,18 +154,55 @@ async fn who_takes_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
+async fn a_first_request_has_less_time_than_a_connection_is_kept_for_the_next() {
+    let server = start(ServerLimits::default().with_first_header_time(SHORT)).await;
+    let mut kept = server.connect().await;
+    let get = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    kept.write_all(get.as_bytes()).await.unwrap();
+    let mut part = [0; 512];
+    assert!(kept.read(&mut part).await.unwrap() > 0);
+    let start = Instant::now();
+    for bytes in ["", "GET / HT"] {
+        assert_eq!(server.exchange(bytes.as_bytes()).await, "");
+    }
+    assert!(start.elapsed() >= SHORT && start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    kept.write_all(get.as_bytes()).await.unwrap();
+    assert!(kept.read(&mut part).await.unwrap() > 0, "it is kept");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_in_use_makes_room() {
     let server = start(ServerLimits::default().with_connections(1)).await;
     let mut first = server.connect().await;
     first.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut part = [0; 512];
     assert!(first.read(&mut part).await.unwrap() > 0);
+    assert_eq!(status(&server.exchange(b"GET /health HTTP/1.0\r\n\r\n").await), "200");
+    assert_eq!(first.read(&mut part).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_a_little_for_those_at_work() {
+    let server = start(ServerLimits::default().with_connections(1)).await;
+    let watch = "GET /v1/apps/demo/users/u1/watch HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let follow = async || {
+        let mut stream = server.connect().await;
+        stream.write_all(watch.as_bytes()).await.unwrap();
+        let mut part = [0; 512];
+        assert!(stream.read(&mut part).await.unwrap() > 0);
+        stream
+    };
+    let first = follow().await;
     let mut second = server.connect().await;
     second.write_all(b"GET /health HTTP/1.0\r\n\r\n").await.unwrap();
+    let mut part = [0; 512];
     let early = tokio::time::timeout(SHORT, second.read(&mut part)).await;
-    assert!(early.is_err(), "the second has its answer while the first is there");
+    assert!(early.is_err(), "the second has its answer while the first is at work");
     drop(first);
-    assert_eq!(status(&read_to_end(&mut second).await), "200");
+    // That its client is gone is seen when something is written to it.
+    let answer = read_to_end(&mut second).await;
+    assert!(["200", "503"].contains(&status(&answer)), "{answer}");
+    assert!(status(&answer) == "200" || answer.contains("retry-after: 1"), "{answer}");
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Who is let in, what they reach, and what the server bears with.
 
+mod bodies;
 mod guard;
 mod jwt;
 mod limits;
 mod reach;
 mod shutdown;
+mod streams;
 mod surfaces;
 mod tls;
 mod tokens;

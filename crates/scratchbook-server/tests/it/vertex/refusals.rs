@@ -271,8 +271,9 @@ async fn what_is_not_there_is_not_found_in_googles_form() {
 async fn a_store_that_is_closed_is_told_of() {
     let api = Api::memory().await;
     api.store.sessions.close().await.unwrap();
-    refused(&api, 400, "FAILED_PRECONDITION", "GET", &at("/s1"), None).await;
-    refused(&api, 400, "FAILED_PRECONDITION", "POST", &at(""), Some(json!({"userId": "u1"}))).await;
+    // It is not the caller who has closed it.
+    refused(&api, 500, "INTERNAL", "GET", &at("/s1"), None).await;
+    refused(&api, 500, "INTERNAL", "POST", &at(""), Some(json!({"userId": "u1"}))).await;
 }
 
 #[tokio::test]

@@ -119,7 +119,9 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     fn coded_creation(&self, creation: &Creation, events: &[Prepared], raw: &Raw) -> Result<CreateSessionConfig> {
         let given = &creation.prepared.events;
         let mut config = creation.config.clone();
-        for event in events {
+        // One that is there twice is the same, though its form may have another time the second time.
+        let mut ids = HashSet::new();
+        for event in events.iter().filter(|event| ids.insert(event.event.id.as_str())) {
             let as_sent = given.iter().find(|given| given.event.id == event.event.id);
             let has_operations = as_sent.is_some_and(|given| given.text.is_empty());
             let has_time = !creation.timeless.contains(&event.event.id);

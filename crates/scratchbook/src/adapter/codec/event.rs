@@ -18,7 +18,8 @@ use crate::state::{Change, StateDelta};
 pub(super) struct Sent {
     /// The hash of the event as it was sent.
     pub(super) hash: [u8; 32],
-    /// Whether it came with a time. One without gets it from the store, so that a retry without is the same.
+    /// Whether it came with a time. One without gets it from the store, so that the store knows a retry without as the
+    /// same; where the form binds the time, it is given here, and a retry is known by the hash.
     pub(super) has_time: bool,
     /// Whether it came with operations. What they came to is no part of what was sent, so that the hash has to be kept.
     pub(super) has_operations: bool,
@@ -27,12 +28,13 @@ pub(super) struct Sent {
 impl<C: Codec> Coder<C> {
     /// An event as it is stored: without operations, whole, and with an id.
     pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: Sent) -> Result<Event> {
-        if !sent.has_time {
+        if !sent.has_time && !C::BINDS {
             event.timestamp = None;
         }
         let mut clear = take_clear(&mut event);
+        let salt = salt(session, &clear.id);
         let given = take(&mut event.actions.state_delta);
-        clear.actions.state_delta = self.encode_delta(session, &given, clear.id.as_bytes())?;
+        clear.actions.state_delta = self.encode_delta(session, &given, &salt)?;
         let text = json::to_text(&event, "the event")?;
         let must = sent.has_operations || event.extra.contains_key(C::FIELD);
         if !must && !self.0.wants(text.len()) {
@@ -41,7 +43,7 @@ impl<C: Codec> Coder<C> {
         let mut plain = sent.hash.to_vec();
         plain.extend_from_slice(text.as_bytes());
         let place = Place::event(session, &clear, &clear.actions.state_delta);
-        let encoded = self.0.encode(&plain, &place, clear.id.as_bytes())?.to_text(C::MARK);
+        let encoded = self.0.encode(&plain, &place, &salt)?.to_text(C::MARK);
         if !must && !self.0.keeps(text.len(), encoded.len()) {
             return Ok(put_back(event, clear));
         }
@@ -63,7 +65,7 @@ impl<C: Codec> Coder<C> {
             return Err(unreadable(&place));
         };
         let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&place))?;
-        // A time that was sent is in both; one that the store gave has nothing to be held against.
+        // The time is in both. Only an event from before it was bound may have got its time from the store.
         let is_same = |sent: f64| stored.timestamp.is_some_and(|time| time.to_bits() == sent.to_bits());
         if !event.timestamp.is_none_or(is_same) {
             return Err(unreadable(&place));
@@ -86,6 +88,13 @@ impl<C: Codec> Coder<C> {
             Ok(self.decode_value(value, &place)?.into_owned())
         })
     }
+}
+
+/// What makes the form of an event another one in each session. Nothing needs it to read the form: a fork copies inside
+/// of the store, to a session of another id.
+fn salt(session: &SessionKey, id: &str) -> Vec<u8> {
+    let session = session.session_id().as_bytes();
+    [&(session.len() as u64).to_le_bytes(), session, id.as_bytes()].concat()
 }
 
 fn map_values(delta: &StateDelta, map: impl Fn(&str, &Value) -> Result<Value>) -> Result<StateDelta> {

@@ -41,6 +41,9 @@ pub trait Codec: fmt::Debug + Send + Sync + 'static {
     const MIME_TYPE: &'static str;
     /// Whether titles and labels have this form as well, however short they are. A store cannot look for them then.
     const OF_METADATA: bool;
+    /// Whether the form tells what was changed outside. An event's time is a part of it then, so that one without a time
+    /// is given it here and not by the store.
+    const BINDS: bool;
 
     /// Whether so many bytes are to be encoded.
     fn wants(&self, bytes: usize) -> bool;
@@ -87,7 +90,7 @@ impl<S, C: Codec> Coded<S, C> {
         Self {
             service,
             coder: Arc::new(Coder(codec)),
-            limits: Limits::default(),
+            limits: Limits { events_per_session: None, ..Limits::default() },
             environment: Arc::new(SystemEnvironment),
             turns: Turns::new(),
         }
@@ -99,6 +102,11 @@ impl<S, C: Codec> Coded<S, C> {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = Limits { keys_per_scope: u64::MAX, events_per_session: None, ..limits };
         self
+    }
+
+    #[cfg(feature = "encryption")]
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// With a clock and ids of your own.

@@ -1,8 +1,9 @@
 //! Retries of events that the store knows in another form than the one they would have now.
 //!
-//! Mostly the store knows a retry itself: the same event has the same form. It has another where the key or the encoder is
-//! another now, and where operations came to something else. Then what was sent is compared, by the hash that is kept with
-//! the event.
+//! Mostly the store knows a retry itself: the same event has the same form. It has another form if the key or the encoder
+//! has changed since, if the event was copied from another session by a fork, if it was sent without a time and the form
+//! binds the time, and if its operations come to something else now. Then what was sent is compared, by the hash that is
+//! kept with the event.
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use crate::store::commit::{Prepared, prepare_event};
 use crate::store::limits::Limits;
 
 const PAGE: usize = 100;
+/// How many events are read first: mostly a retry is about one of the last.
+const FIRST_PAGE: usize = 10;
 
 impl<S: SessionService, C: Codec> Coded<S, C> {
     /// The answer to an event whose id is in the session already: what is stored, or the store's error where something
@@ -42,10 +45,9 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
     }
 
     async fn find_event(&self, key: &SessionKey, id: &str) -> Result<Option<Arc<Event>>> {
-        let mut before = i64::MAX as u64;
+        let (mut before, mut page) = (i64::MAX as u64, FIRST_PAGE);
         loop {
-            let config = GetSessionConfig::default().with_events_before(before, PAGE);
-            let config = config.without_state();
+            let config = GetSessionConfig::default().with_events_before(before, page).without_state();
             let Some(session) = self.service.get_session(key, &config).await? else {
                 return Ok(None);
             };
@@ -53,7 +55,7 @@ impl<S: SessionService, C: Codec> Coded<S, C> {
                 return Ok(Some(Arc::clone(found)));
             }
             match session.events().get(0).and_then(|event| event.seq) {
-                Some(first) if first > 1 => before = first,
+                Some(first) if first > 1 => (before, page) = (first, PAGE),
                 _ => return Ok(None),
             }
         }

@@ -132,19 +132,22 @@ impl Compacting {
         };
         self.planned.store(last.unwrap_or_default(), Ordering::Relaxed);
         self.known.store(known, Ordering::Relaxed);
-        let (session, events) = (context.session_key(), plan.events.len());
+        let events = plan.events.len();
         let asked = catch_panic("the summarizer", self.compactor.summarizer.summarize_events(&plan.events)).await;
         let says_something = |summary: &EventsSummary| !summary.content.text().trim().is_empty();
         let Some(summary) = asked
-            .inspect_err(|error| tracing::warn!(%session, events, %error, "events could not be summed up"))
+            // The error's words may be the model's, about what was said.
+            .inspect_err(|error| {
+                tracing::warn!(events, kind = error.kind().as_str(), "events could not be summed up");
+            })
             .unwrap_or_default()
             .filter(says_something)
         else {
-            tracing::warn!(%session, events, "no summary; the events stay in the requests");
+            tracing::warn!(events, "no summary; the events stay in the requests");
             self.failed.store(true, Ordering::Relaxed);
             return None;
         };
-        tracing::debug!(%session, events, "events summed up");
+        tracing::debug!(events, "events summed up");
         Some(event(plan, summary, context))
     }
 }
@@ -158,8 +161,8 @@ fn event(plan: Plan, summary: EventsSummary, context: &InvocationContext) -> Eve
     let event = Event::new("user").with_id(environment.new_id()).with_invocation_id(environment.new_id());
     Event {
         timestamp: Some(environment.now()),
-        usage_metadata: summary.usage_metadata,
-        actions: EventActions { compaction: Some(compaction), ..EventActions::default() },
+        usage_metadata: summary.usage_metadata.map(Box::new),
+        actions: EventActions { compaction: Some(compaction.into()), ..EventActions::default() },
         ..event
     }
 }

@@ -141,7 +141,7 @@ impl Model {
                     return;
                 };
                 let response = FunctionResponse { id: Some(id), name: Some("tool".into()), ..Default::default() };
-                let part = Part { function_response: Some(response), ..Part::default() };
+                let part = Part { function_response: Some(response.into()), ..Part::default() };
                 ("agent", Some(Content::new("user", vec![part])), None)
             }
         };
@@ -173,7 +173,7 @@ impl Model {
         }
         self.summed_up.insert(name.clone(), ids);
         let compaction = EventCompaction::new(start, end, Content::model(name));
-        let actions = EventActions { compaction: Some(compaction), ..EventActions::default() };
+        let actions = EventActions { compaction: Some(compaction.into()), ..EventActions::default() };
         self.clock += 1;
         self.push(Event { actions, ..Event::new("user").with_invocation_id("summary") });
     }

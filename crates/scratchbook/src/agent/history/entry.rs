@@ -57,11 +57,11 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn calls(&self) -> impl Iterator<Item = &'a FunctionCall> + use<'a, '_> {
-        self.parts().filter_map(|part| part.function_call.as_ref())
+        self.parts().filter_map(|part| part.function_call.as_deref())
     }
 
     pub(super) fn responses(&self) -> impl Iterator<Item = &'a FunctionResponse> + use<'a, '_> {
-        self.parts().filter_map(|part| part.function_response.as_ref())
+        self.parts().filter_map(|part| part.function_response.as_deref())
     }
 
     pub(super) fn has_calls(&self) -> bool {

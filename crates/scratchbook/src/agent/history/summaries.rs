@@ -45,7 +45,7 @@ pub(in crate::agent) fn summaries<'a>(live: &[&'a Arc<Event>], sees: impl Fn(&Ev
     if found.is_empty() {
         return Vec::new();
     }
-    let places = Places::of(live, found.iter().filter_map(|(_, event)| event.actions.compaction.as_ref()));
+    let places = Places::of(live, found.iter().filter_map(|(_, event)| event.actions.compaction.as_deref()));
     let mut summaries: Vec<_> = found.into_iter().filter_map(|(place, event)| places.resolve(place, event)).collect();
     // Whatever contains a summary comes before it.
     summaries.sort_by(|a, b| a.first.cmp(&b.first).then(b.last.cmp(&a.last)).then(b.place.cmp(&a.place)));
@@ -70,7 +70,7 @@ pub(crate) fn covered_from_the_beginning(events: &Events, first: &Event) -> Opti
         _ => summary.start_timestamp <= first.timestamp.unwrap_or_default(),
     };
     let end_of = |event: &Event| {
-        let summary = event.actions.compaction.as_ref().filter(|_| is_summary(event));
+        let summary = event.actions.compaction.as_deref().filter(|_| is_summary(event));
         summary.filter(|summary| starts_there(summary)).map(|summary| micros_of_seconds(summary.end_timestamp))
     };
     let mut backward = (0..events.len()).rev().filter_map(|place| Some((place, events.get(place)?)));
@@ -121,7 +121,7 @@ impl<'e, 'a> Places<'e, 'a> {
     }
 
     fn resolve(&self, place: usize, event: &'a Arc<Event>) -> Option<Summary<'a>> {
-        let compaction = event.actions.compaction.as_ref()?;
+        let compaction = event.actions.compaction.as_deref()?;
         let (start, end) = (compaction.start_timestamp, compaction.end_timestamp);
         let last = self.named(end).iter().copied().rfind(|last| *last < place);
         let first = self.named(start).iter().copied().find(|first| *first <= last.unwrap_or(place));

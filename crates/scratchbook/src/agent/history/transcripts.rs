@@ -36,11 +36,11 @@ pub(super) fn as_contents(events: Vec<Arc<Event>>) -> Vec<Arc<Event>> {
 }
 
 fn input(event: &Event) -> Option<&str> {
-    text(event.input_transcription.as_ref())
+    text(event.input_transcription.as_deref())
 }
 
 fn output(event: &Event) -> Option<&str> {
-    text(event.output_transcription.as_ref())
+    text(event.output_transcription.as_deref())
 }
 
 fn text(transcription: Option<&Value>) -> Option<&str> {

@@ -49,7 +49,7 @@ pub async fn artifacts_come_back_as_they_were(store: &Store) {
         mime_type: Some("image/png".to_owned()),
         ..Default::default()
     };
-    let file = Part { file_data: Some(uri), ..Part::default() };
+    let file = Part { file_data: Some(uri.into()), ..Part::default() };
     let parts = [
         Part::text(""),
         Part::text("text \0 \u{1f5bc}\r\n"),
@@ -217,7 +217,7 @@ pub async fn artifacts_are_not_nested_too_deep(store: &Store) {
         deep = json!([deep]);
     }
     let map = Map::from_iter([("deep".to_owned(), deep)]);
-    let part = Part { part_metadata: Some(map.clone()), ..Part::text("x") };
+    let part = Part { part_metadata: Some(map.clone().into()), ..Part::text("x") };
     assert_refused(save_with(store, &key, part, Map::new()).await, ErrorKind::InvalidArgument, "deep part metadata");
     assert_refused(save_with(store, &key, Part::text("x"), map).await, ErrorKind::InvalidArgument, "deep metadata");
     assert_eq!(load(store, &key, "f").await, None);

@@ -110,6 +110,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("fork", &[]),
             ("proof", &[]),
             ("rewind", &[]),
+            ("sizes", &["a_fork_stores_what_it_has_taken_over"]),
         ],
     ),
     (Feed, &[("titles", &["an_update_is_no_event"]), ("feed", &[]), ("watch", &[])]),
@@ -132,6 +133,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
                     "artifacts_expire_with_their_session",
                 ],
             ),
+            ("sizes", &["what_is_pruned_is_not_stored_any_more"]),
         ],
     ),
     (

@@ -73,6 +73,7 @@ pub async fn a_closed_service_refuses_every_call(store: &Store) {
         assert_refused(sessions.put_state(&owner, delta(json!({"a": 1})), "test".into()).await, closed, "put_state");
         assert_refused(sessions.list_state_changes(&owner, 0, 1).await, closed, "list_state_changes");
     }
+    assert_refused(sessions.check_writable().await, closed, "check_writable");
     let error = assert_refused(sessions.delete_user(&ground.app, "alice").await, closed, "delete_user");
     assert!(error.to_string().contains("closed") && !error.is_retryable(), "{error}");
     let artifacts = &store.artifacts;

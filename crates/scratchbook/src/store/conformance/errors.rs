@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{Ground, assert_refused, changing, saying};
-use crate::{CreateSessionConfig, Error, ErrorKind, ListSessionsConfig, REMOVED, Store};
+use crate::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, REMOVED, Store};
 
 #[track_caller]
 fn assert_says(error: &Error, words: &[&str]) {
@@ -13,6 +13,21 @@ fn assert_says(error: &Error, words: &[&str]) {
     }
     assert!(!message.ends_with('.'), "a message has no full stop: {message}");
     assert!(!error.is_retryable(), "trying again will not help: {message}");
+}
+
+/// A store that carries writes out says so, and asking it leaves nothing behind.
+pub async fn asking_whether_writes_work_writes_nothing(store: &Store) {
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({"a": 1, "user:b": 2, "app:c": 3})).await;
+    for _ in 0..2 {
+        store.sessions.check_writable().await.expect("a write can be carried out");
+    }
+    let found = store.sessions.get_session(session.key(), &GetSessionConfig::default()).await.expect("read");
+    let found = found.expect("it is there");
+    assert_eq!((found.state().to_map(), found.seq()), (session.state().to_map(), session.seq()));
+    let listed = store.sessions.list_sessions(&ground.app, &ListSessionsConfig::default()).await.expect("list");
+    assert_eq!(listed.sessions.len(), 1);
+    ground.append(session.key(), saying("hello")).await;
 }
 
 /// A session id in use is `AlreadyExists`, and the message names the session.

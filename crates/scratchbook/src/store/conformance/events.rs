@@ -121,7 +121,7 @@ pub async fn numbers_without_json_are_refused(store: &Store) {
         assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "avg_logprobs");
         for (start, end) in [(bad, 1.0), (1.0, bad)] {
             let mut event = saying("hello");
-            event.actions.compaction = Some(EventCompaction::new(start, end, Content::model("summary")));
+            event.actions.compaction = Some(EventCompaction::new(start, end, Content::model("summary")).into());
             assert_refused(ground.try_append(session.key(), event).await, ErrorKind::InvalidArgument, "a compaction");
         }
     }
@@ -134,9 +134,9 @@ pub async fn events_too_deep_are_refused(store: &Store) {
     let session = ground.create("alice", json!({})).await;
     let deep = (0..200).fold(json!(1), |value: Value, _| json!([value]));
     let mut in_metadata = saying("hello");
-    in_metadata.custom_metadata = json!({ "deep": deep }).as_object().cloned();
+    in_metadata.custom_metadata = json!({ "deep": deep }).as_object().cloned().map(Box::new);
     let mut in_output = saying("hello");
-    in_output.output = Some(deep.clone());
+    in_output.output = Some(deep.clone().into());
     let args = json!({ "deep": deep }).as_object().cloned().unwrap();
     let in_args = Event::new("a").with_content(Content::new("model", vec![Part::function_call("tool", args)]));
     for event in [in_metadata, in_output, in_args] {
@@ -150,9 +150,9 @@ pub async fn an_optional_null_is_absent(store: &Store) {
     let ground = Ground::new(store);
     let session = ground.create("alice", json!({})).await;
     let mut event = saying("hi");
-    event.output = Some(Value::Null);
-    event.usage_metadata = Some(Value::Null);
-    event.actions.route = Some(Value::Null);
+    event.output = Some(Value::Null.into());
+    event.usage_metadata = Some(Value::Null.into());
+    event.actions.route = Some(Value::Null.into());
     let committed = ground.append(session.key(), event).await;
     let read = ground.get(session.key()).await;
     assert_eq!(unnumbered(read.events().last()), unnumbered([&committed.event]));

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::support::{Ground, assert_refused, changing, removal, seqs};
 use crate::{
     CreateSessionConfig, ErrorKind, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig, Outcome, Part,
-    SessionKey, Store,
+    SessionKey, StateDelta, Store,
 };
 
 async fn trunk(ground: &Ground) -> SessionKey {
@@ -61,6 +61,34 @@ pub async fn a_fork_goes_its_own_way(store: &Store) {
     assert_eq!(ground.append(fork.key(), free).await.outcome, Outcome::Stored, "e3 came after the fork");
     ground.sessions().delete_session(&key).await.unwrap();
     assert_eq!(seqs(&ground.get(fork.key()).await), [1, 2, 3, 4]);
+}
+
+/// Events that a fork has taken over are known there, however they were sent: with a time, without one, or with
+/// operations. With other content they are refused.
+pub async fn retries_of_events_that_a_fork_has_taken_over_are_known(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    let timed = || changing(json!({"a": 1, "user:a": 1})).with_id("timed").with_timestamp(1_700_000_001.5);
+    let timeless = || changing(json!({"a": 2, "user:a": 2})).with_id("timeless");
+    let counted = || {
+        let work = StateDelta::new().with_increment("n", 1).expect("an operation");
+        Event::new("agent").with_id("counted").with_state_delta(work)
+    };
+    for event in [timed(), timeless(), counted()] {
+        ground.append(&key, event).await;
+    }
+    let fork = ground.sessions().fork_session(&key, ForkConfig::default()).await.unwrap();
+    let fork = ground.sessions().fork_session(fork.key(), ForkConfig::default()).await.unwrap();
+    let before = ground.get(fork.key()).await;
+    for (n, event) in [timed(), timeless(), counted()].into_iter().enumerate() {
+        let again = ground.append(fork.key(), event).await;
+        assert_eq!((again.outcome, Some(&again.event)), (Outcome::Replayed, before.events().get(n)));
+    }
+    for other in [timed().with_content("other"), timeless().with_content("other"), counted().with_content("other")] {
+        let what = other.id.clone();
+        assert_refused(ground.try_append(fork.key(), other).await, ErrorKind::AlreadyExists, &what);
+    }
+    assert_eq!(json!(ground.get(fork.key()).await), json!(before), "nothing was stored twice");
 }
 
 /// A fork knows its past: the state at its events, who wrote what, and forks of its own.

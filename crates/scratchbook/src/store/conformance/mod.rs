@@ -64,6 +64,7 @@ pub mod retry;
 pub mod rewind;
 pub mod scopes;
 pub mod session;
+pub mod sizes;
 pub mod state;
 pub mod time;
 pub mod titles;

@@ -246,6 +246,7 @@ macro_rules! for_each_promise {
             fork {
                 a_fork_begins_with_events_and_state_up_to_one
                 a_fork_goes_its_own_way
+                retries_of_events_that_a_fork_has_taken_over_are_known
                 a_fork_has_a_past
                 artifacts_come_along_with_a_fork
                 a_fork_that_cannot_be_is_refused
@@ -307,6 +308,11 @@ macro_rules! for_each_promise {
                 a_refusal_harms_no_other_append
                 racing_writers_stop_at_the_limit
             }
+            sizes {
+                what_is_stored_of_a_session_is_told
+                a_fork_stores_what_it_has_taken_over
+                what_is_pruned_is_not_stored_any_more
+            }
             checks {
                 outcomes_of_operations_are_checked
                 a_scope_is_shown_whole
@@ -347,6 +353,7 @@ macro_rules! for_each_promise {
                 racing_saves_get_a_version_each
             }
             errors {
+                asking_whether_writes_work_writes_nothing
                 a_taken_session_is_named
                 a_missing_session_is_named
                 a_taken_event_is_named

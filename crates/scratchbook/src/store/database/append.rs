@@ -177,7 +177,7 @@ impl<D: Dialect> Lane<D> {
         let (late, rest) = batch.into_iter().partition(|job| job.work.since.elapsed() >= self.retry_timeout);
         let seconds = self.retry_timeout.as_secs_f64();
         let message = format!("the database could not be reached within {seconds} s; try again with the same event id");
-        fail(late, &Error::new(ErrorKind::Unavailable, message));
+        fail(late, &Error::new(ErrorKind::Unavailable, message).for_operator());
         rest
     }
 
@@ -258,7 +258,7 @@ fn id(job: &Queued) -> (&SessionKey, &str) {
 
 fn fail(batch: Vec<Queued>, error: &Error) {
     for job in batch {
-        job.answer(Err(Error::new(error.kind(), error.to_string())));
+        job.answer(Err(error.again()));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
+use crate::store::quota::hold;
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
@@ -25,12 +26,15 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
+        let held = hold(self, session, new.usage()).await?;
         let new = Arc::new(new);
         let save = move |dialect: Arc<D>| {
             let new = Arc::clone(&new);
             async move { dialect.save_artifact(&new).await }
         };
-        self.write(Again::Twice, save).await
+        let version = self.write(Again::Twice, save).await?;
+        held.keep();
+        Ok(version)
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
@@ -53,6 +57,8 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
             let address = Arc::clone(&address);
             async move { dialect.delete_artifact(&address).await }
         };
-        self.write(Again::Same, delete).await
+        self.write(Again::Same, delete).await?;
+        self.quotas.forget(&session.user());
+        Ok(())
     }
 }

@@ -21,6 +21,7 @@ use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
 use crate::store::text::{NewEvent, NewSession, TextChange};
+use crate::store::usage::Usage;
 
 /// An event and the session that it is for.
 #[derive(Debug)]
@@ -143,12 +144,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
 
     /// Reads a page of sessions with their merged state.
-    async fn list_sessions(
-        &self,
-        app_name: &str,
-        query: &ListQuery,
-        room: RowRoom,
-    ) -> Attempt<ListSessionsResponse>;
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse>;
 
     /// Finds users of an app who have a session with an id that has not expired, two of them at most.
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
@@ -225,6 +221,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Reads who there is after an owner, each app before its users, in byte order.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;
 
+    /// Writes a little and undoes it.
+    async fn check_writable(&self) -> Attempt<()>;
+
     /// Removes a user from an app, and the user's name from the app's log.
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()>;
 
@@ -242,6 +241,16 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
 
     /// Removes all versions of a name.
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()>;
+
+    /// Reads what an owner has stored, an app with all of its users: sessions that have expired count until they are
+    /// removed.
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage>;
+
+    /// Reads what a fork of a session up to one of its events, or to the last, would store.
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage>;
+
+    /// Whether a session has an event of this id.
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool>;
 
     /// Closes every connection.
     async fn close(&self);

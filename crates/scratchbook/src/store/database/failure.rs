@@ -38,11 +38,13 @@ pub(crate) enum Done {
 pub(crate) type Attempt<T> = Result<T, Failure>;
 
 impl Failure {
+    /// A failure of the database or on the way to it: its reason is for those who run the program.
     pub(crate) fn new(done: Done, error: Error) -> Self {
-        Self { done, error }
+        Self { done, error: error.for_operator() }
     }
 }
 
+/// What was asked for cannot be done, and the caller can know why.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::new(Done::Refused, error)

@@ -8,7 +8,7 @@
 //! - `past.rs`: the state at an event, and the checkpoints that shorten the way to it.
 //! - `after.rs`: what follows a commit: those who wait for commits are told.
 //! - `failure.rs`: what is tried again after a failure, and what is not.
-//! - `session.rs`, `artifact.rs`: the two services.
+//! - `session.rs`, `artifact.rs`: the two services; `usage.rs`: what is in them, for quotas.
 //! - `uri.rs`, `options.rs`: where the database is and how it is used.
 
 mod after;
@@ -24,6 +24,7 @@ mod past;
 mod resolve;
 mod session;
 mod uri;
+mod usage;
 
 use std::fmt;
 use std::future::Future;
@@ -32,7 +33,9 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
+use crate::store::quota::Quotas;
 
 use after::{AfterCommit, Listeners};
 use append::Appends;
@@ -68,6 +71,7 @@ pub struct DatabaseSessionService<D: Dialect> {
     turns: Turns,
     after: Arc<AfterCommit<D>>,
     listeners: Listeners<D>,
+    quotas: Quotas,
     options: DatabaseOptions,
 }
 
@@ -87,8 +91,15 @@ impl<D: Dialect> DatabaseSessionService<D> {
     /// where the server cannot be reached within the time a connection may take; `FailedPrecondition` where the
     /// tables are missing, too old or too new, and where the server refuses the encryption asked for.
     pub async fn connect(uri: &str) -> Result<Self> {
-        let (uri, options) = D::read_uri(uri)?;
-        Self::start(uri, options).await
+        Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
+    }
+
+    /// The same with limits made of the URI's, which are returned as they were.
+    pub(crate) async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
+        let (uri, mut options) = D::read_uri(uri)?;
+        let limits = options.limits;
+        options.limits = room(limits);
+        Ok((Self::start(uri, options).await?, limits))
     }
 
     /// Opens a database with options, which stand above the URI's parameters: those are only the driver's own here.
@@ -113,8 +124,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let after = Arc::new(AfterCommit::new(&dialect));
         let appends = Appends::start(&after, &options);
         let listeners = Listeners::new(&after);
-        let turns = Turns::new(&options);
-        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, options })
+        let (turns, quotas) = (Turns::new(&options), Quotas::new(&options.limits));
+        Ok(Self { dialect, gate: Gate::new(), appends, turns, after, listeners, quotas, options })
     }
 
     fn environment(&self) -> &dyn Environment {

@@ -32,7 +32,7 @@ impl Turns {
         let _turn = turn.map_err(|_| {
             let seconds = self.timeout.as_secs_f64();
             let message = format!("too many writes with operations or guards wait: none was done within {seconds} s");
-            Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, message))
+            Failure { done: Done::Unreached, error: Error::new(ErrorKind::ResourceExhausted, message) }
         })?;
         work.await
     }

@@ -21,6 +21,7 @@ use crate::store::commit::{prepare_event, prepare_session, prepare_state};
 use crate::store::fork::fork_key;
 use crate::store::locate::{LocateQuery, taken_within};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
+use crate::store::quota::{hold_event, hold_fork, hold_session};
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -36,6 +37,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let expires = prepared.expires.map(seconds_of_micros);
         let id_scope = prepared.id_scope;
         let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
+        let held = hold_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
             true => self.create(NewSession::new(prepared)?).await?,
             false => self.create_resolved(prepared).await?,
@@ -43,6 +45,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if !made {
             return Err(taken_within(id_scope, &key));
         }
+        held.keep();
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
@@ -81,12 +84,14 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let forked = fork_key(key, &config, self.environment())?;
         let created = micros_of_seconds(self.environment().now());
         let new = Arc::new(NewFork { source: key.clone(), at: config.at, key: forked.clone(), created });
-        let token = self.environment().new_id();
+        let (token, held) = (self.environment().new_id(), hold_fork(self, key, config.at).await?);
         let fork = move |dialect: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.fork_session(&new, &token).await }
         };
-        self.write(Again::Same, fork).await?.ok_or_else(|| taken(&forked))
+        let made = self.write(Again::Same, fork).await?.ok_or_else(|| taken(&forked))?;
+        held.keep();
+        Ok(made)
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
@@ -152,16 +157,21 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
             deleted += u64::from(self.write(Again::Same, delete).await?);
         }
+        if deleted > 0 {
+            self.quotas.forget_all();
+        }
         Ok(deleted)
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let key = Arc::new(key.clone());
+        let (key, user) = (Arc::new(key.clone()), key.user());
         let prune = move |dialect: Arc<D>| {
             let key = Arc::clone(&key);
             async move { dialect.prune_events(&key, before, limit).await }
         };
-        self.write(Again::Same, prune).await
+        let pruned = self.write(Again::Same, prune).await?;
+        self.quotas.forget(&user);
+        Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
@@ -189,12 +199,14 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let key = Arc::new(key.clone());
+        let (key, user) = (Arc::new(key.clone()), key.user());
         let delete = move |dialect: Arc<D>| {
             let key = Arc::clone(&key);
             async move { dialect.delete_session(&key).await }
         };
-        self.write(Again::Same, delete).await
+        self.write(Again::Same, delete).await?;
+        self.quotas.forget(&user);
+        Ok(())
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
@@ -203,10 +215,17 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
-        if !prepared.is_plain(&options) {
-            return Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await;
+        let held = hold_event(self, key, &prepared).await?;
+        let committed = if prepared.is_plain(&options) {
+            self.appends.append(NewAppend { key: key.clone(), event: NewEvent::new(prepared)? }, pass).await?
+        } else {
+            drop(pass);
+            Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await?
+        };
+        if committed.outcome == Outcome::Stored {
+            held.keep();
         }
-        self.appends.append(NewAppend { key: key.clone(), event: NewEvent::new(prepared)? }, pass).await
+        Ok(committed)
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -239,12 +258,19 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
+        let user = StateOwner::user(app_name, user_id)?;
         let address = Arc::new((app_name.to_owned(), user_id.to_owned()));
         let delete = move |dialect: Arc<D>| {
             let address = Arc::clone(&address);
             async move { dialect.delete_user(&address.0, &address.1).await }
         };
-        self.write(Again::Same, delete).await
+        self.write(Again::Same, delete).await?;
+        self.quotas.forget(&user);
+        Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.read(|| self.dialect.check_writable()).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -37,6 +37,8 @@ pub(super) struct User {
     pub(super) sessions: HashMap<Arc<str>, Stored>,
     pub(super) by_update: BTreeSet<ListPosition>,
     pub(super) artifacts: BTreeMap<ArtifactName, Versions>,
+    /// Where in the feed of the app the user's own is.
+    pub(super) feed: BTreeSet<u64>,
 }
 
 /// The versions of an artifact, each with the time it was saved.
@@ -70,6 +72,10 @@ pub(super) struct Stored {
     pub(super) events: Events,
     /// Where each event's commit stands in the logs.
     pub(super) positions: VecDeque<u64>,
+    /// What each event takes as JSON.
+    pub(super) sizes: VecDeque<u64>,
+    /// What all of them take, with the state that the fold begins with.
+    pub(super) bytes: u64,
     /// The state after some of the events, by their numbers.
     pub(super) checkpoints: BTreeMap<u64, ScopeMap>,
     pub(super) ids: HashMap<String, Known>,
@@ -175,7 +181,7 @@ impl App {
         let (place, key) = (stored.list_position(), stored.key.clone());
         self.by_id.insert((key.session_id().into(), key.user_id().into()));
         self.by_update.insert(place.clone());
-        self.feed.insert(stored.created, Item::Created(key.clone()));
+        self.enter_feed(stored.created, Item::Created(key.clone()));
         let user = self.user(key.user_id());
         user.by_update.insert(place);
         user.sessions.insert(key.session_id().into(), stored);
@@ -190,7 +196,9 @@ impl App {
             self.by_update.remove(place);
             self.by_id.remove(&(place.session_id.as_str().into(), user_id.into()));
         }
-        self.feed.retain(|_, item| item.user_id() != Some(user_id));
+        for position in &user.feed {
+            self.feed.remove(position);
+        }
     }
 
     pub(super) fn merged(&self, user: &User, stored: &Stored, query: &StateQuery) -> StateMap {
@@ -260,7 +268,8 @@ impl App {
     fn commit(&mut self, key: &SessionKey, prepared: Prepared, position: u64) -> Result<Committed> {
         let user = self.users.get_mut(key.user_id()).ok_or_else(|| no_session(key))?;
         let stored = user.sessions.get_mut(key.session_id()).ok_or_else(|| no_session(key))?;
-        let Prepared { mut event, hash, micros, changes, .. } = prepared;
+        let Prepared { mut event, hash, micros, changes, text, .. } = prepared;
+        let size = text.len() as u64;
         let seq = stored.last() + 1;
         event.seq = Some(seq);
         let event = Arc::new(event);
@@ -269,6 +278,8 @@ impl App {
         stored.by_time.insert((time_order(time), seq));
         stored.events.insert(stored.events.len(), Arc::clone(&event));
         stored.positions.push_back(position);
+        stored.sizes.push_back(size);
+        stored.bytes += size;
         for change in changes.iter().filter(|change| change.scope == Scope::Session) {
             change_scope(&mut stored.state, &change.name, &change.change);
             // Mostly the key is known, and nothing is copied.
@@ -280,6 +291,7 @@ impl App {
         if seq.is_multiple_of(CHECKPOINT_EVENTS) {
             stored.checkpoints.insert(seq, stored.state.clone());
         }
+        user.feed.insert(position);
         self.feed.insert(position, Item::Event(stored.key.clone(), seq));
         let before = stored.list_position();
         stored.micros = micros;
@@ -308,7 +320,7 @@ impl App {
         // The keys of the user and the app that it was made with stay.
         if self.changes_at(stored.created, key.user()).or_else(|| self.changes_at(stored.created, key.app())).is_none()
         {
-            self.feed.remove(&stored.created);
+            self.drop_from_feed(key.user_id(), stored.created);
         }
     }
 }
@@ -336,6 +348,7 @@ impl Stored {
             .with_seq(self.last())
             .with_expire_time(self.expires.map(seconds_of_micros))
             .with_metadata(Arc::clone(&self.metadata))
+            .with_stored_bytes(self.bytes)
             .with_log_positions(LogPositions::of_feed(position))
     }
 

@@ -14,6 +14,8 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
 use crate::store::artifact::prepare_artifact;
+use crate::store::quota::hold;
+use crate::store::usage::Usage;
 
 fn artifact_name(session: &SessionKey, filename: &str) -> Result<ArtifactName> {
     let session = if check_filename(filename)? { None } else { Some(session.session_id().into()) };
@@ -39,12 +41,14 @@ impl ArtifactService for InMemorySessionService {
     ) -> Result<u64> {
         let name = artifact_name(session, filename)?;
         let prepared = prepare_artifact(filename, artifact, custom_metadata, &self.limits)?;
+        let held = hold(self, session, Usage::artifact(prepared.bytes)).await?;
         let app = self.app_or_new(session.app_name())?;
         let mut app = write(&app);
         // What an expired session had must not come back with it.
         self.drop_expired(&mut app, session);
         let versions = app.user(session.user_id()).artifacts.entry(name).or_default();
         versions.push((prepared, self.environment.now()));
+        held.keep();
         Ok(versions.len() as u64 - 1)
     }
 
@@ -101,6 +105,7 @@ impl ArtifactService for InMemorySessionService {
             if let Some(user) = app.users.get_mut(session.user_id()) {
                 user.artifacts.remove(&name);
             }
+            self.quotas.forget(&session.user());
         }
         Ok(())
     }

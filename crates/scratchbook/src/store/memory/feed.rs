@@ -38,11 +38,20 @@ impl App {
         last: u64,
     ) -> Result<FeedPage> {
         let after = feed.start(start, last)?;
-        let items = self.feed.range(after.position..);
-        let commits = items.flat_map(|(position, item)| {
-            self.commits_of(*position, item, owner).into_iter().map(|commit| (*position, commit))
-        });
-        let mut page = feed.page(after, commits, limit.clamp(1, 1000));
+        let limit = limit.clamp(1, 1000);
+        let commits = |(position, item): (&u64, &Item)| {
+            let position = *position;
+            self.commits_of(position, item, owner).into_iter().map(move |commit| (position, commit))
+        };
+        let mut page = match owner.user_id() {
+            None => feed.page(after, self.feed.range(after.position..).flat_map(commits), limit),
+            // What others have committed is not looked at.
+            Some(user_id) => {
+                let own = self.users.get(user_id).into_iter().flat_map(|user| user.feed.range(after.position..));
+                let items = own.filter_map(|position| self.feed.get_key_value(position));
+                feed.page(after, items.flat_map(commits), limit)
+            }
+        };
         let mut room = Room::new(PAGE_BYTES);
         let count = page.entries.iter().take_while(|entry| room.takes(bytes(&entry.commit))).count();
         if count < page.entries.len() {
@@ -89,8 +98,23 @@ impl App {
     pub(super) fn leave_feed<'p>(&mut self, key: &SessionKey, positions: impl IntoIterator<Item = &'p u64>) {
         for position in positions {
             if matches!(self.feed.get(position), Some(Item::Event(of, _)) if of == key) {
-                self.feed.remove(position);
+                self.drop_from_feed(key.user_id(), *position);
             }
+        }
+    }
+
+    /// Puts a commit into the feeds that show it.
+    pub(super) fn enter_feed(&mut self, position: u64, item: Item) {
+        if let Some(user_id) = item.user_id() {
+            self.user(user_id).feed.insert(position);
+        }
+        self.feed.insert(position, item);
+    }
+
+    pub(super) fn drop_from_feed(&mut self, user_id: &str, position: u64) {
+        self.feed.remove(&position);
+        if let Some(user) = self.users.get_mut(user_id) {
+            user.feed.remove(&position);
         }
     }
 

@@ -11,6 +11,7 @@ use crate::json::bytes_of;
 use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::fork::{check_event_number, log_pruned};
+use crate::store::limits::state_bytes;
 use crate::store::resolve::WrittenKey;
 use crate::store::room::Room;
 use crate::store::taken;
@@ -80,6 +81,8 @@ impl Stored {
     pub(super) fn new(key: &SessionKey, initial: ScopeMap, position: u64, micros: i64) -> Self {
         Self {
             key: key.clone(),
+            bytes: bytes_of(&initial),
+            sizes: VecDeque::new(),
             state: initial.clone(),
             initial,
             base: 0,
@@ -136,8 +139,11 @@ impl Stored {
             written.insert(name.to_string(), seq);
         }
         let micros = events.last().and_then(|event| event.timestamp);
+        let sizes: VecDeque<_> = self.sizes.iter().take(count).copied().collect();
         Self {
             key: fork.clone(),
+            bytes: bytes_of(&self.initial) + sizes.iter().sum::<u64>(),
+            sizes,
             initial: self.initial.clone(),
             base: self.base,
             position: self.position,
@@ -156,6 +162,11 @@ impl Stored {
             events,
         }
     }
+}
+
+/// What the state that a fold begins with takes as JSON. It was checked when it was written.
+pub(super) fn bytes_of(initial: &ScopeMap) -> u64 {
+    state_bytes(initial.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))).unwrap_or_default()
 }
 
 fn last_write(events: &Events, name: &str) -> Option<u64> {

@@ -9,6 +9,7 @@ mod feed;
 mod history;
 mod resolve;
 mod retention;
+mod usage;
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -28,6 +29,7 @@ use super::fork::fork_key;
 use super::limits::Limits;
 use super::locate::{LocateQuery, taken_within};
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+use super::quota::{Quotas, hold_event, hold_fork, hold_session};
 use super::room::{Room, Users, bytes_of_values};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
@@ -35,8 +37,8 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
     ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
+    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -58,6 +60,7 @@ use crate::state::{ScopeMap, StateDelta, StateMap};
 pub struct InMemorySessionService {
     environment: Arc<dyn Environment>,
     limits: Limits,
+    quotas: Quotas,
     apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
     position: AtomicU64,
     closed: AtomicBool,
@@ -85,6 +88,7 @@ impl InMemorySessionService {
         Self {
             environment,
             limits: Limits::default(),
+            quotas: Quotas::new(&Limits::default()),
             apps: RwLock::default(),
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -96,6 +100,7 @@ impl InMemorySessionService {
     /// The same with limits on how large and how many things may be.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.quotas = Quotas::new(&limits);
         self.limits = limits;
         self
     }
@@ -173,6 +178,7 @@ fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
 impl SessionService for InMemorySessionService {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
         let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
+        let held = hold_session(self, &prepared).await?;
         let app = self.app_or_new(app_name)?;
         let mut app = write(&app);
         self.drop_expired(&mut app, &prepared.key);
@@ -205,6 +211,7 @@ impl SessionService for InMemorySessionService {
         for event in prepared.events {
             app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
         }
+        held.keep();
         self.notifier.notify();
         let (user, stored) = app.session(&key).ok_or_else(|| Error::internal("a session without its user"))?;
         let state = app.merged(user, stored, &StateQuery::All);
@@ -248,11 +255,13 @@ impl SessionService for InMemorySessionService {
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let held = hold_fork(self, key, config.at).await?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         self.drop_expired(&mut app, &fork);
         let created = self.now_micros();
         app.fork(key, &fork, config.at, created, || self.next_position())?;
+        held.keep();
         self.notifier.notify();
         let (user, stored) = app.session(&fork).ok_or_else(|| Error::internal("a session without its user"))?;
         let state = app.merged(user, stored, &StateQuery::All);
@@ -309,6 +318,7 @@ impl SessionService for InMemorySessionService {
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         if let Some(app) = self.app(key.app_name())? {
             write(&app).remove_session(key);
+            self.quotas.forget(&key.user());
             // Whoever follows it is told that it is gone.
             self.notifier.notify();
         }
@@ -321,10 +331,14 @@ impl SessionService for InMemorySessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
+        let held = hold_event(self, key, &prepared).await?;
         let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         let committed = app.append(key, prepared, &options, || self.next_position())?;
+        if committed.outcome == Outcome::Stored {
+            held.keep();
+        }
         self.notifier.notify();
         Ok(committed)
     }
@@ -359,7 +373,7 @@ impl SessionService for InMemorySessionService {
         let position = self.next_position();
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
-        app.feed.insert(position, Item::State(owner.clone()));
+        app.enter_feed(position, Item::State(owner.clone()));
         self.notifier.notify();
         Ok(position)
     }
@@ -394,7 +408,8 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
         let until = log.partition_point(|change| change.position < before);
-        let (mut room, of_key) = (Room::new(PAGE_BYTES), log[..until].iter().rev().filter(|change| change.name == name));
+        let (mut room, of_key) =
+            (Room::new(PAGE_BYTES), log[..until].iter().rev().filter(|change| change.name == name));
         Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
     }
 
@@ -435,6 +450,9 @@ impl SessionService for InMemorySessionService {
         for app in apps.values() {
             deleted += write(app).delete_expired(now, limit - deleted);
         }
+        if deleted > 0 {
+            self.quotas.forget_all();
+        }
         self.notifier.notify();
         Ok(deleted as u64)
     }
@@ -445,6 +463,7 @@ impl SessionService for InMemorySessionService {
         };
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
+        self.quotas.forget(&key.user());
         Ok(app.prune_events(key, before, limit) as u64)
     }
 
@@ -482,6 +501,7 @@ impl SessionService for InMemorySessionService {
         if let Some(app) = self.app(app_name)? {
             let mut app = write(&app);
             app.remove_user(user_id);
+            self.quotas.forget(&StateOwner::user(app_name, user_id)?);
             for change in &mut app.state.log {
                 if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
                     change.origin = None;
@@ -493,6 +513,10 @@ impl SessionService for InMemorySessionService {
             self.notifier.notify();
         }
         Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.check_open()
     }
 
     async fn close(&self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What the procedure `scratchbook_write_1` is given: everything that one commit writes, as arrays in JSON.
+//! What the procedure `scratchbook_write_2` is given: everything that one commit writes, as arrays in JSON.
 //!
 //! The numbers of events, versions and positions are known only under the locks. So each is counted from the end of
 //! what this commit adds, and the procedure takes it from where the row then stands.
@@ -38,8 +38,8 @@ pub(super) struct Back {
 /// A commit that is being put together.
 #[derive(Debug, Default)]
 struct Batch<'a> {
-    /// How many events each session gets, and when it was last updated.
-    sessions: BTreeMap<&'a SessionKey, (i64, i64)>,
+    /// How many events each session gets, when it was last updated, and how many bytes the events take.
+    sessions: BTreeMap<&'a SessionKey, (i64, i64, i64)>,
     /// How many times each owner's keys are changed.
     users: BTreeMap<(&'a str, &'a str), i64>,
     apps: BTreeMap<&'a str, i64>,
@@ -142,7 +142,8 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     batch.users.insert((key.app_name(), key.user_id()), 0);
     let time = seconds_of_micros(new.created);
     let origin = Origin { session: Some((key, 0)), event_id: "", author: "user", time };
-    batch.sessions.insert(key, (0, new.created));
+    let initial = new.initial.as_deref().map_or(0, bytes_of);
+    batch.sessions.insert(key, (0, new.created, initial));
     for change in &new.own {
         batch.own.insert((key, &change.name), (change.value.as_deref(), 0));
     }
@@ -153,11 +154,12 @@ pub(super) fn creation(new: &NewSession, token: &str) -> Result<Arguments> {
     for event in new.events.iter().filter(|event| seen.insert(event.prepared.event.id.as_str())) {
         batch.event(key, event);
     }
-    let (events, updated) = batch.sessions.get(key).copied().unwrap_or_default();
+    let (events, updated, bytes) = batch.sessions.get(key).copied().unwrap_or_default();
     let (app, user, session) = address(key);
     let (user_back, app_back) = (batch.user_back(app, user, user_nth), batch.app_back(app, app_nth));
     let times = (new.created, updated, token, new.expires);
-    let made = (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, &new.initial);
+    let made =
+        (app, user, session, events, times.0, times.1, times.2, times.3, user_back, app_back, bytes, &new.initial);
     let mut arguments = batch.arguments()?;
     arguments[1] = None;
     arguments[0] = json(&[made])?;
@@ -181,7 +183,7 @@ impl<'a> Batch<'a> {
     fn event(&mut self, key: &'a SessionKey, new: &'a NewEvent) {
         let event = &new.prepared.event;
         let session = self.sessions.entry(key).or_default();
-        *session = (session.0 + 1, new.prepared.micros);
+        *session = (session.0 + 1, new.prepared.micros, session.2 + bytes_of(&new.prepared.text));
         let nth = session.0;
         let time = event.timestamp.unwrap_or_default();
         let origin = Origin { session: Some((key, nth)), event_id: &event.id, author: &event.author, time };
@@ -217,9 +219,9 @@ impl<'a> Batch<'a> {
     }
 
     fn arguments(&self) -> Result<Arguments> {
-        let sessions = self.sessions.iter().map(|(key, (events, updated))| {
+        let sessions = self.sessions.iter().map(|(key, (events, updated, bytes))| {
             let (app, user, id) = address(key);
-            (app, user, id, *events, *updated)
+            (app, user, id, *events, *updated, *bytes)
         });
         let users = self.users.iter().map(|((app, user), commits)| (*app, *user, *commits));
         let apps = self.apps.iter().map(|(app, commits)| (*app, *commits));
@@ -242,7 +244,7 @@ impl<'a> Batch<'a> {
 
     /// How far before a session's last number an event is.
     fn back(&self, key: &SessionKey, nth: i64) -> i64 {
-        self.sessions.get(key).map_or(0, |(events, _)| events - nth)
+        self.sessions.get(key).map_or(0, |(events, ..)| events - nth)
     }
 
     fn user_back(&self, app: &str, user: &str, nth: i64) -> i64 {
@@ -318,6 +320,11 @@ fn hex(bytes: &[u8]) -> String {
 fn exact(number: f64) -> String {
     // The shortest text that is read as this number, with an exponent where it would be long.
     format!("{number:?}")
+}
+
+/// What a text adds to the bytes of its session.
+fn bytes_of(text: &str) -> i64 {
+    i64::try_from(text.len()).unwrap_or(i64::MAX)
 }
 
 fn next(count: &mut i64) -> i64 {

@@ -87,8 +87,9 @@ async fn describe(connection: &mut Conn, place: &str) -> Attempt<(Server, String
     let failed = |error: mysql_async::Error| failure(place, Stage::Connecting, &error);
     let sql = "SELECT VERSION(), @@max_allowed_packet";
     let found: Option<(String, u64)> = connection.query_first(sql).await.map_err(failed)?;
-    let (version, packet) = found.ok_or_else(|| Error::internal(format!("{place}: the server has no version")))?;
-    check_version(&version, place)?;
+    let no_version = || Error::internal(format!("{place}: the server has no version")).for_operator();
+    let (version, packet) = found.ok_or_else(no_version)?;
+    check_version(&version, place).map_err(Error::for_operator)?;
     let cluster: Option<(String, String)> =
         connection.query_first("SHOW VARIABLES LIKE 'wsrep_on'").await.map_err(failed)?;
     // In a Galera cluster a read may otherwise see less than what was just written by way of another node.

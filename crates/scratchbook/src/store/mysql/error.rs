@@ -182,7 +182,12 @@ fn server(place: &str, stage: Stage, error: &ServerError) -> Failure {
         done = Done::Unreached;
     }
     let ServerError { code, state, .. } = error;
-    Failure::new(done, Error::new(kind, format!("{place}: {what} (error {code}, SQLSTATE {state})")))
+    let what = format!("{what} (error {code}, SQLSTATE {state})");
+    if kind == Kind::PayloadTooLarge {
+        // What was asked for is at fault, and not the database.
+        return Failure { done, error: Error::new(kind, what) };
+    }
+    Failure::new(done, Error::new(kind, format!("{place}: {what}")))
 }
 
 /// Whether an error that is not listed comes from the statement or its values, and so from before any commit.

@@ -92,6 +92,7 @@ impl MySql {
         let app = Value::from(owner.app_name());
         let user = owner.user_id().map(Value::from);
         let of_user = |alias: &str| user.as_ref().map_or_else(String::new, |_| format!("AND {alias}.user_id = ?"));
+        let feed = if user.is_some() { "user_feed" } else { "feed" };
         let of_scope = if user.is_some() { "AND c.scope = 'user'" } else { "" };
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, COALESCE((SELECT position FROM `{{prefix}}feeds` WHERE app_name = ?), 0) AS place,
@@ -100,7 +101,7 @@ impl MySql {
                  NULL AS author, NULL AS time
              UNION ALL SELECT {STATE}, c.feed_position, c.scope, c.user_id, NULL, {COLUMNS} FROM (
                  SELECT c.scope, c.user_id, c.position, c.feed_position
-                 FROM `{{prefix}}state_commits` AS c FORCE INDEX (state_commits_by_feed)
+                 FROM `{{prefix}}state_commits` AS c FORCE INDEX (state_commits_by_{feed})
                  WHERE c.app_name = ? AND c.feed_position > ? {of_scope} {}
                  ORDER BY c.feed_position LIMIT ?
              ) AS c
@@ -108,7 +109,7 @@ impl MySql {
                  ON l.app_name = ? AND l.scope = c.scope AND l.user_id = c.user_id AND l.position = c.position
              UNION ALL (SELECT {CREATED}, i.feed_position, NULL, i.user_id, i.session_id, i.forked_at, NULL, 0, i.state,
                      NULL, NULL, NULL, NULL, NULL, NULL
-                 FROM `{{prefix}}initial_states` AS i FORCE INDEX (initial_states_by_feed)
+                 FROM `{{prefix}}initial_states` AS i FORCE INDEX (initial_states_by_{feed})
                  STRAIGHT_JOIN `{{prefix}}sessions` AS s FORCE INDEX (PRIMARY)
                      ON s.app_name = i.app_name AND s.user_id = i.user_id AND s.id = i.session_id
                      AND (s.expire_time IS NULL OR s.expire_time > ?)
@@ -116,7 +117,7 @@ impl MySql {
                  ORDER BY i.feed_position LIMIT ?)
              UNION ALL (SELECT {EVENT}, e.feed_position, NULL, e.user_id, e.session_id, e.seq, NULL, 0, e.event,
                      NULL, NULL, NULL, NULL, NULL, NULL
-                 FROM `{{prefix}}events` AS e FORCE INDEX (events_by_feed)
+                 FROM `{{prefix}}events` AS e FORCE INDEX (events_by_{feed})
                  STRAIGHT_JOIN `{{prefix}}sessions` AS s FORCE INDEX (PRIMARY)
                      ON s.app_name = e.app_name AND s.user_id = e.user_id AND s.id = e.session_id
                      AND (s.expire_time IS NULL OR s.expire_time > ?)

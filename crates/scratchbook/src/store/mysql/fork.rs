@@ -64,6 +64,7 @@ impl MySql {
             FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? AND session_id = ?";
         lease.renew();
         lease.rows(&self.sql(artifacts), [&target[2..], &source].concat()).await?;
+        self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
         self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
@@ -210,7 +211,7 @@ impl MySql {
             Some(_) => Ok(None),
             None => {
                 let message = format!("the session {} was deleted just now; try again", new.key);
-                Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, message)))
+                Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, message) })
             }
         }
     }

@@ -8,12 +8,10 @@ use super::MySql;
 use super::batch::json;
 use super::events::{Picked, sql_limit};
 use super::pool::{Care, Lease};
-use super::read::{self, TIMES_AND_TITLE};
+use super::read::{self, Described, TIMES_AND_TITLE};
 use super::row::Cells;
 use crate::error::Result;
-use crate::session::{
-    ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata, SessionUpdate,
-};
+use crate::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::database::{Attempt, RowRoom};
 use crate::store::query::{ListPosition, ListQuery};
@@ -49,7 +47,7 @@ impl MySql {
         let rows = lease.rows(&self.sql(&scan), found.values).await?;
         let mut places = rows.into_iter().map(|row| place(app_name, row)).collect::<Result<Vec<_>>>()?;
         query.sort(&mut places);
-        let (page, token) = query.pick(places, |place| &place.metadata);
+        let (page, token) = query.pick(places, |place| &place.described.metadata);
         if page.is_empty() {
             return Ok(ListSessionsResponse::new(Vec::new(), token));
         }
@@ -141,7 +139,7 @@ impl MySql {
     }
 }
 
-const COLUMNS: &str = "user_id, id, seq, create_time, update_time, expire_time, title, labels";
+const COLUMNS: &str = "user_id, id, seq, create_time, update_time, expire_time, title, labels, bytes";
 
 /// The sessions to pick a page from.
 fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
@@ -183,7 +181,7 @@ fn found(app_name: &str, query: &ListQuery, now: i64) -> Picked {
 
 /// Sessions by their users and ids, as JSON.
 fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
-    let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels
+    let sql = "SELECT s.user_id, s.id, s.seq, s.create_time, s.update_time, s.expire_time, s.title, s.labels, s.bytes
          FROM JSON_TABLE(?, '$[*]' COLUMNS (
              user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
              id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
@@ -197,9 +195,7 @@ fn picked(app_name: &str, keys: Option<String>, now: i64) -> Picked {
 /// A session of the page.
 struct Place {
     seq: u64,
-    made: i64,
-    expires: Option<f64>,
-    metadata: SessionMetadata,
+    described: Described,
 }
 
 fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSessionsResponse {
@@ -210,9 +206,9 @@ fn place(app_name: &str, row: Row) -> Result<(ListPosition, Place)> {
     let (mut cells, unnamed) = (Cells::from(row), || format!("a session of {app_name:?}"));
     let (user_id, session_id) = (cells.text(3, unnamed)?, cells.text(4, unnamed)?);
     let of = || format!("the session {app_name}/{user_id}/{session_id}");
-    let (made, expires, metadata) = read::times_and_metadata(&mut cells, of)?;
+    let described = read::times_and_metadata(&mut cells, of)?;
     let (seq, micros) = (number(cells.integer(5, of)?, of)?, cells.integer(6, of)?);
-    Ok((ListPosition { micros, user_id, session_id }, Place { seq, made, expires, metadata }))
+    Ok((ListPosition { micros, user_id, session_id }, Place { seq, described }))
 }
 
 /// The sessions of a page, in the list's order, from its rows.
@@ -246,13 +242,15 @@ fn sessions(app_name: &str, query: &ListQuery, rows: Vec<Row>) -> Result<Vec<(Li
         }
     }
     query.sort(&mut places);
-    let session = |(at, Place { seq, made, expires, metadata }): (ListPosition, Place)| {
+    let session = |(at, Place { seq, described: of_row }): (ListPosition, Place)| {
         let key = stored_key(app_name, &at.user_id, &at.session_id)?;
         let user = users.get(&at.user_id).cloned().unwrap_or_default();
         let logs = LogPositions::new(user_logs.get(&at.user_id).copied().unwrap_or_default(), app_log);
         let own = own.remove(&(at.user_id.clone(), at.session_id.clone())).unwrap_or_default();
+        let Described { made, bytes, expires, metadata } = of_row;
         let session = described(key, StateMap::new(own, user, app.clone()), (made, at.micros), seq);
-        Ok((at, session.with_metadata(metadata).with_log_positions(logs).with_expire_time(expires)))
+        let session = session.with_stored_bytes(bytes).with_log_positions(logs);
+        Ok((at, session.with_metadata(metadata).with_expire_time(expires)))
     };
     places.into_iter().map(session).collect()
 }

@@ -16,6 +16,7 @@ use crate::store::migrate::Migration;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__init", include_str!("migrations/V1__init.sql")),
     ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
+    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
 ];
 
 /// The version that this build needs.
@@ -25,7 +26,7 @@ pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 pub(super) const HISTORY: &str = "scratchbook_migrations";
 
 /// The procedures that this build calls.
-pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_1", "scratchbook_lock_1"];
+pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_2", "scratchbook_lock_1"];
 
 /// What a client says before it runs what is printed: a procedure keeps the mode that it was made in.
 const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";
@@ -140,7 +141,7 @@ impl AsyncTransaction for Migrating<'_> {
             if let Err(Failure { done, error }) = self.run(&statement).await {
                 let first = statement.lines().next().unwrap_or_default();
                 let error = Error::new(error.kind(), format!("{first} ...: {error}"));
-                self.failure = Some(Failure::new(done, Error::new(error.kind(), error.to_string())));
+                self.failure = Some(Failure::new(done, error.again()));
                 return Err(error);
             }
         }
@@ -153,7 +154,7 @@ impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
         let rows = match self.lease.rows(query, Vec::new()).await {
             Ok(rows) => rows,
             Err(Failure { done, error }) => {
-                self.failure = Some(Failure::new(done, Error::new(error.kind(), error.to_string())));
+                self.failure = Some(Failure::new(done, error.again()));
                 return Err(error);
             }
         };

@@ -38,6 +38,7 @@ mod row;
 mod schema;
 mod script;
 mod tls;
+mod usage;
 mod watch;
 mod write;
 
@@ -59,6 +60,7 @@ use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
+use super::usage::Usage;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::environment::Environment;
@@ -207,12 +209,7 @@ impl Dialect for MySql {
         self.write_fork(new, token).await
     }
 
-    async fn list_sessions(
-        &self,
-        app_name: &str,
-        query: &ListQuery,
-        room: RowRoom,
-    ) -> Attempt<ListSessionsResponse> {
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
         self.read_list(app_name, query, room).await
     }
 
@@ -309,6 +306,10 @@ impl Dialect for MySql {
         self.read_owners(after, limit).await
     }
 
+    async fn check_writable(&self) -> Attempt<()> {
+        self.write_nothing().await
+    }
+
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         self.remove_user(app_name, user_id).await
     }
@@ -331,6 +332,18 @@ impl Dialect for MySql {
 
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         self.remove_artifact(address).await
+    }
+
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+        self.read_usage(owner).await
+    }
+
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+        self.read_fork_usage(key, at).await
+    }
+
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        self.knows_event(key, id).await
     }
 
     async fn close(&self) {

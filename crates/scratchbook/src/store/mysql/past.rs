@@ -143,8 +143,8 @@ impl MySql {
             }
         }
         if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
-            let what = format!("{}: {key} was pruned or deleted while it was read", self.connections.place());
-            return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+            let what = format!("{key} was pruned or deleted while it was read");
+            return Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, what) });
         }
         Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
     }

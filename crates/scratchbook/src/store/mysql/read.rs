@@ -27,9 +27,11 @@ const APPS: i64 = 3;
 pub(super) const EVENT: i64 = 4;
 const LOGS: i64 = 5;
 
-/// When a session was made, when it expires and its title, which may be missing, with spaces between, in one column.
-pub(super) const TIMES_AND_TITLE: &str =
-    "CONCAT_WS(' ', CAST(create_time AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title)";
+/// When a session was made, how much of it is stored, when it expires and its title, which may be missing, with spaces
+/// between, in one column.
+pub(super) const TIMES_AND_TITLE: &str = "CONCAT_WS(
+    ' ', CAST(create_time AS CHAR), CAST(bytes AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title
+)";
 
 /// The names that are wanted of a scope.
 const WANTED: &str =
@@ -217,29 +219,38 @@ fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
             }
         }
     }
-    let Some((seq, micros, (made, expires, metadata))) = head else {
+    let Some((seq, micros, Described { made, bytes, expires, metadata })) = head else {
         return Ok(None);
     };
     events.sort_unstable_by_key(|event| event.seq);
     let state = StateMap::new(own, users, apps);
     let session = described(key.clone(), state, (made, micros), seq).with_log_positions(logs).with_expire_time(expires);
+    let session = session.with_stored_bytes(bytes);
     Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
 }
 
-/// When a session was made, in microseconds, when it expires, in seconds, and its title and labels, from the second and
-/// third column of its row.
-pub(super) fn times_and_metadata(
-    cells: &mut Cells,
-    of: impl Fn() -> String,
-) -> Result<(i64, Option<f64>, SessionMetadata)> {
+/// What the second and third column of a session's row tell.
+pub(super) struct Described {
+    /// In microseconds since 1970.
+    pub(super) made: i64,
+    pub(super) bytes: u64,
+    /// In seconds since 1970.
+    pub(super) expires: Option<f64>,
+    pub(super) metadata: SessionMetadata,
+}
+
+/// Reads [`TIMES_AND_TITLE`] and labels.
+pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> Result<Described> {
     let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
-    let mut parts = name.splitn(3, ' ');
-    let mut micros = || {
+    let mut parts = name.splitn(4, ' ');
+    let mut number = || {
         let text = parts.next().filter(|text| !text.is_empty());
         text.map(|text| text.parse().map_err(|_| rows::damaged(of()))).transpose()
     };
-    let (made, expires) = (micros()?.ok_or_else(|| rows::damaged(of()))?, micros()?);
-    Ok((made, expires.map(seconds_of_micros), rows::metadata(parts.next(), labels.as_deref(), of)?))
+    let mut present = || number()?.ok_or_else(|| rows::damaged(of()));
+    let (made, bytes) = (present()?, rows::number(present()?, &of)?);
+    let expires = number()?.map(seconds_of_micros);
+    Ok(Described { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
 }
 
 /// Puts a row of state where it belongs.

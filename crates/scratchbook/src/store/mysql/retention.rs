@@ -80,7 +80,9 @@ impl MySql {
                  app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)
              ON DUPLICATE KEY UPDATE state = VALUES(state), seq = VALUES(seq)",
         );
-        let values = [&here[..], &[state.into(), number(end)], &positions].concat();
+        let values = [&here[..], &[(&state).into(), number(end)], &positions].concat();
+        // Before, so that what the fold begins with now is known.
+        self.take_off(&mut lease, key, end, &state).await?;
         lease.renew();
         lease.rows(&beginning, values).await?;
         let session = self.sql(

@@ -114,7 +114,7 @@ impl MySql {
                         here.for_each(|(n, _)| rows[open[n]] = Some(AppendRow::NoSession));
                     }
                     // Which of them it is, they find out one by one.
-                    Answer::Full if appends.len() > 1 => return Err(full(self.connections.place())),
+                    Answer::Full if appends.len() > 1 => return Err(full()),
                     Answer::Full => return Ok(vec![self.append_counted(appends[0]).await?]),
                     Answer::Known { place, known } => {
                         let n = *open.get(place).ok_or_else(|| strange("an event that was not sent"))?;
@@ -131,6 +131,20 @@ impl MySql {
             }
         }
         Ok(rows.into_iter().flatten().collect())
+    }
+
+    /// Writes a little and undoes it.
+    pub(super) async fn write_nothing(&self) -> Attempt<()> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        for sql in [
+            "INSERT INTO `{prefix}events` SELECT * FROM `{prefix}events` LIMIT 0",
+            "UPDATE `{prefix}sessions` SET seq = seq WHERE 1 = 0",
+            "INSERT INTO `{prefix}apps` (app_name, position) VALUES (UUID(), 0)",
+        ] {
+            lease.query(&self.sql(sql)).await?;
+        }
+        lease.rollback().await
     }
 
     /// Makes a session; `false` where its id is taken.
@@ -163,7 +177,7 @@ impl MySql {
                 let place = self.connections.place();
                 let what =
                     format!("{place}: rows of {key} are there without a session, or a log is ahead of its owner");
-                Err(Error::new(ErrorKind::DataCorrupted, what).into())
+                Err(Failure::new(Done::Refused, Error::new(ErrorKind::DataCorrupted, what)))
             }
             _ => Err(strange("no row for a session made").into()),
         }
@@ -199,7 +213,7 @@ impl MySql {
         room: Room,
     ) -> Attempt<Vec<Answer>> {
         self.check_size(size(&arguments))?;
-        let sql = self.sql("CALL `{prefix}scratchbook_write_1`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        let sql = self.sql("CALL `{prefix}scratchbook_write_2`(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
         let most = |limit: Option<u64>| limit.filter(|limit| room == Room::Unknown && *limit < u64::MAX).map(number);
         let mut values: Vec<Value> = arguments.map(Into::into).into();
         values.extend([self.now().into(), (begun as u8).into()]);
@@ -215,9 +229,8 @@ impl MySql {
         if size <= self.max_packet {
             return Ok(());
         }
-        let (place, most) = (self.connections.place(), self.max_packet);
-        let what =
-            format!("{place}: {size} bytes to write at once; max_allowed_packet is {most}: raise it, or split it");
+        let most = self.max_packet;
+        let what = format!("{size} bytes to write at once; max_allowed_packet is {most}: raise it, or split it");
         Err(Error::new(ErrorKind::PayloadTooLarge, what))
     }
 }
@@ -326,8 +339,8 @@ pub(super) fn answer(row: Row) -> Result<Answer> {
 }
 
 /// What is told of a batch in which one append goes beyond a limit: it is written one by one.
-fn full(place: &str) -> Failure {
-    Error::new(ErrorKind::ResourceExhausted, format!("{place}: one of these goes beyond a limit")).into()
+fn full() -> Failure {
+    Error::new(ErrorKind::ResourceExhausted, "one of these goes beyond a limit").into()
 }
 
 pub(super) fn strange(what: &str) -> Error {

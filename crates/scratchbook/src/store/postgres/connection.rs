@@ -130,8 +130,10 @@ impl Connections {
             pg_catalog.current_setting('server_version'), pg_catalog.current_setting('server_encoding')";
         let row = lease.ask(sql, &[]).await?;
         let (number, version, encoding): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
-        let refused =
-            |what: String| Failure::from(Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place)));
+        let refused = |what: String| {
+            let error = Error::new(ErrorKind::FailedPrecondition, format!("{}: {what}", self.place));
+            Failure::new(Done::Refused, error)
+        };
         if number < 130_000 {
             return Err(refused(format!("the server is PostgreSQL {version}; scratchbook needs 13 or newer")));
         }

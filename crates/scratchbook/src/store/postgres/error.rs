@@ -42,7 +42,8 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
             Some(db) if is_bad_option(db) => {
                 let told = Told::new(db);
                 let what = "the server does not take an option of the connection; see 'options'";
-                Error::invalid(format!("{place}: {what}{}", told.said())).with_source(told).into()
+                let error = Error::invalid(format!("{place}: {what}{}", told.said())).with_source(told);
+                Failure::new(Done::Refused, error)
             }
             // Before the first statement nothing can have been done.
             Some(db) => match of_database(place, db) {
@@ -62,7 +63,10 @@ pub(super) fn of_pool(place: &str, error: PoolError, timeouts: &Timeouts) -> Fai
             format!("no connection within {}; check host and port", seconds(timeouts.create)),
         ),
         PoolError::Closed => crate::store::closed().into(),
-        error => Error::internal(format!("{place}: no connection")).with_source(error).into(),
+        error => {
+            let no_connection = Error::internal(format!("{place}: no connection")).with_source(error);
+            Failure::new(Done::Refused, no_connection)
+        }
     }
 }
 
@@ -103,7 +107,7 @@ fn of_driver(place: &str, error: &tokio_postgres::Error, done: Done) -> Failure 
     }
     if text.starts_with("error serializing") || text.starts_with("error encoding") {
         let what = "a statement could not be sent: a value is larger than a message may be, 1 GB; split it";
-        return fail(Done::Refused, ErrorKind::PayloadTooLarge, what);
+        return Error::new(ErrorKind::PayloadTooLarge, what).into();
     }
     if text.starts_with("error connecting") {
         let what = format!("no connection ({}); check that the server runs, and host and port", reason(error));
@@ -173,6 +177,10 @@ impl Told {
 fn of_database(place: &str, db: &DbError) -> Failure {
     let (done, kind, what) = meaning(db);
     let told = Told::new(db);
+    if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
+        // What was asked for is at fault, and not the database.
+        return Error::new(kind, what).with_source(told).into();
+    }
     Failure::new(done, Error::new(kind, format!("{place}: {what}{}", told.said())).with_source(told))
 }
 

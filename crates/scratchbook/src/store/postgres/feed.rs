@@ -84,7 +84,9 @@ impl Postgres {
         let (from, rows) = (i64::try_from(from).unwrap_or(i64::MAX), sql_limit(limit + AT_ONE_PLACE + 1));
         // The place is known, but for a window that was not begun yet.
         let is_new = window.to.is_none() && window.from != NOTHING;
-        let statement = if is_new { &self.statements.feed.begin } else { &self.statements.feed.go_on };
+        let feed = &self.statements.feed;
+        let pages = if user.is_some() { &feed.of_user } else { &feed.of_app };
+        let statement = if is_new { &pages.begin } else { &pages.go_on };
         let lease = self.connections.lease().await?;
         let now = self.now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =

@@ -67,7 +67,7 @@ impl Postgres {
         if let Some(FoldColumns { names, values, seqs }) = &folded {
             lease.query(&statements.keys, &[&app, &user, &id, names, values, seqs]).await?;
         }
-        lease.query(&statements.count, &[&app, &user, &id]).await?;
+        lease.query(&statements.count, &[&app, &user, &id, &i64::MAX]).await?;
         let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::ANY).await?;
         lease.commit().await?;
         Ok(Some(made(session, fork)?))

@@ -89,6 +89,7 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
     let mut of_users = HashMap::<&str, ScopeMap>::new();
     let mut own = HashMap::<&str, HashMap<&str, ScopeMap>>::new();
     let (mut app_log, mut user_logs) = (0, HashMap::<&str, u64>::new());
+    let mut sizes = HashMap::<(&str, &str), u64>::new();
     for row in rows {
         let damaged_row = || format!("a row of the sessions of {app}");
         let kind: &str = column(row, 0, damaged_row)?;
@@ -102,6 +103,11 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
                 let (metadata, expires) = (metadata(row, [5, 6], described)?, column(row, 7, described)?);
                 let made = column(row, 8, described)?;
                 places.push((ListPosition { micros, user_id, session_id }, (seq, made, metadata, expires)));
+                continue;
+            }
+            "size" => {
+                let described = || format!("the size of the session {app}/{user}/{session}");
+                sizes.insert((user, session), rows::number(column(row, 3, described)?, described)?);
                 continue;
             }
             "user log" => {
@@ -130,6 +136,8 @@ fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosit
             let logs = LogPositions::new(user_logs.get(user_id).copied().unwrap_or_default(), app_log);
             let session = described(stored_key(app, user_id, session_id)?, state, (made, place.micros), seq);
             let session = session.with_metadata(metadata).with_log_positions(logs).with_expire_time(seconds(expires));
+            let bytes = sizes.get(&(user_id, session_id)).copied().unwrap_or_default();
+            let session = session.with_stored_bytes(bytes);
             Ok((place, session))
         };
     places.into_iter().map(session).collect()

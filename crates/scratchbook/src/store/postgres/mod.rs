@@ -40,6 +40,7 @@ mod shared;
 mod statements;
 mod tls;
 mod uri;
+mod usage;
 mod write;
 
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, ListQuery, StateQuery};
 use super::text::{NewSession, TextChange};
+use super::usage::Usage;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::environment::Environment;
@@ -90,6 +92,7 @@ use statements::Statements;
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
 /// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
 /// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`](crate::Limits) |
+/// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see there |
 ///
 /// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,
 /// `keepalives_idle`, `keepalives_interval`, `keepalives_retries`, `load_balance_hosts`, `options`, `password`,
@@ -218,12 +221,7 @@ impl Dialect for Postgres {
         self.fork(new, token).await
     }
 
-    async fn list_sessions(
-        &self,
-        app_name: &str,
-        query: &ListQuery,
-        room: RowRoom,
-    ) -> Attempt<ListSessionsResponse> {
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
         self.list(app_name, query, room).await
     }
 
@@ -319,6 +317,10 @@ impl Dialect for Postgres {
         self.read_owners(after, limit).await
     }
 
+    async fn check_writable(&self) -> Attempt<()> {
+        self.write_nothing().await
+    }
+
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
         self.remove_user(app_name, user_id).await
     }
@@ -341,6 +343,18 @@ impl Dialect for Postgres {
 
     async fn delete_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
         self.remove_artifact(address).await
+    }
+
+    async fn usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+        self.read_usage(owner).await
+    }
+
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+        self.read_fork_usage(key, at).await
+    }
+
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        self.knows_event(key, id).await
     }
 
     async fn close(&self) {

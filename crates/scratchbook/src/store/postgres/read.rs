@@ -138,7 +138,7 @@ impl Bounds {
 
 fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-    let (mut place, mut logs) = (None, LogPositions::default());
+    let (mut place, mut logs, mut bytes) = (None, LogPositions::default(), 0);
     let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
     for row in rows {
@@ -159,6 +159,11 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
                 place = Some((seq, times, metadata, column(row, 5, described)?));
                 continue;
             }
+            "size" => {
+                let described = || format!("the size of the session {key}");
+                bytes = rows::number(column(row, 1, described)?, described)?;
+                continue;
+            }
             "logs" => {
                 logs = LogPositions::new(log_position(row, 1, key)?, log_position(row, 2, key)?);
                 continue;
@@ -176,7 +181,7 @@ fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let events = events.into_iter().map(|(_, event)| event).collect();
     let session = described(key.clone(), StateMap::new(own, of_user, of_app), times, seq);
     let session = session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires));
-    Ok(Some(session.with_metadata(metadata)))
+    Ok(Some(session.with_metadata(metadata).with_stored_bytes(bytes)))
 }
 
 /// The title and labels in two columns of a row.

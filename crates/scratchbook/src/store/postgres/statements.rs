@@ -7,6 +7,7 @@
 
 mod history;
 mod list;
+mod usage;
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -15,6 +16,7 @@ use crate::store::query::EventQuery;
 
 use history::{Feeds, Forks, Listens, Pasts, Retention};
 use list::Lists;
+use usage::Usages;
 
 /// A statement and the types of its parameters, so that preparing it asks the server nothing else.
 #[derive(Debug)]
@@ -72,6 +74,8 @@ pub(super) struct Statements {
     pub(super) users_with: Statement,
     /// On a name, to the end of the transaction.
     pub(super) lock: Statement,
+    /// What a write takes, with nothing to write but a row that is undone.
+    pub(super) try_write: [Statement; 3],
     pub(super) create: Statement,
     pub(super) put_user_state: Statement,
     pub(super) put_app_state: Statement,
@@ -91,6 +95,7 @@ pub(super) struct Statements {
     pub(super) key_changes: Statement,
     pub(super) state_changes: Statement,
     pub(super) artifact: Artifacts,
+    pub(super) usage: Usages,
     /// By events and by keys.
     sessions: [[Statement; 2]; 5],
 }
@@ -155,6 +160,11 @@ impl Statements {
             session_token: fill.statement(SESSION_TOKEN, &NAMES[..3]),
             users_with: fill.by_id(USERS_WITH, &[TEXT, NUMBER, TEXT]),
             lock: fill.statement("SELECT pg_catalog.pg_advisory_xact_lock($1)", &[NUMBER]),
+            try_write: [
+                fill.statement("INSERT INTO {schema}.events SELECT * FROM {schema}.events LIMIT 0", &[]),
+                fill.statement("UPDATE {schema}.sessions SET seq = seq WHERE false", &[]),
+                fill.statement("INSERT INTO {schema}.apps (app_name) VALUES (pg_catalog.gen_random_uuid()::text)", &[]),
+            ],
             create: fill.writing(include_str!("sql/create.sql"), CREATE, ["$20", &was("user_row"), &was("app_lock")]),
             put_user_state: fill.writing(include_str!("sql/put_user_state.sql"), PUT, ["$10", &was("owner"), "true"]),
             put_app_state: fill.writing(include_str!("sql/put_app_state.sql"), PUT, ["$10", "true", &was("owner")]),
@@ -174,6 +184,7 @@ impl Statements {
             key_changes: fill.statement(KEY_CHANGES, &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
             state_changes: fill.statement(include_str!("sql/state_changes.sql"), LOG),
             artifact: Artifacts::new(&fill),
+            usage: Usages::new(&fill),
             sessions: EVENTS.map(|events| [ALL_KEYS, SOME_KEYS].map(|keys| fill.session(keys, events))),
         }
     }

@@ -26,6 +26,13 @@ use crate::store::text::{NewEvent, NewSession, TextChange, TextMetadata};
 const POSITIONS: usize = 1024;
 
 impl Postgres {
+    /// Writes a little in a transaction that is undone when the connection goes back.
+    pub(super) async fn write_nothing(&self) -> Attempt<()> {
+        let lease = self.connections.lease().await?;
+        let steps = self.statements.try_write.each_ref().map(|statement| Step::new(statement, []));
+        lease.begin_with(&steps).await.map(drop)
+    }
+
     pub(super) async fn create(&self, new: &NewSession, token: &str) -> Attempt<bool> {
         match self.create_by(new, token, KeyLimit::Guarded).await {
             Err(failure) if error::is_over_limit(&failure) => self.create_by(new, token, KeyLimit::Counted).await,
@@ -112,7 +119,7 @@ impl Postgres {
                 return Ok(false);
             }
             let message = format!("the session {key} was deleted just now; try again");
-            return Err(Failure::new(Done::Undone, Error::new(crate::ErrorKind::Unavailable, message)));
+            return Err(Failure { done: Done::Undone, error: Error::new(crate::ErrorKind::Unavailable, message) });
         };
         let stored: String = column(row, 0, || format!("the session {key}"))?;
         Ok(stored == token)

@@ -12,6 +12,7 @@ use crate::content::Part;
 use crate::error::Result;
 use crate::session::SessionKey;
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
+use crate::store::quota::hold;
 
 #[async_trait]
 impl ArtifactService for SqliteSessionService {
@@ -24,8 +25,9 @@ impl ArtifactService for SqliteSessionService {
     ) -> Result<u64> {
         let address = ArtifactAddress::new(session, filename)?;
         let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
+        let held = hold(self, session, new.usage()).await?;
         let (key, now) = (session.clone(), self.now_micros());
-        self.write(new.text.len() + new.metadata.len(), move |tx| {
+        let version = self.write(new.text.len() + new.metadata.len(), move |tx| {
             // What an expired session had must not come back with it.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
@@ -40,8 +42,10 @@ impl ArtifactService for SqliteSessionService {
             )?;
             let row = params![app, user, session, filename, new.mime_type, new.metadata, new.created, new.text];
             Ok(insert.query_row(row, |row| number(row, 0))?)
-        })
-        .await
+        });
+        let version = version.await?;
+        held.keep();
+        Ok(version)
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
@@ -117,6 +121,8 @@ impl ArtifactService for SqliteSessionService {
             )?;
             Ok(())
         })
-        .await
+        .await?;
+        self.quotas.forget(&session.user());
+        Ok(())
     }
 }

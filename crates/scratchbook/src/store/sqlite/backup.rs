@@ -1,7 +1,8 @@
 //! A copy of the database while it is in use.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
@@ -10,13 +11,14 @@ use uuid::Uuid;
 
 use super::connection::{BUSY_TIMEOUT, literal, open_reader};
 use super::error::{Failure, Fallible};
+use super::files::{Files, private};
 use super::lock::io_error;
 use super::readers;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Starts a copy on a thread of its own, so that neither the writer nor a reader is kept busy.
 pub(super) fn start(
-    source: PathBuf,
+    source: Arc<Files>,
     destination: PathBuf,
     running: watch::Sender<()>,
 ) -> Result<oneshot::Receiver<Result<()>>> {
@@ -29,14 +31,18 @@ pub(super) fn start(
 }
 
 /// Copies to a name of its own first: what has the final name is complete.
-fn copy_beside(source: &Path, destination: &Path) -> Result<()> {
+fn copy_beside(source: &Files, destination: &Path) -> Result<()> {
     if destination.exists() {
         return Err(taken(destination));
     }
     let mut partial = destination.as_os_str().to_owned();
     partial.push(format!("-partial-{}", Uuid::now_v7()));
     let partial = PathBuf::from(partial);
-    File::create_new(&partial).map_err(|e| io_error(destination, "the copy cannot be made", e))?;
+    private()
+        .write(true)
+        .create_new(true)
+        .open(&partial)
+        .map_err(|e| io_error(destination, "the copy cannot be made", e))?;
     let copied = copy(source, &partial, destination).and_then(|()| give_name(&partial, destination));
     // Gone already where it was renamed; better no copy than half of one.
     let _ = fs::remove_file(&partial);
@@ -60,11 +66,14 @@ fn taken(destination: &Path) -> Error {
 }
 
 /// Copies all pages in one step: one snapshot, which writers do not wait for. An error names the file it is of.
-fn copy(source: &Path, partial: &Path, destination: &Path) -> Result<()> {
+fn copy(files: &Files, partial: &Path, destination: &Path) -> Result<()> {
+    let source = files.path();
     let from = open_reader(source).map_err(|e| e.into_error(source))?;
     let readable =
         || -> Fallible<i64> { Ok(from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?) };
     readable().map_err(|e| e.into_error(source))?;
+    // What was opened just now is what the others have open.
+    files.check()?;
     copy_pages(&from, partial).map_err(|e| e.into_error(destination))
 }
 

@@ -1,13 +1,15 @@
 //! Connections: what is checked before one is opened, and how each is set up.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{Failure, Fallible};
+use super::files::{Extent, Files, find_or_make};
 use super::lock::{FileLock, io_error};
 use super::options::{SqliteOptions, Synchronous};
 use super::schema;
@@ -24,8 +26,10 @@ const STATEMENTS: usize = 96;
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) lock: FileLock,
-    /// The file's real name, by which every process finds the same lock.
-    pub(super) path: PathBuf,
+    pub(super) files: Arc<Files>,
+    pub(super) extent: Extent,
+    /// In bytes.
+    pub(super) page: u64,
 }
 
 /// Opens the database for writing, making it where it is missing.
@@ -35,7 +39,8 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
 }
 
 fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
-    let mut connection = open(path, OpenFlags::SQLITE_OPEN_CREATE).map_err(|e| why_not(path, e))?;
+    let found = find_or_make(path)?;
+    let mut connection = open(path, OpenFlags::empty())?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(read_only(path).into());
     }
@@ -65,24 +70,20 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     // Savepoints keep the pages they would restore in memory instead of a file.
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     schema::prepare(&mut connection, &path, &mut lock)?;
+    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let page = u64::from(page.max(1));
     if let Some(bytes) = options.max_size_bytes {
-        let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = i64::try_from((bytes / u64::from(page)).max(1)).unwrap_or(i64::MAX);
+        let pages = i64::try_from((bytes / page).max(1)).unwrap_or(i64::MAX);
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
-    Ok(Opened { connection, lock, path })
+    let files = Files::of(found, path)?;
+    let extent = Extent { stored: files.check_all()? / page, pages: count_pages(&connection)? };
+    Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
 }
 
-/// SQLite says that it cannot make a file, the system also why. A file that is there is not touched: closing it
-/// here would drop the locks that SQLite may have on it elsewhere in this process.
-fn why_not(path: &Path, failure: Failure) -> Failure {
-    if path.exists() {
-        return failure;
-    }
-    match File::create_new(path) {
-        Ok(_) => failure,
-        Err(e) => io_error(path, "the file cannot be made", e).into(),
-    }
+/// How many pages the database has, those included that are in its log.
+pub(super) fn count_pages(connection: &Connection) -> Fallible<u64> {
+    Ok(connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))?.into())
 }
 
 fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {

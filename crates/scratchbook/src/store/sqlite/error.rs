@@ -44,7 +44,11 @@ impl Failure {
             Self::Sqlite(error) => error,
         };
         let (kind, what) = describe(&error);
-        Error::new(kind, format!("{}: {what}", path.display())).with_source(error)
+        if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
+            // What was asked for is at fault, and not the file.
+            return Error::new(kind, what).with_source(error);
+        }
+        Error::new(kind, format!("{}: {what}", path.display())).with_source(error).for_operator()
     }
 }
 

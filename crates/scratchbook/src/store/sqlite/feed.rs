@@ -75,10 +75,13 @@ impl Reader<'_> {
     /// Keys that were written outside of events.
     fn states(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
-        let of_user = if user.is_some() { "AND scope = 'user' AND user_id = ?3" } else { "AND ?3 IS NULL" };
+        let (index, of_user) = match user {
+            Some(_) => ("state_log_of_user_without_event", "AND scope = 'user' AND user_id = ?3"),
+            None => ("state_log_without_event", "AND ?3 IS NULL"),
+        };
         // The users' keys before the app's.
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY state_log_without_event
+            "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY {index}
              WHERE app_name = ?1 AND position >= ?2 AND (seq IS NULL OR seq = 0) {of_user}
              ORDER BY position, scope DESC, user_id, key"
         ))?;
@@ -113,10 +116,13 @@ impl Reader<'_> {
     /// Sessions that were made with state of their own, or as forks.
     fn created(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
-        let of_user = if user.is_some() { "AND user_id = ?4" } else { "AND ?4 IS NULL" };
+        let (index, of_user) = match user {
+            Some(_) => ("initial_states_of_user", "AND user_id = ?4"),
+            None => ("initial_states_by_position", "AND ?4 IS NULL"),
+        };
         let mut statement = self.connection.prepare_cached(&format!(
             "SELECT position, user_id, session_id, forked_at, state
-             FROM initial_states AS made INDEXED BY initial_states_by_position
+             FROM initial_states AS made INDEXED BY {index}
              WHERE app_name = ?1 AND position >= ?2 {of_user} AND (forked_at IS NOT NULL OR state <> '{{}}') AND {}
              ORDER BY position LIMIT {}",
             no_session_expired("made", 3),
@@ -146,10 +152,12 @@ impl Reader<'_> {
     /// Events, but for the copies in forks.
     fn events(&self) -> Fallible<Part> {
         let (app, user) = (self.owner.app_name(), self.owner.user_id());
-        let of_user = if user.is_some() { "AND user_id = ?4" } else { "AND ?4 IS NULL" };
-        // By the feed position alone, whatever other indexes promise.
+        let (index, of_user) = match user {
+            Some(_) => ("events_of_user", "AND user_id = ?4"),
+            None => ("events_of_app", "AND ?4 IS NULL"),
+        };
         let mut statement = self.connection.prepare_cached(&format!(
-            "SELECT seq, event, position, user_id, session_id FROM events AS made NOT INDEXED
+            "SELECT seq, event, position, user_id, session_id FROM events AS made INDEXED BY {index}
              WHERE position >= ?2 AND app_name = ?1 {of_user} AND log_position IS NULL AND {}
              ORDER BY position LIMIT {}",
             no_session_expired("made", 3),
@@ -188,5 +196,59 @@ impl Part {
             self.end = self.commits.last().map(|(position, _)| *position);
         }
         self.end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{
+        CreateSessionConfig, Event, FeedStart, SessionService, SqliteOptions, SqliteSessionService, StateOwner,
+    };
+    use serde_json::json;
+
+    /// How long a page of a feed takes behind so many events of another app and another user, at best.
+    async fn page(foreign: i64, owner: &StateOwner) -> Duration {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        for app in ["other", "app"] {
+            let sql = foreign_events(app, foreign);
+            service.write(0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
+        }
+        let moved = "UPDATE feed SET position = (SELECT max(position) FROM events)";
+        service.write(0, move |tx| tx.execute(moved, [])).await.unwrap();
+        let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
+        let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
+        service.create_session("late", "alice", config.clone()).await.unwrap();
+        service.create_session("app", "alice", config).await.unwrap();
+        let mut best = Duration::MAX;
+        for _ in 0..10 {
+            let begun = Instant::now();
+            let page = service.list_feed(owner, &FeedStart::Beginning, 10).await.unwrap();
+            best = best.min(begun.elapsed());
+            assert_eq!(page.entries.len(), 10);
+        }
+        best
+    }
+
+    fn foreign_events(app: &str, foreign: i64) -> String {
+        format!(
+            "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
+                 event)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {foreign})
+             SELECT coalesce((SELECT max(position) FROM events), 0) + n, '{app}', 'bob', 's', n, 'e' || n, x'00', '', 'a', 1.0,
+                 '{{}}'
+             FROM n"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_page_of_a_feed_costs_the_same_behind_many_events_of_others() {
+        for owner in [StateOwner::user("app", "alice").unwrap(), StateOwner::app("late").unwrap()] {
+            let (few, many) = (page(500, &owner).await, page(50_000, &owner).await);
+            println!("{owner:?}: {few:?} behind 1,000, {many:?} behind 100,000");
+            assert!(many < few * 10, "{few:?} behind 1,000 events of others, {many:?} behind 100,000");
+        }
     }
 }

@@ -7,6 +7,7 @@ use super::fold::{self, StoredSession};
 use super::read::sql_number;
 use super::retention;
 use super::transaction::Tx;
+use super::usage;
 use super::write;
 use crate::json;
 use crate::session::{SessionKey, micros_of_seconds, no_session};
@@ -55,7 +56,8 @@ pub(super) fn fork(tx: &Tx<'_>, of: &SessionKey, key: &SessionKey, at: Option<u6
     fork.copy_beginning(tx)?;
     fork.copy_events(tx)?;
     fork.copy_state(tx)?;
-    fork.copy_artifacts(tx)
+    fork.copy_artifacts(tx)?;
+    usage::count(tx, key)
 }
 
 impl Fork<'_> {

@@ -3,7 +3,6 @@
 //! SQLite's own lock is polled by its waiters, and under load some wait for seconds. The kernel wakes those
 //! who wait for this one as soon as it is free.
 
-use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::Fallible;
+use super::files::{beside, open_beside};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A lock between processes; within this one a single writer holds it.
 #[derive(Debug)]
 pub(super) struct FileLock {
+    database: PathBuf,
     path: PathBuf,
     timeout: Duration,
     file: Option<File>,
@@ -49,9 +50,8 @@ enum Turn {
 impl FileLock {
     /// The lock of a database, for which a write waits at most this long.
     pub(super) fn beside(database: &Path, timeout: Duration) -> Result<Self> {
-        let mut path = OsString::from(database);
-        path.push("-lock");
-        let mut lock = Self { path: path.into(), timeout, file: None, waiter: None };
+        let path = beside(database, "-lock");
+        let mut lock = Self { database: database.to_owned(), path, timeout, file: None, waiter: None };
         lock.file = Some(lock.open()?);
         Ok(lock)
     }
@@ -66,8 +66,7 @@ impl FileLock {
     }
 
     fn open(&self) -> Result<File> {
-        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&self.path);
-        opened.map_err(|e| io_error(&self.path, "the lock file cannot be opened", e))
+        open_beside(&self.database, &self.path).map_err(|e| io_error(&self.path, "the lock file cannot be opened", e))
     }
 
     /// Waits until the lock is ours, for a write that has waited since then.
@@ -159,7 +158,7 @@ impl FileLock {
     fn held(&self) -> Error {
         let (path, seconds) = (self.path.display(), self.timeout.as_secs_f64());
         let message = format!("another process holds the lock {path} for more than {seconds} s; try again");
-        Error::new(ErrorKind::Unavailable, message)
+        Error::new(ErrorKind::Unavailable, message).for_operator()
     }
 }
 
@@ -235,7 +234,7 @@ pub(super) fn io_error(path: &Path, what: &str, error: io::Error) -> Error {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::ResourceExhausted,
         _ => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("{}: {what}", path.display())).with_source(error)
+    Error::new(kind, format!("{}: {what}", path.display())).with_source(error).for_operator()
 }
 
 #[cfg(test)]

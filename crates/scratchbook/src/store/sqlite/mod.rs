@@ -12,6 +12,7 @@ mod connection;
 mod counts;
 mod error;
 mod feed;
+mod files;
 mod fold;
 mod fork;
 mod growth;
@@ -30,11 +31,12 @@ mod service;
 mod shown;
 mod statements;
 mod transaction;
+mod usage;
 mod watch;
 mod write;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -49,10 +51,12 @@ use super::folded::CHECKPOINT_EVENTS;
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, StateQuery};
+use super::quota::Quotas;
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Session, SessionKey, SessionService, micros_of_seconds};
 use error::Fallible;
+use files::Files;
 use queue::{Queue, Taker, Timer};
 use readers::Read;
 use transaction::Tx;
@@ -87,9 +91,10 @@ pub use options::{SqliteOptions, Synchronous};
 /// ```
 #[derive(Debug)]
 pub struct SqliteSessionService {
-    path: PathBuf,
+    files: Arc<Files>,
     environment: Arc<dyn Environment>,
     limits: Limits,
+    quotas: Quotas,
     /// Of a wait for a place in a full queue.
     timer: Timer,
     /// `None` once closed.
@@ -150,9 +155,8 @@ impl SqliteSessionService {
         let (name, while_written) = (path.clone(), running.clone());
         let writer = thread.spawn(move || match start(&path, &options, while_written) {
             Ok((writer, queues)) => {
-                let path = writer.path().to_owned();
                 // Where the opening was given up, the queues end here and the writer at once.
-                let _ = opened.send(Ok((path, queues)));
+                let _ = opened.send(Ok((writer.files(), queues)));
                 writer.run();
             }
             Err(error) => {
@@ -160,10 +164,11 @@ impl SqliteSessionService {
             }
         });
         let writer = writer.map_err(|e| lock::io_error(&name, "no thread to write it", e))?;
-        let (path, queues) = opening.await.map_err(|_| readers::unanswered())??;
+        let (files, queues) = opening.await.map_err(|_| readers::unanswered())??;
         Ok(Self {
-            path,
+            files,
             environment,
+            quotas: Quotas::new(&limits),
             limits,
             timer,
             open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
@@ -179,8 +184,15 @@ impl SqliteSessionService {
     ///
     /// `InvalidArgument` for another scheme, parameter or value; and as [`open`](Self::open).
     pub async fn connect(uri: &str) -> Result<Self> {
-        let (path, options) = SqliteOptions::from_uri(uri)?;
-        Self::open(path, options).await
+        Ok(Self::connect_with_limits(uri, |limits| limits).await?.0)
+    }
+
+    /// The same with limits made of the URI's, which are returned as they were.
+    pub(super) async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Self, Limits)> {
+        let (path, mut options) = SqliteOptions::from_uri(uri)?;
+        let limits = options.limits;
+        options.limits = room(limits);
+        Ok((Self::open(path, options).await?, limits))
     }
 
     /// Copies the database, as it is at this moment, to a new file, while others go on reading and writing.
@@ -191,7 +203,7 @@ impl SqliteSessionService {
     pub async fn backup(&self, destination: impl AsRef<Path>) -> Result<()> {
         // Kept until the copy is made: closing waits for it.
         let running = self.opened().as_ref().ok_or_else(closed)?.running.clone();
-        let copied = backup::start(self.path.clone(), destination.as_ref().to_owned(), running)?;
+        let copied = backup::start(Arc::clone(&self.files), destination.as_ref().to_owned(), running)?;
         copied.await.map_err(|_| readers::unanswered())?
     }
 
@@ -307,8 +319,9 @@ fn start(path: &Path, options: &SqliteOptions, running: Sender<()>) -> Result<(W
     let commits = Commits::default();
     let queues = Queues { writes, room: Arc::clone(&room), capacity, reads, commits: commits.clone() };
     let reader = |_| {
-        let connection = connection::open_reader(&opened.path).map_err(|e| e.into_error(&opened.path))?;
-        readers::spawn(connection, opened.path.clone(), Arc::clone(&waiting))
+        let path = opened.files.path();
+        let connection = connection::open_reader(path).map_err(|e| e.into_error(path))?;
+        readers::spawn(connection, Arc::clone(&opened.files), Arc::clone(&waiting))
     };
     let readers = (0..options.readers.max(1)).map(reader).collect::<Result<_>>()?;
     Ok((Writer::new(opened, jobs, Shared { room, readers, commits, running }), queues))
@@ -322,15 +335,43 @@ impl Drop for SqliteSessionService {
         // Without this wait the end of `main` would cut off what was accepted. Nobody else can be sending:
         // whoever does holds a reference to the service.
         if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
-            tracing::error!("the writer of {} panicked", self.path.display());
+            tracing::error!("the writer of {} panicked", self.files.path().display());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use tokio::time::timeout;
+
     use super::{SqliteOptions, SqliteSessionService};
-    use crate::ErrorKind;
+    use crate::{Error, ErrorKind};
+
+    #[tokio::test]
+    async fn a_small_write_does_not_wait_for_a_large_one_that_came_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let service = SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap();
+        let ((begin, begun), (go, gone)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        let mut first =
+            pin!(service.write(9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into())));
+        let mut small = pin!(service.write(9, |tx| tx.next_position()));
+        let mut large =
+            pin!(service.write(2 << 20, move |_| gone.recv().map_err(|_| Error::internal("nobody lets it").into())));
+        assert!(first.as_mut().now_or_never().is_none());
+        assert!(small.as_mut().now_or_never().is_none());
+        assert!(large.as_mut().now_or_never().is_none());
+        begin.send(()).unwrap();
+        first.await.unwrap();
+        timeout(Duration::from_secs(9), small).await.expect("the large one is still being written").unwrap();
+        go.send(()).unwrap();
+        large.await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_panic_in_a_write_or_a_read_is_its_own_error_alone() {

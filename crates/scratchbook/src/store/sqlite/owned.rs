@@ -24,7 +24,9 @@ pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
 pub(super) fn state(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
     let (app, mut left) = (owner.app_name(), u64::MAX);
     let values = match owner.user_id() {
-        Some(user) => read::values(connection, read::USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?,
+        Some(user) => {
+            read::values(connection, read::USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?
+        }
         None => read::values(connection, read::APP_STATE, &[app], &StateQuery::All, Scope::App, &mut left)?,
     };
     Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())

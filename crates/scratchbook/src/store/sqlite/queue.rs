@@ -96,9 +96,10 @@ impl<T> Taker<T> {
         waiting.items.pop_front().map_or(Next::End, Next::Item)
     }
 
-    /// The next, if it is there.
-    pub(super) fn try_take(&self) -> Option<T> {
-        self.0.waiting().items.pop_front()
+    /// The next, if it is there and wanted.
+    pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        let mut waiting = self.0.waiting();
+        waiting.items.front().is_some_and(is_wanted).then(|| waiting.items.pop_front()).flatten()
     }
 }
 

@@ -33,15 +33,16 @@ pub(super) fn session(
     state: &StateQuery,
     now: i64,
 ) -> Fallible<Option<Session>> {
-    let sql = "SELECT seq, update_time, expire_time, title, labels, create_time FROM sessions
+    let sql = "SELECT seq, update_time, expire_time, title, labels, create_time, bytes FROM sessions
         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND (expire_time IS NULL OR expire_time > ?4)";
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let mut statement = connection.prepare_cached(sql)?;
     let found = statement.query_row(params![address[0], address[1], address[2], now], |row| {
-        Ok((number(row, 0)?, (row.get(5)?, row.get(1)?), row.get(2)?, row.get(3)?, row.get(4)?))
+        let (seq, times, bytes) = (number(row, 0)?, (row.get(5)?, row.get(1)?), number(row, 6)?);
+        Ok((seq, times, row.get(2)?, row.get(3)?, row.get(4)?, bytes))
     });
     let place = || format!("the session {key}");
-    let Some((seq, times, expires, title, labels)) = named(found.optional(), place)? else {
+    let Some((seq, times, expires, title, labels, bytes)) = named(found.optional(), place)? else {
         return Ok(None);
     };
     let metadata = metadata(title, labels, place)?;
@@ -53,6 +54,7 @@ pub(super) fn session(
     );
     let events = self::events(connection, key, events)?;
     let session = described(key.clone(), state, times, seq).with_events(events).with_expire_time(seconds(expires));
+    let session = session.with_stored_bytes(bytes);
     Ok(Some(session.with_metadata(metadata).with_log_positions(log_positions(connection)?)))
 }
 
@@ -86,7 +88,7 @@ pub(super) fn list(
     let logs = log_positions(connection)?;
     let (mut users, mut room, mut last) = (HashMap::<String, ScopeMap>::new(), Room::new(query.bytes), None);
     let mut sessions = Vec::new();
-    for (place, Listed { seq, made, expires, metadata }) in page {
+    for (place, Listed { seq, made, expires, bytes: stored, metadata }) in page {
         let ListPosition { micros, user_id, session_id } = &place;
         let key = stored_key(app_name, user_id, session_id)?;
         let address = [app_name, user_id, session_id];
@@ -109,7 +111,8 @@ pub(super) fn list(
         }
         let (state, micros) = (StateMap::new(own, user, app.clone()), *micros);
         last = Some(place.clone());
-        let session = described(key, state, (made, micros), seq).with_expire_time(seconds(expires));
+        let session =
+            described(key, state, (made, micros), seq).with_expire_time(seconds(expires)).with_stored_bytes(stored);
         sessions.push(session.with_metadata(metadata).with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
@@ -120,6 +123,7 @@ struct Listed {
     seq: u64,
     made: i64,
     expires: Option<i64>,
+    bytes: u64,
     metadata: SessionMetadata,
 }
 
@@ -135,7 +139,7 @@ fn places(
         ListOrder::OldestFirst => (">", "ASC"),
         ListOrder::NewestFirst => ("<", "DESC"),
     };
-    let select = "SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time FROM sessions";
+    let select = "SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time, bytes FROM sessions";
     let sql = match query.user_id {
         None => format!(
             "{select}
@@ -157,10 +161,11 @@ fn places(
         let of = || format!("the session {app_name}/{}/{}", lossy(row, 1), lossy(row, 2));
         let place = || -> rusqlite::Result<_> {
             let place = ListPosition { micros: row.get(0)?, user_id: row.get(1)?, session_id: row.get(2)? };
-            Ok((place, number(row, 3)?, row.get(7)?, row.get(4)?, row.get(5)?, row.get(6)?))
+            let metadata: (_, _) = (row.get(5)?, row.get(6)?);
+            Ok((place, (number(row, 3)?, number(row, 8)?), row.get(7)?, row.get(4)?, metadata))
         };
-        let (place, seq, made, expires, title, labels) = named(place(), of)?;
-        places.push((place, Listed { seq, made, expires, metadata: metadata(title, labels, of)? }));
+        let (place, (seq, bytes), made, expires, (title, labels)) = named(place(), of)?;
+        places.push((place, Listed { seq, made, expires, bytes, metadata: metadata(title, labels, of)? }));
     }
     Ok(places)
 }

@@ -1,7 +1,7 @@
 //! The threads that read: each with a connection of its own, each read on one snapshot.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -9,13 +9,14 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::Fallible;
+use super::files::Files;
 use super::lock::io_error;
 use super::queue::Taker;
 use super::transaction::rollback;
 use crate::error::{Error, Result};
 
 /// A read that waits for a thread.
-pub(super) type Read = Box<dyn FnOnce(&Connection, &PathBuf) + Send>;
+pub(super) type Read = Box<dyn FnOnce(&Connection, &Files) + Send>;
 
 /// The end of the queue that the readers share.
 pub(super) type Reads = Arc<Taker<Read>>;
@@ -27,10 +28,11 @@ where
     W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
-    let read: Read = Box::new(move |connection, path| {
+    let read: Read = Box::new(move |connection, files| {
         // Whoever asked may have gone.
         if !answer.is_closed() {
-            let result = snapshot(connection, work).map_err(|e| e.into_error(path));
+            let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
+            let result = files.check().and_then(|()| read());
             let _ = answer.send(result);
         }
     });
@@ -39,17 +41,17 @@ where
 
 /// A read whose outcome nobody waits for. What it reads is to be read on one [snapshot].
 pub(super) fn unasked(work: impl FnOnce(&Connection, &Path) + Send + 'static) -> Read {
-    Box::new(move |connection, path| work(connection, path))
+    Box::new(move |connection, files| work(connection, files.path()))
 }
 
 /// Starts a reader; it ends when the queue is closed and everything in it done.
-pub(super) fn spawn(connection: Connection, path: PathBuf, reads: Reads) -> Result<JoinHandle<()>> {
-    let name = path.clone();
+pub(super) fn spawn(connection: Connection, files: Arc<Files>, reads: Reads) -> Result<JoinHandle<()>> {
+    let name = files.path().to_owned();
     let reader = thread::Builder::new().name("scratchbook-read".to_owned());
     let spawned = reader.spawn(move || {
         while let Some(read) = reads.take() {
             // The answer's sender is dropped by the panic, which says it all to whoever waits.
-            if catch_unwind(AssertUnwindSafe(|| read(&connection, &path))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| read(&connection, &files))).is_err() {
                 rollback(&connection);
             }
         }

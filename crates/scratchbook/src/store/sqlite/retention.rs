@@ -7,6 +7,7 @@ use super::fold;
 use super::owned::scope_and_user;
 use super::read::{self, sql_limit, sql_number};
 use super::transaction::Tx;
+use super::usage;
 use super::write;
 use crate::error::Error;
 use crate::json;
@@ -104,6 +105,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     let state = stored.folded(tx.connection(), until)?.into_state();
     let state = json::to_text(&state, "the state")?;
     let (app, user, session, seq) = (key.app_name(), key.user_id(), key.session_id(), sql_number(until));
+    usage::take_off(tx, key, seq, &state)?;
     // Where there was no row, the session was made without state and is no fork: its fold began with its creation.
     tx.execute(
         "INSERT INTO initial_states (app_name, user_id, session_id, state, seq, position) VALUES (?1, ?2, ?3, ?4, ?5, ?6)

@@ -10,7 +10,7 @@ use super::read::EventPage;
 use super::write::Appended;
 use super::{
     Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
-    write,
+    usage, write,
 };
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
@@ -29,7 +29,9 @@ use crate::store::fork::fork_key;
 use crate::store::limits::Limits;
 use crate::store::locate::LocateQuery;
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
+use crate::store::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
 use crate::store::text::{NewEvent, NewSession, TextChange};
+use crate::store::usage::Usage;
 
 #[async_trait]
 impl SessionService for SqliteSessionService {
@@ -38,6 +40,7 @@ impl SessionService for SqliteSessionService {
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
         let metadata = prepared.metadata.clone();
+        let held = hold_session(self, &prepared).await?;
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
@@ -46,6 +49,7 @@ impl SessionService for SqliteSessionService {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
             self.write(bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
+        held.keep();
         // As behind so many appends.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
@@ -87,8 +91,10 @@ impl SessionService for SqliteSessionService {
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
+        let held = hold_fork(self, key, config.at).await?;
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
         self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
+        held.keep();
         let made = self.made(&fork, EventQuery::None).await?;
         let made_now = || {
             let now = seconds_of_micros(now);
@@ -122,7 +128,7 @@ impl SessionService for SqliteSessionService {
     fn commits(&self) -> Result<CommitNotices> {
         let open = self.opened();
         let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
-        queues.commits.subscribe(&self.path, running)
+        queues.commits.subscribe(self.files.path(), running)
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
@@ -143,12 +149,17 @@ impl SessionService for SqliteSessionService {
         while deleted < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
             deleted += self.erase(move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
         }
+        if deleted > 0 {
+            self.quotas.forget_all();
+        }
         Ok(deleted as u64)
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let (key, now) = (key.clone(), self.now_micros());
-        self.erase(move |tx| retention::prune_events(tx, &key, before, limit, now)).await
+        let (of, now) = (key.clone(), self.now_micros());
+        let pruned = self.erase(move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
+        self.quotas.forget(&key.user());
+        Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
@@ -168,8 +179,10 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let key = key.clone();
-        self.erase(move |tx| write::delete_session(tx, &key)).await
+        let gone = key.clone();
+        self.erase(move |tx| write::delete_session(tx, &gone)).await?;
+        self.quotas.forget(&key.user());
+        Ok(())
     }
 
     async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
@@ -178,11 +191,16 @@ impl SessionService for SqliteSessionService {
             return Ok(Committed::new(Arc::new(event), Outcome::Partial));
         }
         let (address, now) = (key.clone(), self.now_micros());
-        let new = match Write::new(event, options, self.environment.as_ref(), &self.limits)? {
+        let new = Write::new(event, options, self.environment.as_ref(), &self.limits)?;
+        let held = hold_event(self, key, new.prepared()).await?;
+        let new = match new {
             Write::Plain(new) => new,
             Write::Resolved { bytes, of } => {
                 let append = self.write(bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
                 let committed = append.await?;
+                if committed.outcome == Outcome::Stored {
+                    held.keep();
+                }
                 self.after_append(key, committed.event.seq.unwrap_or_default());
                 return Ok(committed);
             }
@@ -192,6 +210,7 @@ impl SessionService for SqliteSessionService {
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
+                held.keep();
                 // The writer has dropped its share before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,
@@ -232,8 +251,15 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
+        let user = StateOwner::user(app_name, user_id)?;
         let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await
+        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await?;
+        self.quotas.forget(&user);
+        Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.write(0, |tx| write::nothing(tx)).await
     }
 
     async fn close(&self) -> Result<()> {
@@ -246,6 +272,28 @@ impl SessionService for SqliteSessionService {
         // Ends with an error when the writer has dropped its side, the last thing it does.
         while running.changed().await.is_ok() {}
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Stock for SqliteSessionService {
+    fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    async fn usage(&self, owner: &StateOwner) -> Result<Usage> {
+        let owner = owner.clone();
+        self.read(move |connection| usage::of_owner(connection, &owner)).await
+    }
+
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool> {
+        let (key, id) = (key.clone(), id.to_owned());
+        self.read(move |connection| Ok(read::event_with_hash(connection, &key, &id)?.is_some())).await
+    }
+
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
+        let key = key.clone();
+        self.read(move |connection| usage::of_fork(connection, &key, at)).await
     }
 }
 
@@ -264,5 +312,12 @@ impl Write {
             return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
         }
         Ok(Self::Resolved { bytes: prepared.bytes(), of: Box::new((prepared, options)) })
+    }
+
+    fn prepared(&self) -> &Prepared {
+        match self {
+            Self::Plain(new) => &new.prepared,
+            Self::Resolved { of, .. } => &of.0,
+        }
     }
 }

@@ -17,13 +17,15 @@ pub(super) struct Tx<'c> {
     counts: Counts,
     /// The last feed position given out; read when the first is wanted, written once at the end.
     position: Cell<Option<i64>>,
+    /// How many pages the database had at the last commit.
+    pages: Cell<u64>,
 }
 
 impl<'c> Tx<'c> {
     /// Before the first transaction [begins](Self::begin).
     pub(super) fn new(connection: &'c Connection) -> Self {
         let (statements, counts) = (Statements::new(connection), Counts::default());
-        Self { connection, statements, counts, position: Cell::new(None) }
+        Self { connection, statements, counts, position: Cell::new(None), pages: Cell::new(0) }
     }
 
     /// Begins a transaction, waiting at most so long where another program has one.
@@ -38,6 +40,7 @@ impl<'c> Tx<'c> {
         if let Some(position) = self.position.get() {
             self.execute("UPDATE feed SET position = ?1", [position])?;
         }
+        self.pages.set(self.query_row("PRAGMA page_count", [], |row| row.get::<_, u32>(0))?.into());
         self.execute("COMMIT", [])?;
         self.position.get().into_iter().for_each(|position| self.counts.commit(position));
         Ok(())
@@ -128,6 +131,11 @@ impl<'c> Tx<'c> {
     /// A statement that is seldom run.
     pub(super) fn prepare(&self, sql: &str) -> Fallible<CachedStatement<'c>> {
         Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// How many pages the database had at the last commit.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages.get()
     }
 
     /// How many keys there are, as of the first [`next_position`](Self::next_position).

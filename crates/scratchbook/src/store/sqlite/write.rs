@@ -7,7 +7,7 @@ use rusqlite::params;
 use super::error::Fallible;
 use super::growth::Growth;
 use super::locate;
-use super::read::{self, StoredEvent};
+use super::read::{self, StoredEvent, sql_number};
 use super::retention;
 use super::transaction::Tx;
 use crate::error::Error;
@@ -49,6 +49,22 @@ pub(super) struct Origin<'a> {
     pub(super) time: f64,
 }
 
+/// Writes what is there already, and finds room for more without taking it.
+pub(super) fn nothing(tx: &Tx<'_>) -> Fallible<()> {
+    let mut room = Ok(0);
+    let undone = tx.savepoint(|| {
+        room = tx.execute(
+            "INSERT INTO app_states (app_name, key, value, version) VALUES ('', '', hex(zeroblob(16384)), 0)
+             ON CONFLICT DO UPDATE SET value = excluded.value",
+            [],
+        );
+        Err(Error::internal("undone").into())
+    });
+    debug_assert!(undone.is_err(), "a savepoint keeps what failed");
+    room?;
+    tx.execute("UPDATE feed SET position = position", []).map(drop)
+}
+
 /// Appends an event to a session that must be there, and not have expired by now, in microseconds.
 pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) -> Fallible<Appended> {
     let Prepared { event, text, hash, micros, limits, .. } = &new.prepared;
@@ -71,8 +87,9 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     }
     limits.check_seq(seq.unsigned_abs())?;
     tx.execute(
-        "UPDATE sessions SET seq = ?4, update_time = ?5 WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
-        params![app, user, session, seq, micros],
+        "UPDATE sessions SET seq = ?4, update_time = ?5, bytes = bytes + ?6
+         WHERE app_name = ?1 AND user_id = ?2 AND id = ?3",
+        params![app, user, session, seq, micros, bytes_of(text)],
     )?;
     let origin = Origin { position, session: Some((key, seq)), event_id: &event.id, author: &event.author, time };
     let mut growth = Growth::default();
@@ -86,6 +103,11 @@ pub(super) fn append(tx: &Tx<'_>, key: &SessionKey, new: &NewEvent, now: i64) ->
     }
     growth.check(tx, key.into(), limits)?;
     Ok(Appended::Stored { seq: seq.unsigned_abs(), position: position.unsigned_abs() })
+}
+
+/// What a text adds to the bytes of its session.
+fn bytes_of(text: &str) -> i64 {
+    sql_number(text.len() as u64)
 }
 
 /// The number of the last event of a session that must be there.
@@ -119,10 +141,21 @@ pub(super) fn create(tx: &Tx<'_>, new: &NewSession, now: i64) -> Fallible<()> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let position = tx.next_position()?;
     let inserted = tx.execute(
-        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position)
-         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8)
+        "INSERT INTO sessions (app_name, user_id, id, seq, create_time, update_time, expire_time, title, labels, position,
+             bytes)
+         VALUES (?1, ?2, ?3, 0, ?4, ?4, ?5, ?6, ?7, ?8, ?9)
          ON CONFLICT DO NOTHING",
-        params![app, user, session, new.created, new.expires, new.metadata.title, new.metadata.labels, position],
+        params![
+            app,
+            user,
+            session,
+            new.created,
+            new.expires,
+            new.metadata.title,
+            new.metadata.labels,
+            position,
+            new.initial.as_deref().map_or(0, bytes_of)
+        ],
     )?;
     if inserted == 0 {
         return Err(taken(key).into());

@@ -1,28 +1,29 @@
 //! The one thread that writes: it commits together what has gathered while it was busy.
 
-use std::ffi::OsString;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::connection::Opened;
+use super::connection::{Opened, count_pages};
 use super::error::{Failure, Fallible};
+use super::files::{Extent, Files, beside};
 use super::lock::FileLock;
 use super::queue::{Next, Taker};
 use super::transaction::Tx;
 use super::watch::Commits;
 use crate::error::{Error, Result};
 
-/// How much is committed together at most: a bound on how long the first waits for the last, and on how long
-/// other processes wait.
+/// How much is committed together at most, unless a single job is more: a bound on how long the first waits for the last,
+/// so that a small write does not wait for large ones that came after it, and on how long other processes wait.
 const GROUP_JOBS: usize = 256;
-const GROUP_BYTES: usize = 16 << 20;
+const GROUP_BYTES: usize = 1 << 20;
 
 /// Above this the write-ahead log is emptied and cut, which SQLite does not do by itself while anybody reads.
 const LARGE_WAL: u64 = 64 << 20;
@@ -103,8 +104,11 @@ pub(super) struct Writer {
 /// The thread's belongings, but for the connection, from which its statements borrow.
 struct Committer {
     lock: FileLock,
-    path: PathBuf,
+    files: Arc<Files>,
     wal: PathBuf,
+    extent: Extent,
+    /// The size of a page, in bytes.
+    page: u64,
     /// When the log may be cut again, where a reader was in the way.
     next_cut: Instant,
     /// Whether the log may still hold what was erased.
@@ -133,14 +137,14 @@ struct Done {
 
 impl Writer {
     pub(super) fn new(opened: Opened, jobs: Taker<Queued>, shared: Shared) -> Self {
-        let Opened { connection, lock, path } = opened;
+        let Opened { connection, lock, files, extent, page } = opened;
         let Shared { room, readers, commits, running } = shared;
-        let mut wal = OsString::from(&path);
-        wal.push("-wal");
         let committer = Committer {
             lock,
-            path,
-            wal: wal.into(),
+            wal: beside(files.path(), "-wal"),
+            files,
+            extent,
+            page,
             next_cut: Instant::now(),
             erased: false,
             jobs,
@@ -151,9 +155,9 @@ impl Writer {
         Self { connection, committer, running }
     }
 
-    /// The file's real name.
-    pub(super) fn path(&self) -> &Path {
-        &self.committer.path
+    /// The files that it writes to.
+    pub(super) fn files(&self) -> Arc<Files> {
+        Arc::clone(&self.committer.files)
     }
 
     /// Works until the queue is closed and everything in it done.
@@ -187,12 +191,13 @@ impl Committer {
     fn serve(&mut self, tx: &Tx<'_>, first: Queued) {
         self.room.add_permits(1);
         let started = Instant::now();
-        let group = self.locked_group(tx, first);
+        let mut group = self.locked_group(tx, first);
+        self.check_written(tx, &mut group);
         // Before the answers: who has one may look at once whether others have heard.
         self.commits.notify();
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
         for Done { queued, outcome } in group {
-            queued.job.answer(outcome.map_err(|e| e.into_error(&self.path)));
+            queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));
         }
         tracing::debug!(jobs, bytes, micros = started.elapsed().as_micros() as u64, "wrote a group");
     }
@@ -210,6 +215,41 @@ impl Committer {
         group
     }
 
+    /// Refuses to write to what is not the database any more.
+    fn check_files(&mut self, connection: &Connection) -> Result<()> {
+        let stored = self.files.check_all()? / self.page;
+        if stored < self.extent.stored {
+            // Where they cannot be counted they are not there.
+            let pages = count_pages(connection).unwrap_or(u64::MAX);
+            return self.see(Extent { stored, pages });
+        }
+        self.extent.stored = stored;
+        Ok(())
+    }
+
+    fn see(&mut self, now: Extent) -> Result<()> {
+        if self.extent.is_cut_to(now) {
+            return Err(self.files.cut());
+        }
+        self.extent = now;
+        Ok(())
+    }
+
+    /// What was committed to what is not the database any more is not acknowledged.
+    fn check_written(&mut self, tx: &Tx<'_>, group: &mut [Done]) {
+        if group.iter().all(|done| done.outcome.is_err()) {
+            return;
+        }
+        let stored = self.files.check_all().map(|bytes| bytes / self.page);
+        let Err(error) = stored.and_then(|stored| self.see(Extent { stored, pages: tx.pages() })) else {
+            return;
+        };
+        tracing::error!(%error, "what was written just now may be lost");
+        for done in group.iter_mut().filter(|done| done.outcome.is_ok()) {
+            done.outcome = Err(error.again().into());
+        }
+    }
+
     /// Begins a transaction while our lock is held, for a write that has waited since then; one whose time is over
     /// gets what is free and waits for nothing.
     ///
@@ -218,6 +258,10 @@ impl Committer {
     fn begin(&mut self, tx: &Tx<'_>, since: Instant) -> Fallible<()> {
         loop {
             self.lock.acquire(since)?;
+            if let Err(error) = self.check_files(tx.connection()) {
+                self.lock.release();
+                return Err(error.into());
+            }
             let begun = tx.begin(self.lock.left(since).min(BUSY_SLICE));
             let Err(error) = begun else {
                 return Ok(());
@@ -251,8 +295,8 @@ impl Committer {
                 tx.rollback();
                 return group;
             }
-            if group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
-                next = self.jobs.try_take();
+            if group.len() < GROUP_JOBS {
+                next = self.jobs.try_take_if(|next| bytes + next.bytes <= GROUP_BYTES);
                 self.room.add_permits(usize::from(next.is_some()));
             }
         }
@@ -291,6 +335,10 @@ impl Committer {
 
     /// Moves the log into the database and empties it. Nothing is lost where it fails: the log stays.
     fn checkpoint(&mut self, connection: &Connection) {
+        // Of a database that was cut off the log is the last that is whole.
+        if self.check_files(connection).is_err() && self.files.is_cut() {
+            return;
+        }
         let checkpoint = || {
             // The writes that wait behind this are worth more than a short log.
             connection.busy_timeout(Duration::from_millis(50))?;
@@ -313,6 +361,11 @@ impl Committer {
         for reader in self.readers.drain(..) {
             // A reader that panicked has nothing left to finish.
             let _ = reader.join();
+        }
+        if self.check_files(connection).is_err() && self.files.is_cut() {
+            // As in a checkpoint, which SQLite would make.
+            let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+            return;
         }
         // Where others are writing, they will do it.
         if self.lock.try_acquire().unwrap_or_default() {

@@ -35,7 +35,7 @@ pub(super) fn unfinished(what: &str, call: Call, error: GaxError) -> Error {
 pub(super) fn late(what: &str, call: Call, seconds: f64) -> Error {
     let message =
         format!("{what}: the operation was not done within {seconds} s, and it is not known whether it will be");
-    marked(Error::new(ErrorKind::Unavailable, message), call)
+    marked(Error::new(ErrorKind::Unavailable, message).for_operator(), call)
 }
 
 fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
@@ -46,11 +46,18 @@ fn told(what: &str, call: Call, error: GaxError, may_be_done: bool) -> Error {
     let is_unknown = may_be_done && call != Call::Read;
     let unknown = if is_unknown { ", and it is not known whether it was done" } else { "" };
     let told = Error::new(kind, format!("{what}: {why}{unknown}"));
+    let told = if is_of_call(kind) { told } else { told.for_operator() };
     let told = if is_unknown { marked(told, call) } else { told };
     // Others may hold an answer.
     let is_quotable = error.status().is_some() || error.http_status_code().is_none();
     let is_request = error.is_deserialization() || error.is_serialization() || error.is_binding();
     if is_quotable && !is_request { told.with_source(error) } else { told }
+}
+
+/// Whether what was asked for is at fault, and not the server, the credentials or the project.
+fn is_of_call(kind: ErrorKind) -> bool {
+    use ErrorKind::{AlreadyExists, Conflict, InvalidArgument, NotFound, PayloadTooLarge, Unsupported};
+    matches!(kind, AlreadyExists | Conflict | InvalidArgument | NotFound | PayloadTooLarge | Unsupported)
 }
 
 fn marked(error: Error, call: Call) -> Error {

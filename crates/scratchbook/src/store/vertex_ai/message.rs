@@ -81,7 +81,7 @@ pub(super) fn event(event: &Event) -> Result<model::SessionEvent> {
         .set_interrupted(event.interrupted == Some(true))
         .set_long_running_tool_ids(event.long_running_tool_ids.iter().flatten().cloned())
         .set_branch(event.branch.clone().unwrap_or_default())
-        .set_or_clear_custom_metadata(event.custom_metadata.clone());
+        .set_or_clear_custom_metadata(event.custom_metadata.as_deref().cloned());
     Ok(model::SessionEvent::new()
         .set_author(&event.author)
         .set_invocation_id(&event.invocation_id)

@@ -232,6 +232,11 @@ impl SessionService for VertexAiSessionService {
         self.without("no way to erase a user's state", "delete the user's sessions one by one")
     }
 
+    async fn check_writable(&self) -> Result<()> {
+        // A write there cannot be taken back.
+        self.check_open()
+    }
+
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         Ok(())

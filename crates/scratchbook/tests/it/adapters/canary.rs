@@ -28,8 +28,8 @@ fn event(id: &str) -> Event {
     event.content = Some(Content::new("model", vec![Part::text(CANARY), Part::function_call("tool", args)]));
     event.error_code = Some("E".to_owned());
     event.error_message = Some(format!("it failed: {CANARY}"));
-    event.custom_metadata = json!({"note": [CANARY]}).as_object().cloned();
-    event.output = Some(json!({ "said": CANARY }));
+    event.custom_metadata = json!({"note": [CANARY]}).as_object().cloned().map(Box::new);
+    event.output = Some(json!({ "said": CANARY }).into());
     event.with_state_delta(delta(json!({"k": CANARY, "user:k": {"deep": [CANARY]}, "app:k": CANARY, "temp:k": CANARY})))
 }
 

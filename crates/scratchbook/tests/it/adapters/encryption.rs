@@ -88,6 +88,34 @@ async fn equal_values_look_different() {
     assert_eq!(seen.len(), 10);
 }
 
+/// The same event in two sessions of a user looks different, and so does its delta: neither what is at rest nor the
+/// hash of it tells that they are the same. The same event sent again to the same session is the same bytes.
+#[tokio::test]
+async fn equal_events_of_two_sessions_look_different() {
+    let store = memory();
+    let service = WithEncryption::new(Arc::clone(&store), keys());
+    let event = || {
+        let same = delta(json!({"k": "value", "user:k": "value"}));
+        Event::new("agent").with_id("e").with_timestamp(5.0).with_content("hello").with_state_delta(same)
+    };
+    let mut seen = std::collections::HashSet::new();
+    for id in ["s", "t"] {
+        let config = CreateSessionConfig::default().with_session_id(id);
+        let session = service.create_session("app", "alice", config).await.unwrap();
+        append(&service, session.key(), event()).await;
+        let stored = read(&store, session.key()).await;
+        let stored = stored.events().last().unwrap();
+        assert!(seen.insert(stored.extra()["scratchbookSealed"].to_string()));
+        for (_, value) in stored.actions.state_delta.iter().filter_map(|(key, change)| Some((key, change.value()?))) {
+            assert!(seen.insert(value.to_string()));
+        }
+        // Known by the store itself, which has the hash of the sealed event.
+        let again = append(&service, session.key(), event()).await;
+        assert_eq!(again.outcome, scratchbook::Outcome::Replayed);
+    }
+    assert_eq!(seen.len(), 6);
+}
+
 /// A store has titles and the values of labels sealed, and never the same twice; what is sealed for one user is opened
 /// for no other.
 #[tokio::test]

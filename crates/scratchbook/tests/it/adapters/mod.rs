@@ -15,6 +15,8 @@ mod rotation;
 mod secret_keys;
 #[cfg(feature = "encryption")]
 mod tampering;
+#[cfg(feature = "encryption")]
+mod upgrade;
 
 use std::sync::Arc;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, Keyring, Outcome, SessionService,
-    StateDelta, StateOwner, WithEncryption,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, Keyring, Limits, Outcome,
+    SessionService, StateDelta, StateOwner, WithEncryption,
 };
 use serde_json::json;
 
@@ -85,4 +85,27 @@ async fn state_is_sealed_anew_and_needs_its_old_key_no_more() {
     assert_eq!(shown.state().get("own"), Some(&json!("x")));
     let log = after(&store).list_key_changes(&alice, "k249", u64::MAX, 10).await.unwrap();
     assert_eq!(log.iter().map(|change| change.author.as_str()).collect::<Vec<_>>(), ["scratchbook", "user"]);
+}
+
+/// However much there is: no commit is larger than one may be, and what was left is done the next time.
+#[tokio::test]
+async fn large_state_is_sealed_again_in_several_commits() {
+    let store = memory();
+    let old = before(&store);
+    let large = |n: usize| json!("x".repeat(100_000 + n));
+    let config = CreateSessionConfig::default().with_session_id("s");
+    let session = old.create_session("app", "alice", config).await.unwrap();
+    let alice = StateOwner::user("app", "alice").unwrap();
+    for n in 0..120 {
+        let own = delta(json!({format!("k{n:03}"): large(n)}));
+        append(&old, session.key(), Event::new("agent").with_state_delta(own.clone())).await;
+        old.put_state(&alice, own, "admin".into()).await.unwrap();
+    }
+    let limits = Limits::default().with_delta_bytes(600_000).with_event_bytes(1_200_000);
+    let new = after(&store).with_limits(limits);
+    assert_eq!((new.reseal_session(session.key()).await.unwrap(), new.reseal_state(&alice).await.unwrap()), (120, 120));
+    assert_eq!((new.reseal_session(session.key()).await.unwrap(), new.reseal_state(&alice).await.unwrap()), (0, 0));
+    let read = read(&new, session.key()).await;
+    assert!(read.seq() > 150, "{}", read.seq());
+    assert_eq!((read.state().get("k007"), read.state().get("user:k119")), (Some(&large(7)), Some(&large(119))));
 }

@@ -106,6 +106,33 @@ async fn what_is_readable_of_an_event_cannot_be_changed() {
     assert_found(&format!("UPDATE events SET event = {of_bob} WHERE user_id = 'alice'")).await;
 }
 
+/// Of every event: also of one that was sent without a time.
+#[tokio::test]
+async fn a_changed_time_of_an_event_is_found() {
+    let time = "json_extract(event, '$.timestamp') + 60";
+    assert_found(&format!("UPDATE events SET event = json_set(event, '$.timestamp', {time}) WHERE user_id = 'alice'"))
+        .await;
+    assert_found("UPDATE events SET event = json_remove(event, '$.timestamp') WHERE user_id = 'alice'").await;
+}
+
+/// What is sealed is so before the store numbers it: the guide names this among what is not noticed.
+#[tokio::test]
+async fn swapped_events_of_a_session_are_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = database(folder.path()).await;
+    let service = sealed(&file).await;
+    append(&service, &alice(), Event::new("agent").with_id("f").with_content("second")).await;
+    service.close().await.unwrap();
+    let swap = "UPDATE events SET seq = 3 - seq + 10 WHERE user_id = 'alice'";
+    let back = "UPDATE events SET seq = seq - 10 WHERE user_id = 'alice'";
+    let connection = Connection::open(&file).unwrap();
+    assert_eq!((connection.execute(swap, []).unwrap(), connection.execute(back, []).unwrap()), (2, 2));
+    drop(connection);
+    let read = super::read(&sealed(&file).await, &alice()).await;
+    let ids: Vec<_> = read.events().iter().map(|event| event.id.as_str()).collect();
+    assert_eq!(ids, ["f", "e"]);
+}
+
 #[tokio::test]
 async fn plain_values_are_read_or_refused() {
     let store = memory();

@@ -3,10 +3,11 @@
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 use scratchbook::{
-    CreateSessionConfig, FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService,
+    CreateSessionConfig, Event, FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService,
     SessionKey, SessionService, StateOwner,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions};
+use serde_json::json;
 
 use super::server::connection;
 
@@ -128,6 +129,18 @@ async fn a_read_costs_what_it_returns() {
             start = FeedStart::After(page.cursor);
         }
     }
+    // A user whose events come after all those of another.
+    let late = StateOwner::user("app", "late").unwrap();
+    let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
+    let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
+    service.create_session("app", "late", config).await.unwrap();
+    service.list_feed(&late, &FeedStart::Beginning, 10).await.unwrap();
+    counter.rows().await;
+    let page = service.list_feed(&late, &FeedStart::Beginning, 10).await.unwrap();
+    let rows = counter.rows().await;
+    println!("a page of a late user's feed: {rows} rows");
+    assert_eq!(page.entries.len(), 10);
+    assert!(rows <= 200, "a page of the feed of a user among many: {rows} rows");
     counter.rows().await;
     let of_app = StateOwner::app("listed").unwrap();
     let page =

@@ -84,6 +84,22 @@ async fn every_call(schema: &Schema, service: &PostgresSessionService) {
         service.list_feed(app, &FeedStart::Beginning, 5).await.unwrap();
     })
     .await;
+    let late = &StateOwner::user("app", "late").unwrap();
+    costs(
+        schema,
+        service,
+        60,
+        "the first page of the feed of a user who comes after many events of others",
+        |_| async move {
+            assert_eq!(service.list_feed(late, &FeedStart::Beginning, 5).await.unwrap().entries.len(), 5);
+        },
+    )
+    .await;
+    costs(schema, service, 60, "the next page of it", |_| async move {
+        let first = service.list_feed(late, &FeedStart::Beginning, 1).await.unwrap().cursor;
+        assert_eq!(service.list_feed(late, &FeedStart::After(first), 1).await.unwrap().entries.len(), 1);
+    })
+    .await;
     let now = &FeedStart::After(service.list_feed(app, &FeedStart::Now, 5).await.unwrap().cursor);
     append(service, long, setting("fed", 1)).await.unwrap();
     costs(schema, service, 60, "what is new in a feed", |_| async move {
@@ -187,6 +203,9 @@ async fn calls_cost_what_they_touch_also_when_tables_have_grown() {
         create(&service, &format!("other{n}"), json!({})).await;
         save(&service, &format!("other{n}"), "a").await;
     }
+    let events = (1..=10).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
+    let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
+    service.create_session("app", "late", config).await.unwrap();
     fill_many(&schema).await;
     every_call(&schema, &service).await;
     schema.sql("ANALYZE").await;
@@ -240,6 +259,8 @@ async fn warm(service: &PostgresSessionService) {
     service.list_feed(&app, &FeedStart::After(start), 100).await.unwrap();
     let now = service.list_feed(&app, &FeedStart::Now, 5).await.unwrap().cursor;
     service.list_feed(&app, &FeedStart::After(now), 100).await.unwrap();
+    let start = service.list_feed(&user, &FeedStart::Beginning, 1).await.unwrap().cursor;
+    service.list_feed(&user, &FeedStart::After(start), 100).await.unwrap();
     let fork = service.fork_session(&key("first"), ForkConfig::at(1)).await.unwrap();
     service.set_expiry(fork.key(), Some(Expiry::At(1.0))).await.unwrap();
     service.delete_expired(1).await.unwrap();

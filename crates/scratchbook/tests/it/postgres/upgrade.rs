@@ -10,7 +10,7 @@ use crate::fixtures::{check, fill, fixture};
 
 /// The schema that the dumps make.
 const SCHEMA: &str = "scratchbook_fixture";
-const VERSIONS: [u32; 2] = [1, 2];
+const VERSIONS: [u32; 3] = [1, 2, 3];
 
 async fn open(server: &str) -> Store {
     connect(&format!("{server}?schema={SCHEMA}")).await.unwrap()

@@ -91,6 +91,17 @@ async fn an_append_and_every_read_are_one_round_trip() {
     assert_eq!(wire.proxy.connections(), 1, "calls one after the other need one connection");
 }
 
+/// The totals are read now and then, and not by the appends.
+#[tokio::test]
+async fn an_append_that_has_a_quota_is_one_round_trip_too() {
+    let wire = Wire::new();
+    let service = wire.open("&user_bytes=100000000&app_bytes=100000000&app_sessions=10").await;
+    create(&service, "s", json!({})).await;
+    let key = key("s");
+    let turns = wire.turns(100, async || append(&service, &key, setting("step", "x")).await.unwrap()).await;
+    assert!(turns < 1.1, "{turns}");
+}
+
 #[tokio::test]
 async fn appends_that_wait_share_round_trips() {
     let wire = Wire::new();
@@ -355,5 +366,5 @@ async fn migrations_that_take_longer_than_a_statement_may_are_carried_out() {
     let service = wire.open("&statement_timeout_ms=1500").await;
     wire.proxy.delay(Duration::ZERO);
     create(&service, "s", json!({})).await;
-    assert_eq!(wire.schema.number("SELECT count(*) FROM scratchbook_migrations").await, 2);
+    assert_eq!(wire.schema.number("SELECT count(*) FROM scratchbook_migrations").await, 3);
 }

@@ -63,5 +63,5 @@ fn answer(events: &[Arc<Event>], tool: &str, response: &Value) -> Content {
         response: response.as_object().cloned(),
         ..FunctionResponse::default()
     };
-    Content::new("user", vec![Part { function_response: Some(response), ..Part::default() }])
+    Content::new("user", vec![Part { function_response: Some(response.into()), ..Part::default() }])
 }

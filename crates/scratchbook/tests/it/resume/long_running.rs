@@ -219,7 +219,7 @@ async fn an_answer_with_a_summary_after_it_still_goes_to_who_has_called() {
     let mut answered = Event::new("user");
     answered.content = Some(answer(&ids(&asked, "wait")[0], "wait", n(1)));
     let mut summary = Event::new("user");
-    summary.actions.compaction = Some(EventCompaction::new(0.5, 0.6, Content::model("Nothing was said.")));
+    summary.actions.compaction = Some(EventCompaction::new(0.5, 0.6, Content::model("Nothing was said.")).into());
     let key = SessionKey::new("app", "user", "s").unwrap();
     for event in [answered, summary] {
         service.append(&key, event.with_invocation_id("later"), AppendOptions::default()).await.unwrap();

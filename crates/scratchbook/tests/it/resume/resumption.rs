@@ -360,7 +360,7 @@ async fn an_agent_of_ones_own_knows_where_it_stood() {
             assert!(context.is_resumable());
             stream::iter((steps + 1..=3).map(move |step| {
                 let mut event = context.event().with_content(format!("step {step}"));
-                event.actions.agent_state = Some([("step".to_owned(), json!(step))].into_iter().collect());
+                event.actions.agent_state = Some(Box::new([("step".to_owned(), json!(step))].into_iter().collect()));
                 Ok(event)
             }))
         })

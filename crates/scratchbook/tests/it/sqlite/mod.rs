@@ -1,6 +1,7 @@
 //! What the SQLite store promises beyond every store: what it refuses, and what it survives.
 
 mod damage;
+mod files;
 mod history;
 mod keeping;
 mod limits;

@@ -47,7 +47,8 @@ async fn with_credentials() -> World {
 /// Every path that is read of a user, and of all.
 fn paths() -> Vec<String> {
     let owned = OWNED.iter().filter(|owned| owned.reads()).map(|owned| owned.uri("demo", "u2", "s-2"));
-    let common = COMMON.iter().filter(|(method, ..)| *method == "GET").map(|(_, route, ..)| path(route, "demo", "u2", "s-2"));
+    let common =
+        COMMON.iter().filter(|(method, ..)| *method == "GET").map(|(_, route, ..)| path(route, "demo", "u2", "s-2"));
     let session = "/v1/apps/demo/users/u2/sessions/s-2";
     let more = [
         "/state?at=6",
@@ -75,7 +76,8 @@ async fn no_route_shows_a_user_the_secrets_of_credentials() {
     // Nor does a conflict, a retry, or what a write answers.
     let session = "/v1/apps/demo/users/u2/sessions/s-2";
     let guard = json!({"author": "x", "operations": {"secret": [{"expect": 1}]}}).to_string();
-    let event = json!({"event": {"id": "new", "author": "x", "actions": {"stateDelta": {"again": credential()}}}}).to_string();
+    let event =
+        json!({"event": {"id": "new", "author": "x", "actions": {"stateDelta": {"again": credential()}}}}).to_string();
     for (method, path, body) in [
         (Method::PATCH, format!("{session}/state"), guard),
         (Method::POST, format!("{session}/events"), event.clone()),

@@ -140,7 +140,7 @@ async fn keys_of_the_app_take_a_right_of_their_own() {
     let patch =
         world.send(Token::Plain, Method::PATCH, "/v1/apps/demo/state", r#"{"author":"x","stateDelta":{"x":1}}"#);
     let answer = patch.await;
-    assert!(answer.status == 403 && answer.text.contains('x'), "{answer:?}");
+    assert!(answer.status == 403 && answer.text.contains("the right 'app'"), "{answer:?}");
     assert_eq!(world.all_of("u2").await, before);
     let app = StateOwner::app("demo").unwrap();
     assert!(!world.store.sessions.get_state(&app).await.unwrap().contains_key("x"));

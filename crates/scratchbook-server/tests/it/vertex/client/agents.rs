@@ -240,7 +240,7 @@ async fn a_summary_that_another_process_was_faster_with_is_dropped() {
     let faster = move || {
         let compaction = EventCompaction::new(1.0, 2.0, Content::model("faster"));
         let mut event = Event::new("user").with_invocation_id("other");
-        event.actions.compaction = Some(compaction);
+        event.actions.compaction = Some(compaction.into());
         let (other, key) = (Arc::clone(&other), SessionKey::new("shop", "alice", "s").unwrap());
         let append = async move { other.append(&key, event, AppendOptions::default()).await.unwrap() };
         tokio::task::block_in_place(|| Handle::current().block_on(append));

@@ -149,7 +149,7 @@ async fn what_could_not_be_read_again_is_not_sent() {
     let mut versions = hello();
     versions.actions.artifact_delta.insert("f".to_owned(), 1 << 31);
     let mut grounding = hello();
-    grounding.grounding_metadata = Some(json!({"groundingChunks": 1}));
+    grounding.grounding_metadata = Some(json!({"groundingChunks": 1}).into());
     for (event, named) in [(versions, "31 bits"), (grounding, "groundingMetadata")] {
         let error = client.append(&key(), event, AppendOptions::default()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

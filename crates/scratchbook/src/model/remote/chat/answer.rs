@@ -245,5 +245,5 @@ fn part_of(id: String, name: String, args: Map<String, Value>) -> Part {
         args: Some(args),
         ..FunctionCall::default()
     };
-    Part { function_call: Some(call), ..Part::default() }
+    Part { function_call: Some(call.into()), ..Part::default() }
 }

@@ -26,7 +26,7 @@ pub(super) fn user(parts: &[Part], dialect: &Dialect, not_taken: NotTaken) -> Re
             say(&mut content, text, dialect);
             continue;
         }
-        if let Some(text) = part.inline_data.as_ref().and_then(as_text) {
+        if let Some(text) = part.inline_data.as_deref().and_then(as_text) {
             say(&mut content, text, dialect);
             continue;
         }

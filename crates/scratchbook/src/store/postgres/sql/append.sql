@@ -91,18 +91,23 @@ stored AS (
 -- The rows are there, and locked: an upsert is an update by the primary key, whatever the planner thinks. The rows of
 -- session_states that are new are counted with it; one over the limit divides by zero, as in the counts above.
 moved AS (
-    INSERT INTO {schema}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
+    INSERT INTO {schema}.sessions AS s (
+        app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes
+    )
     SELECT
         app_name, user_id, session_id, pg_catalog.max(seq), 0,
-        (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more)
+        (pg_catalog.array_agg(micros ORDER BY ord DESC NULLS LAST))[1], '', 0, pg_catalog.sum(more),
+        pg_catalog.sum(bytes)
     FROM (
-        SELECT app_name, user_id, session_id, seq, micros, ord, 0 AS more FROM written
+        SELECT
+            app_name, user_id, session_id, seq, micros, ord, 0 AS more, pg_catalog.octet_length(event) AS bytes
+        FROM written
         UNION ALL
-        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more FROM session_keys
+        SELECT app_name, user_id, session_id, NULL, NULL, NULL, more, 0 FROM session_keys
     ) AS n
     GROUP BY app_name, user_id, session_id
     ON CONFLICT (app_name, user_id, id) DO UPDATE SET
-        seq = excluded.seq, update_time = excluded.update_time,
+        seq = excluded.seq, update_time = excluded.update_time, bytes = s.bytes + excluded.bytes,
         keys = s.keys + excluded.keys / CASE WHEN s.keys + excluded.keys > $21 THEN 0 ELSE 1 END
 )
 SELECT

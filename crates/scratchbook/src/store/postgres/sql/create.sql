@@ -66,8 +66,13 @@ stored AS (
 {changes},
 -- The row is there: an upsert is an update by the primary key, whatever the planner thinks.
 placed AS (
-    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
-    SELECT $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys) FROM feed
-    ON CONFLICT (app_name, user_id, id) DO UPDATE SET position = excluded.position, keys = excluded.keys
+    INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys, bytes)
+    SELECT
+        $6, $7, $8, 0, 0, 0, '', firsts[1], (SELECT pg_catalog.count(*) FROM session_keys),
+        (SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM written)
+            + CASE WHEN $17 THEN pg_catalog.octet_length($16) ELSE 0 END
+    FROM feed
+    ON CONFLICT (app_name, user_id, id)
+        DO UPDATE SET position = excluded.position, keys = excluded.keys, bytes = excluded.bytes
 )
 SELECT {heard} AS heard

@@ -1,4 +1,4 @@
--- A page of the feed of an app ($1), or of a user of it ($2): what the snapshot $3 does not show and another does, in the
+-- A page of the feed of an app ($1), or of a user of it ($2, which is NULL for the app's): what the snapshot $3 does not show and another does, in the
 -- order of positions from $5 on, about $6 rows of each kind, and those of the last position to the end. The other one is
 -- $4, or where that is NULL the one that this statement reads in.
 --
@@ -18,7 +18,7 @@ last AS MATERIALIZED (
             SELECT t.position FROM {schema}.events AS t CROSS JOIN window_ AS w
             WHERE
                 t.app_name = $1 AND NOT t.copied AND t.position >= (SELECT position FROM first)
-                AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
             ORDER BY t.position OFFSET $6 - 1 LIMIT 1
         ) AS e ON true
@@ -26,7 +26,7 @@ last AS MATERIALIZED (
             SELECT t.position FROM {schema}.state_log AS t CROSS JOIN window_ AS w
             WHERE
                 t.app_name = $1 AND t.event_id = '' AND t.position >= (SELECT position FROM first)
-                AND ($2 IS NULL OR (t.scope = 'user' AND t.user_id = $2))
+                AND {state of user}
                 AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
             ORDER BY t.position OFFSET $6 - 1 LIMIT 1
@@ -35,7 +35,7 @@ last AS MATERIALIZED (
             SELECT t.position FROM {schema}.initial_states AS t CROSS JOIN window_ AS w
             WHERE
                 t.app_name = $1 AND t.position IS NOT NULL AND t.position >= (SELECT position FROM first)
-                AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
             ORDER BY t.position OFFSET $6 - 1 LIMIT 1
         ) AS i ON true
@@ -53,7 +53,7 @@ FROM (
     WHERE
         t.app_name = $1 AND NOT t.copied AND t.position >= (SELECT position FROM first)
         AND t.position <= (SELECT position FROM upto)
-        AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+        AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
     ORDER BY t.position LIMIT $7
 ) AS e
@@ -71,7 +71,7 @@ FROM (
     WHERE
         t.app_name = $1 AND t.event_id = '' AND t.position >= (SELECT position FROM first)
         AND t.position <= (SELECT position FROM upto)
-        AND ($2 IS NULL OR (t.scope = 'user' AND t.user_id = $2))
+        AND {state of user}
         AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1) AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
     ORDER BY t.position LIMIT $7
 ) AS l
@@ -82,7 +82,7 @@ FROM (
     WHERE
         t.app_name = $1 AND t.position IS NOT NULL AND t.position >= (SELECT position FROM first)
         AND t.position <= (SELECT position FROM upto)
-        AND ($2 IS NULL OR t.user_id = $2) AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+        AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
         AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
     ORDER BY t.position LIMIT $7
 ) AS i

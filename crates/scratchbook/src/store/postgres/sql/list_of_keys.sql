@@ -1,7 +1,7 @@
 -- The sessions that were picked from a list, as they are now.
 WITH found AS MATERIALIZED (
     SELECT s.* FROM unnest($2::text[], $3::text[]) AS k (user_id, id) CROSS JOIN LATERAL (
-        SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time FROM {schema}.sessions
+        SELECT update_time, user_id, id, seq, expire_time, title, labels, create_time, bytes FROM {schema}.sessions
         WHERE
             app_name = $1 AND user_id = k.user_id AND id >= k.id AND id <= k.id
             AND (expire_time IS NULL OR expire_time > $4)

@@ -4,6 +4,8 @@ SELECT
     'place' AS kind, user_id, id AS session_id, update_time, seq, title AS key, labels AS value, expire_time, create_time
 FROM found
 UNION ALL
+SELECT 'size', user_id, id, bytes, 0, '', '', NULL, NULL FROM page
+UNION ALL
 SELECT 'session', p.user_id, p.id, 0, 0, k.key, k.value, NULL, NULL
 FROM page AS p CROSS JOIN LATERAL (
     SELECT key, value FROM {schema}.session_states

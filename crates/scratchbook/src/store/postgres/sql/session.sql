@@ -5,6 +5,11 @@ SELECT 'place' AS kind, seq, update_time AS micros, title AS key, labels AS text
     ORDER BY id LIMIT 1
 ) AS place
 UNION ALL
+SELECT 'size', bytes, NULL, NULL, NULL, NULL, NULL FROM (
+    SELECT bytes FROM {schema}.sessions
+    WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1
+) AS size
+UNION ALL
 -- Up to where the logs of the user's and the app's state were seen.
 SELECT
     'logs',

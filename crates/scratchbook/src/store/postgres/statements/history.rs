@@ -51,6 +51,15 @@ impl Pasts {
     }
 }
 
+/// What of a session is stored, up to the event $4: the same as in the migration that has counted it first.
+pub(super) const STORED: &str = "(
+        SELECT coalesce(pg_catalog.sum(pg_catalog.octet_length(event)), 0) FROM {schema}.events
+        WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND seq <= $4
+    ) + coalesce((
+        SELECT pg_catalog.octet_length(state) FROM {schema}.initial_states
+        WHERE app_name = $1 AND user_id = $2 AND session_id = $3 AND state <> '{}'
+    ), 0)";
+
 /// What makes a session of another.
 #[derive(Debug)]
 pub(in super::super) struct Forks {
@@ -103,11 +112,14 @@ impl Forks {
                 &[TEXT, TEXT, TEXT, TEXTS, TEXTS, NUMBERS],
             ),
             count: fill.statement(
-                "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position, keys)
-                 SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*) FROM {schema}.session_states
-                 WHERE app_name = $1 AND user_id = $2 AND session_id = $3
-                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys",
-                &[TEXT, TEXT, TEXT],
+                &format!(
+                    "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
+                         keys, bytes)
+                     SELECT $1, $2, $3, 0, 0, 0, '', 0, pg_catalog.count(*), {STORED} FROM {{schema}}.session_states
+                     WHERE app_name = $1 AND user_id = $2 AND session_id = $3
+                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes"
+                ),
+                SESSION_AND_NUMBER,
             ),
         }
     }
@@ -118,6 +130,13 @@ impl Forks {
 pub(in super::super) struct Feeds {
     pub(in super::super) database_id: Statement,
     pub(in super::super) now: Statement,
+    pub(in super::super) of_app: Pages,
+    pub(in super::super) of_user: Pages,
+}
+
+/// What reads pages of a feed.
+#[derive(Debug)]
+pub(in super::super) struct Pages {
     /// The first page of what is new, which has to find where that begins.
     pub(in super::super) begin: Statement,
     /// A page from a known place on.
@@ -127,12 +146,19 @@ pub(in super::super) struct Feeds {
 impl Feeds {
     pub(super) fn new(fill: &Fill<'_>) -> Self {
         const FEED: &[Type] = &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER, NUMBER, NUMBER];
-        let feed = |first| fill.statement(&include_str!("../sql/feed.sql").replace("{first}", first), FEED);
+        // Statements of their own: the planner finds no index for a condition that may be about nothing.
+        let pages = |of_user: &str, state_of_user: &str| {
+            let feed = |first| {
+                let sql = include_str!("../sql/feed.sql").replace("{first}", first).replace("{of user}", of_user);
+                fill.statement(&sql.replace("{state of user}", state_of_user), FEED)
+            };
+            Pages { begin: feed(include_str!("../sql/feed_first.sql")), go_on: feed("SELECT $5::bigint AS position") }
+        };
         Self {
             database_id: fill.statement("SELECT id FROM {schema}.database_id WHERE one", &[]),
             now: fill.statement("SELECT pg_catalog.pg_current_snapshot()::text", &[]),
-            begin: feed(include_str!("../sql/feed_first.sql")),
-            go_on: feed("SELECT $5::bigint AS position"),
+            of_app: pages("$2 IS NULL", "$2 IS NULL"),
+            of_user: pages("t.user_id = $2", "t.scope = 'user' AND t.user_id = $2"),
         }
     }
 }
@@ -167,6 +193,8 @@ pub(in super::super) struct Retention {
     pub(in super::super) expired: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) base: Statement,
+    /// Takes off what is pruned up to the event $4, where the fold then begins with $5 bytes.
+    pub(in super::super) take_off: Statement,
     pub(in super::super) set_base: Statement,
     pub(in super::super) prune: Vec<Statement>,
     pub(in super::super) lock_user: Statement,
@@ -223,6 +251,15 @@ impl Retention {
             base: fill.statement(
                 "SELECT seq FROM {schema}.initial_states WHERE app_name = $1 AND user_id = $2 AND session_id = $3",
                 &[TEXT, TEXT, TEXT],
+            ),
+            take_off: fill.statement(
+                &format!(
+                    "INSERT INTO {{schema}}.sessions AS s (app_name, user_id, id, seq, create_time, update_time, token,
+                         position, bytes)
+                     SELECT $1, $2, $3, 0, 0, 0, '', 0, $5::bigint - ({STORED})
+                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
+                ),
+                &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
             ),
             set_base: fill.statement(
                 "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)

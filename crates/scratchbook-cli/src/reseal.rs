@@ -1,0 +1,135 @@
+//! `scratchbook reseal`: the state of a database sealed by the current key.
+
+use futures_util::{TryStreamExt, future};
+use scratchbook::{Error, ErrorKind, SessionKey};
+use serde_json::json;
+
+use crate::args::ResealArgs;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::output::{BAD, DIM, Format, Output, plural, styled, visible};
+use crate::places::{Depth, Place, Selection, places};
+use crate::progress::Progress;
+use crate::sealing::Sealed;
+
+/// How many sessions and owners are sealed at once. A store writes one after the other.
+const AT_ONCE: usize = 4;
+
+/// Goes through a database as it is stored: a value that cannot be opened is in the way of no other.
+pub(crate) async fn reseal(
+    database: &Database,
+    sealed: &Sealed,
+    args: ResealArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
+    let progress = Progress::counting("resealing", out.format());
+    let mut report = Report::default();
+    let answers =
+        places(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
+    answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
+    progress.finish();
+    report.print(sealed.current_key(), out)
+}
+
+/// Something that has state of its own, and how many of its values were sealed again.
+struct Answer {
+    of: Of,
+    outcome: Result<u64, Error>,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    App,
+    User,
+    Session,
+}
+
+/// Only what is said of one place is an answer; what concerns all, as a key that is missing, ends it.
+async fn one(sealed: &Sealed, place: Place) -> Result<Answer, Failure> {
+    let (of, outcome) = match place {
+        Place::Owner(owner) => {
+            let of = if owner.user_id().is_some() { Of::User } else { Of::App };
+            (of, sealed.reseal_state(&owner).await)
+        }
+        Place::Session(session) => (Of::Session, unless_deleted(sealed, session.key()).await),
+        Place::Named(key) => (Of::Session, sealed.reseal_session(&key).await),
+        Place::Unlisted(_, error) => (Of::User, Err(error)),
+    };
+    match outcome {
+        Err(error) if error.kind() != ErrorKind::DataCorrupted => Err(error.into()),
+        outcome => Ok(Answer { of, outcome }),
+    }
+}
+
+/// Seals a session that was listed, and may have been deleted since.
+async fn unless_deleted(sealed: &Sealed, key: &SessionKey) -> Result<u64, Error> {
+    match sealed.reseal_session(key).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        outcome => outcome,
+    }
+}
+
+/// What was sealed again, and of what.
+#[derive(Debug, Default)]
+struct Report {
+    values: u64,
+    apps: u64,
+    users: u64,
+    sessions: u64,
+    /// What is said of values that cannot be opened.
+    unreadable: Vec<String>,
+}
+
+impl Report {
+    fn take(&mut self, Answer { of, outcome }: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let values = match outcome {
+            Ok(values) => values,
+            Err(error) => {
+                let message = error.to_string();
+                if out.format() == Format::Text {
+                    progress.aside(|| out.line(format_args!("{}  {}", styled(BAD, "left"), visible(&message))))?;
+                }
+                self.unreadable.push(message);
+                return Ok(());
+            }
+        };
+        if values > 0 {
+            self.values += values;
+            match of {
+                Of::App => self.apps += 1,
+                Of::User => self.users += 1,
+                Of::Session => self.sessions += 1,
+            }
+        }
+        progress.tell(self.counts());
+        Ok(())
+    }
+
+    fn counts(&self) -> String {
+        let Self { values, apps, users, sessions, .. } = self;
+        let (apps, users, sessions) = (plural(*apps, "app"), plural(*users, "user"), plural(*sessions, "session"));
+        format!("{} of {apps}, {users}, {sessions}", plural(*values, "value"))
+    }
+
+    fn print(self, key: &str, out: &mut Output) -> Result<(), Failure> {
+        let Self { values, apps, users, sessions, unreadable } = &self;
+        if out.format() == Format::Json {
+            let resealed = json!({"values": values, "apps": apps, "users": users, "sessions": sessions});
+            out.json(&json!({"key": key, "resealed": resealed, "unreadable": unreadable}))?;
+        } else {
+            out.line(format_args!("resealed by the key '{key}': {}", self.counts()))?;
+            let rest =
+                "Events, initial states, logs, artifacts, titles and labels have the keys they had: keep those keys.";
+            out.line(styled(DIM, rest))?;
+        }
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "{} of the apps, users and sessions have a value that cannot be opened, and stay as they are",
+            unreadable.len()
+        );
+        Err(Error::new(ErrorKind::DataCorrupted, message).into())
+    }
+}

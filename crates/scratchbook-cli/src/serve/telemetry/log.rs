@@ -1,0 +1,246 @@
+//! The way of the log to standard error: a queue, and a thread that writes it out.
+//!
+//! Nobody who logs waits for the reader of standard error. If the queue is full, lines are dropped and counted, and the
+//! log says how many as soon as it is read again.
+
+use std::io::{self, Write};
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use metrics::counter;
+use scratchbook::{Error, ErrorKind};
+
+/// The most bytes that wait to be written.
+const MOST_BYTES: usize = 1 << 20;
+/// The most bytes that are written at once, so that a slow reader is told from one that is gone.
+const PIECE: usize = 16 << 10;
+/// How long a pipe that takes nothing just now is left alone.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long the end waits for a reader that takes nothing.
+const STANDSTILL: Duration = Duration::from_millis(250);
+/// How long the end waits for one that is slow.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Lines that wait to be written.
+#[derive(Clone, Debug)]
+pub(super) struct LogQueue {
+    shared: Arc<Shared>,
+}
+
+/// Waits at its end until the lines are written, as long as somebody reads them.
+#[derive(Debug)]
+pub(super) struct Flush(LogQueue);
+
+#[derive(Debug)]
+struct Shared {
+    most_bytes: usize,
+    state: Mutex<State>,
+    /// There is something to write.
+    more: Condvar,
+    /// Something is written.
+    written: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whole lines that the thread has not taken yet.
+    waiting: Vec<u8>,
+    /// How many bytes it has taken and not written yet.
+    under_way: usize,
+    /// How many lines were dropped since the log said so.
+    dropped: u64,
+}
+
+impl LogQueue {
+    /// A queue with a thread that writes it to standard error.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` if there is no thread left.
+    pub(super) fn to_stderr() -> Result<Self, Error> {
+        Self::new(MOST_BYTES, io::stderr())
+    }
+
+    fn new(most_bytes: usize, out: impl Write + Send + 'static) -> Result<Self, Error> {
+        let shared = Shared { most_bytes, state: Mutex::default(), more: Condvar::new(), written: Condvar::new() };
+        let queue = Self { shared: Arc::new(shared) };
+        let shared = Arc::clone(&queue.shared);
+        thread::Builder::new().name("log".to_owned()).spawn(move || write_out(&shared, out)).map_err(|e| {
+            Error::new(ErrorKind::ResourceExhausted, "there is no thread left to write the log with").with_source(e)
+        })?;
+        Ok(queue)
+    }
+
+    /// What flushes the queue when it is dropped.
+    pub(super) fn flush_at_end(&self) -> Flush {
+        Flush(self.clone())
+    }
+
+    /// Takes a line, or counts it if there is no room.
+    fn push(&self, line: &[u8]) {
+        let mut state = self.shared.lock();
+        if state.waiting.len() + line.len() <= self.shared.most_bytes {
+            state.waiting.extend_from_slice(line);
+        } else {
+            state.dropped += 1;
+        }
+        drop(state);
+        self.shared.more.notify_one();
+    }
+}
+
+/// One call has one line: that is how the subscriber writes.
+impl Write for LogQueue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let shared = &self.0.shared;
+        let end = Instant::now() + LAST_LINES;
+        let mut state = shared.lock();
+        while state.left() > 0 && Instant::now() < end {
+            let (next, standstill) =
+                shared.written.wait_timeout(state, STANDSTILL).unwrap_or_else(PoisonError::into_inner);
+            if standstill.timed_out() {
+                return;
+            }
+            state = next;
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for lines and takes all of them, and the number of those that were dropped.
+    fn take(&self, lines: &mut Vec<u8>) -> u64 {
+        let mut state = self.lock();
+        while state.waiting.is_empty() && state.dropped == 0 {
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        mem::swap(lines, &mut state.waiting);
+        state.under_way = lines.len();
+        mem::take(&mut state.dropped)
+    }
+
+    fn wrote(&self, bytes: usize) {
+        self.lock().under_way -= bytes;
+        self.written.notify_all();
+    }
+}
+
+impl State {
+    fn left(&self) -> usize {
+        self.waiting.len() + self.under_way
+    }
+}
+
+/// Writes what comes, to the end of the process.
+fn write_out(shared: &Shared, mut out: impl Write) {
+    let mut lines = Vec::new();
+    loop {
+        let dropped = shared.take(&mut lines);
+        if dropped > 0 {
+            counter!("scratchbook_log_lines_dropped_total").increment(dropped);
+            // Into the queue, which was emptied just now: it comes after the lines that were kept.
+            tracing::error!(lines = dropped, "lines of this log were dropped: nobody read standard error");
+        }
+        let mut left = lines.as_slice();
+        while !left.is_empty() {
+            match out.write(&left[..left.len().min(PIECE)]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(PAUSE),
+                // Standard error is closed: nobody is left to tell.
+                Ok(0) | Err(_) => {
+                    shared.wrote(left.len());
+                    left = &[];
+                }
+                Ok(bytes) => {
+                    shared.wrote(bytes);
+                    left = &left[bytes..];
+                }
+            }
+        }
+        lines.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Takes nothing until it is let go; then it passes on what it gets.
+    struct Pipe {
+        open: Receiver<()>,
+        is_open: bool,
+        out: Sender<Vec<u8>>,
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if !self.is_open {
+                self.is_open = self.open.recv().is_ok();
+            }
+            self.out.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn pipe() -> (Pipe, Sender<()>, Receiver<Vec<u8>>) {
+        let ((release, open), (out, written)) = (channel(), channel());
+        (Pipe { open, is_open: false, out }, release, written)
+    }
+
+    #[test]
+    fn who_logs_does_not_wait_for_who_reads_and_what_does_not_fit_is_counted() {
+        let (pipe, release, written) = pipe();
+        let queue = LogQueue::new(10, pipe).unwrap();
+        queue.push(b"1\n");
+        // The thread has taken the first line, and is held up by it.
+        while queue.shared.lock().under_way == 0 {
+            thread::sleep(PAUSE);
+        }
+        for _ in 0..7 {
+            queue.push(b"2\n");
+        }
+        assert_eq!(queue.shared.lock().dropped, 2);
+        let begun = Instant::now();
+        drop(queue.flush_at_end());
+        assert!(begun.elapsed() < LAST_LINES, "the end waits for nobody: {:?}", begun.elapsed());
+        release.send(()).unwrap();
+        let mut all = Vec::new();
+        while all.len() < 12 {
+            all.extend(written.recv_timeout(Duration::from_secs(10)).unwrap());
+        }
+        assert_eq!(all, b"1\n2\n2\n2\n2\n2\n");
+    }
+
+    #[test]
+    fn nothing_is_lost_at_the_end() {
+        let (pipe, release, written) = pipe();
+        release.send(()).unwrap();
+        let queue = LogQueue::new(MOST_BYTES, pipe).unwrap();
+        let lines: Vec<u8> = (0..20_000).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
+        lines.split_inclusive(|byte| *byte == b'\n').for_each(|line| queue.push(line));
+        drop(queue.flush_at_end());
+        assert_eq!(written.try_iter().flatten().collect::<Vec<_>>(), lines);
+    }
+}

@@ -1,0 +1,152 @@
+//! Bodies between being read whole and being made into something: weighed, counted, and given room.
+//!
+//! What a body becomes takes up to a hundred times its bytes. So nothing is built of one before its caller may do what it
+//! asks for, what it holds has been counted, and there is room for it; and what is large is built off the runtime's
+//! workers, where everybody else's requests are.
+
+mod counts;
+mod heavy;
+mod room;
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, Request};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use scratchbook::Result;
+use scratchbook::json::{self, Field, Weight};
+
+use crate::served::Served;
+use crate::spelling::is_json;
+
+pub(crate) use counts::{CONTENT, Counted, EVENT, OPERATIONS, PART, SESSION_EVENT, Shape};
+use heavy::Entered;
+pub(crate) use heavy::Heavy;
+pub(crate) use room::{Held, Room};
+
+/// Bodies with more bytes than this are worked on off the runtime's workers.
+pub(crate) const LARGE: usize = 64 << 10;
+
+/// How many copies of a body there are at a time: what is read of it, what is made ready of that, and its text.
+const COPIES: u64 = 3;
+
+/// A body of which nothing has been made yet.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    bytes: Bytes,
+    /// Whether it is said to be JSON.
+    is_json: bool,
+    served: Arc<Served>,
+    held: Held,
+    /// The place among those that work on what is large, once it is there.
+    entered: Option<Entered>,
+}
+
+impl FromRequest<Arc<Served>> for Unread {
+    type Rejection = BytesRejection;
+
+    async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, BytesRejection> {
+        let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
+        let is_json = says_json(request.headers());
+        let bytes = Bytes::from_request(request, served).await?;
+        Ok(Self { bytes, is_json, served: Arc::clone(served), held, entered: None })
+    }
+}
+
+/// Whether a body is said to be JSON.
+pub(crate) fn says_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    is_json(content_type.unwrap_or_default())
+}
+
+/// The bytes without the mark that some put before a text.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+impl Unread {
+    /// The same body, of which another has found out that it is to be read as JSON.
+    pub(crate) fn as_json(self) -> Self {
+        Self { is_json: true, ..self }
+    }
+
+    /// The bytes as they came.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether it is said to be JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.is_json
+    }
+
+    /// The room that the body takes.
+    pub(crate) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// The texts under some names of the body, and nothing else of it; `None` if it is not JSON.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if too many large bodies are worked on.
+    pub(crate) async fn texts<const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+    ) -> Result<Option<[Field<'static>; N]>> {
+        if !self.is_json {
+            return Ok(None);
+        }
+        let bytes = self.bytes.clone();
+        self.compute(move || json::texts(without_mark(&bytes), names).ok().map(|found| found.map(Field::into_owned)))
+            .await
+    }
+
+    /// Makes something of the body, once what it holds has been counted and there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// `PayloadTooLarge` names what there is too much of; `Unavailable` if there is no room just now.
+    pub(crate) async fn read<T: Send + 'static>(
+        mut self,
+        shape: &'static Shape,
+        read: impl FnOnce(Bytes) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (bytes, limits) = (self.bytes.clone(), self.served.limits.clone());
+        let weigh = move || counts::check(&bytes, shape, &limits).map(|more| Weight::of(&bytes).memory + more);
+        let memory = if self.is_json { self.compute(weigh).await?? } else { self.bytes.len() as u64 };
+        self.take(memory).await?;
+        let bytes = std::mem::take(&mut self.bytes);
+        self.compute(move || read(bytes)).await
+    }
+
+    /// The body as it is, which is data, once there is room for it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if there is none just now.
+    pub(crate) async fn data(self) -> Result<Bytes> {
+        self.take(self.bytes.len() as u64).await?;
+        Ok(self.bytes)
+    }
+
+    async fn take(&self, memory: u64) -> Result<()> {
+        self.held.take_parsed(&self.served.room, memory.saturating_mul(COPIES)).await
+    }
+
+    /// Does what takes long for a long body: at once, or off the workers.
+    async fn compute<T: Send + 'static>(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        if self.bytes.len() <= LARGE || self.held.is_off_workers() {
+            return Ok(work());
+        }
+        if self.entered.is_none() {
+            self.entered = Some(self.served.heavy.enter().await.inspect_err(|_| self.held.mark_refused())?);
+        }
+        match &self.entered {
+            Some(entered) => entered.compute(work).await,
+            None => Ok(work()),
+        }
+    }
+}

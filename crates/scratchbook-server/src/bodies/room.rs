@@ -1,0 +1,219 @@
+//! The memory that bodies may take, all of them at a time.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use scratchbook::{Error, ErrorKind, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::access::{Account, Caller};
+use crate::limits::ServerLimits;
+
+/// What a body may take of the room for small ones.
+const SMALL: u64 = 1 << 20;
+
+/// How many accounts are remembered before those are forgotten that hold nothing.
+const SWEEP_FROM: usize = 1_024;
+
+/// The room for bodies: a fifth of it for their bytes as they come, a fifth for what is made of small ones, so that large
+/// ones keep nobody waiting who sends little, and the rest for what is made of large ones.
+///
+/// Bytes are taken before what is made of them, and nothing the other way round: no two bodies wait for each other.
+#[derive(Debug)]
+pub(crate) struct Room {
+    bytes: Pool,
+    small: Pool,
+    large: Pool,
+    /// The most that may be made of one body.
+    most: u64,
+    wait: Duration,
+}
+
+/// A part of the room, in KiB. One account gets no more than half of it, so that there is something left for others.
+#[derive(Debug)]
+struct Pool {
+    all: Arc<Semaphore>,
+    size: u32,
+    halves: Mutex<HashMap<Account, Weak<Semaphore>>>,
+}
+
+/// The room that a body takes until its request has been answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    account: Option<Account>,
+    permits: Mutex<Vec<OwnedSemaphorePermit>>,
+    is_off_workers: AtomicBool,
+    was_refused: AtomicBool,
+}
+
+impl Room {
+    pub(crate) fn new(limits: &ServerLimits) -> Self {
+        let fifth = limits.body_memory / 5;
+        let large = limits.body_memory - 2 * fifth;
+        Self {
+            bytes: Pool::new(fifth),
+            small: Pool::new(fifth),
+            large: Pool::new(large),
+            most: limits.body_memory as u64,
+            wait: limits.body_wait,
+        }
+    }
+}
+
+impl Pool {
+    fn new(bytes: usize) -> Self {
+        let size = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(2);
+        // A semaphore has fewer permits than a number may say.
+        let size = size.min(u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX));
+        Self { all: Arc::new(Semaphore::new(size as usize)), size, halves: Mutex::default() }
+    }
+
+    async fn take(&self, account: Option<&Account>, bytes: u64) -> Vec<OwnedSemaphorePermit> {
+        let wanted = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        let mut permits = Vec::with_capacity(2);
+        if let Some(account) = account {
+            let half = self.half(account);
+            permits.extend(half.acquire_many_owned(wanted.min(self.size / 2)).await);
+        }
+        // More than there is takes all of it: such a body is alone.
+        permits.extend(Arc::clone(&self.all).acquire_many_owned(wanted.min(self.size)).await);
+        permits
+    }
+
+    fn half(&self, account: &Account) -> Arc<Semaphore> {
+        let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(half) = halves.get(account).and_then(Weak::upgrade) {
+            return half;
+        }
+        if halves.len() >= SWEEP_FROM {
+            halves.retain(|_, half| half.strong_count() > 0);
+        }
+        let half = Arc::new(Semaphore::new(self.size as usize / 2));
+        halves.insert(account.clone(), Arc::downgrade(&half));
+        half
+    }
+}
+
+impl Held {
+    /// For a body of a caller. Where nobody logs in, all are one, who may have all of the room.
+    pub(crate) fn new(caller: Option<&Caller>) -> Self {
+        let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
+        Self(Arc::new(Inner { account, ..Inner::default() }))
+    }
+
+    /// Takes room for the bytes of a body.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if there is none in time.
+    pub(crate) async fn take_bytes(&self, room: &Room, bytes: u64) -> Result<()> {
+        self.take(&room.bytes, room.wait, bytes).await
+    }
+
+    /// Takes room for what is made of a body.
+    ///
+    /// # Errors
+    ///
+    /// `PayloadTooLarge` if there never is; `Unavailable` if there is none in time.
+    pub(crate) async fn take_parsed(&self, room: &Room, bytes: u64) -> Result<()> {
+        if bytes > room.most {
+            let message = format!(
+                "the body would take some {bytes} bytes of memory once it is read, and body_memory is {}; send fewer and \
+                 larger values",
+                room.most
+            );
+            return Err(Error::new(ErrorKind::PayloadTooLarge, message));
+        }
+        let pool = if bytes <= SMALL { &room.small } else { &room.large };
+        self.take(pool, room.wait, bytes).await
+    }
+
+    async fn take(&self, pool: &Pool, wait: Duration, bytes: u64) -> Result<()> {
+        match timeout(wait, pool.take(self.0.account.as_ref(), bytes)).await {
+            Ok(permits) => {
+                self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).extend(permits);
+                Ok(())
+            }
+            Err(_) => {
+                self.mark_refused();
+                let message = "there is no room for the body just now; nothing was done, send it again in a moment";
+                Err(Error::new(ErrorKind::Unavailable, message))
+            }
+        }
+    }
+
+    /// Gives the room back before the request has been answered: what was made of the body is elsewhere by now.
+    pub(crate) fn release(&self) {
+        self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Whether the request is worked on off the runtime's workers.
+    pub(crate) fn is_off_workers(&self) -> bool {
+        self.0.is_off_workers.load(Ordering::Relaxed)
+    }
+
+    /// The request is worked on off the runtime's workers from now on.
+    pub(crate) fn leave_workers(&self) {
+        self.0.is_off_workers.store(true, Ordering::Relaxed);
+    }
+
+    /// There was no room: the answer says when to send it again.
+    pub(crate) fn mark_refused(&self) {
+        self.0.was_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was no room.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.0.was_refused.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{LoginName, Right};
+
+    fn held(name: &str) -> Held {
+        Held::new(Some(&Caller::new(LoginName::Token(name.into()), Right::ALL.into())))
+    }
+
+    fn room() -> Room {
+        // Large ones have 6 MiB of it.
+        Room::new(&ServerLimits::default().with_body_memory(10 << 20).with_body_wait(Duration::from_millis(30)))
+    }
+
+    #[tokio::test]
+    async fn one_account_has_half_of_the_room_and_gives_it_back() {
+        let (room, [ann, bob]) = (room(), ["ann", "bob"].map(held));
+        ann.take_parsed(&room, 3 << 20).await.unwrap();
+        let refused = ann.take_parsed(&room, 2 << 20).await.unwrap_err();
+        assert_eq!((refused.kind(), ann.was_refused()), (ErrorKind::Unavailable, true));
+        bob.take_parsed(&room, 2 << 20).await.unwrap();
+        ann.release();
+        ann.take_parsed(&room, 2 << 20).await.unwrap();
+        drop(bob);
+        held("cem").take_parsed(&room, 3 << 20).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn large_bodies_leave_room_for_small_ones() {
+        let room = room();
+        let everybody = Held::default();
+        everybody.take_parsed(&room, 9 << 20).await.unwrap();
+        assert!(held("ann").take_parsed(&room, 2 << 20).await.is_err());
+        held("ann").take_parsed(&room, 1000).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_never_has_room_is_too_large() {
+        let refused = Held::default().take_parsed(&room(), 11 << 20).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PayloadTooLarge);
+        assert!(refused.to_string().contains("body_memory is 10485760"), "{refused}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Which requests are heavy, as far as that is known before they are worked on.
+//!
+//! No request says how long a session's history is. A route that reads all of one is taken for heavy until an answer was
+//! small; any other is taken for light until an answer was large. So sizes that were seen decide, and a small session is
+//! read beside large ones as if they were not there.
+
+use std::collections::HashSet;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, PoisonError};
+
+use axum::http::{Method, Uri};
+
+/// A body or an answer of this size is heavy.
+pub(super) const HEAVY_BYTES: u64 = 256 << 10;
+
+/// How many paths are remembered, and as many again that were asked for before them.
+const REMEMBERED: usize = 32_768;
+
+/// Which permit a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weight {
+    Light,
+    HeavyRead,
+    HeavyWrite,
+}
+
+/// What the route of a request makes one expect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    /// A page, a value, or a small change.
+    SmallAnswer,
+    /// A whole history, which may be large.
+    LargeAnswer,
+    /// It is heavy whatever the size of its answer.
+    Work(Weight),
+}
+
+/// The paths whose answers were not of the size that their routes make one expect.
+#[derive(Debug)]
+pub(super) struct Sizes {
+    hasher: RandomState,
+    /// The newer ones, and the older ones, which go when there are enough newer ones.
+    unexpected: Mutex<[HashSet<u64>; 2]>,
+}
+
+/// A request whose answer will be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weighed {
+    pub(super) weight: Weight,
+    expected: Expected,
+    path: u64,
+}
+
+impl Sizes {
+    pub(super) fn new() -> Self {
+        Self { hasher: RandomState::new(), unexpected: Mutex::default() }
+    }
+
+    /// Weighs a request by its method, the template of its route, its address and the size of its body.
+    pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
+        let expected = match body_bytes {
+            HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
+            _ => expected(method, route),
+        };
+        // A part of a session is small, which says nothing of the whole.
+        let query = uri.query().filter(|_| expected == Expected::LargeAnswer);
+        let path = self.hasher.hash_one((expected == Expected::LargeAnswer, uri.path(), query));
+        let weight = match expected {
+            Expected::Work(weight) => weight,
+            _ if (expected == Expected::LargeAnswer) == self.was_unexpected(path) => Weight::Light,
+            _ => Weight::HeavyRead,
+        };
+        Weighed { weight, expected, path }
+    }
+
+    /// Remembers the size of an answer; `None` is the size of one that is written while it is sent, or too large to be.
+    pub(super) fn remember(&self, weighed: Weighed, answer_bytes: Option<u64>) {
+        let expects_large = match weighed.expected {
+            Expected::SmallAnswer => false,
+            Expected::LargeAnswer => true,
+            Expected::Work(_) => return,
+        };
+        let is_large = answer_bytes.is_none_or(|bytes| bytes >= HEAVY_BYTES);
+        let [newer, older] = &mut *self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_large == expects_large {
+            newer.remove(&weighed.path);
+            older.remove(&weighed.path);
+        } else if newer.insert(weighed.path) && newer.len() >= REMEMBERED {
+            *older = std::mem::take(newer);
+        }
+    }
+
+    fn was_unexpected(&self, path: u64) -> bool {
+        let unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
+        unexpected.iter().any(|paths| paths.contains(&path))
+    }
+}
+
+fn expected(method: &Method, route: &str) -> Expected {
+    const SESSIONS: &str = "/apps/{app}/users/{user}/sessions";
+    const SESSION: &str = "/apps/{app}/users/{user}/sessions/{session}";
+    let last = route.rsplit('/').next().unwrap_or_default();
+    match *method {
+        Method::GET | Method::HEAD if route == SESSIONS || route == SESSION => Expected::LargeAnswer,
+        // ADK's answers with the whole session.
+        Method::PATCH if route == SESSION => Expected::LargeAnswer,
+        // They go through a history and say little of it.
+        Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff") => Expected::Work(Weight::HeavyRead),
+        Method::POST if matches!(last, "fork" | "rewind" | "prune" | "prune-expired") => {
+            Expected::Work(Weight::HeavyWrite)
+        }
+        Method::DELETE if matches!(last, "{session}" | "{user}") => Expected::Work(Weight::HeavyWrite),
+        _ => Expected::SmallAnswer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSION: &str = "/apps/{app}/users/{user}/sessions/{session}";
+    const EVENTS: &str = "/v1/apps/{app}/users/{user}/sessions/{session}/events";
+
+    #[test]
+    fn a_whole_session_is_heavy_until_it_was_seen_to_be_small() {
+        let sizes = Sizes::new();
+        let weigh = |path| sizes.weigh(&Method::GET, SESSION, &Uri::from_static(path), 0);
+        let first = weigh("/apps/a/users/u/sessions/s");
+        assert_eq!(first.weight, Weight::HeavyRead);
+        sizes.remember(first, Some(HEAVY_BYTES - 1));
+        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, Weight::Light);
+        assert_eq!(weigh("/apps/a/users/u/sessions/t").weight, Weight::HeavyRead);
+        assert_eq!(weigh("/apps/a/users/u/sessions/s?num_recent_events=9").weight, Weight::HeavyRead);
+        sizes.remember(weigh("/apps/a/users/u/sessions/s"), None);
+        assert_eq!(weigh("/apps/a/users/u/sessions/s").weight, Weight::HeavyRead);
+    }
+
+    #[test]
+    fn a_page_is_light_until_it_was_seen_to_be_large() {
+        let sizes = Sizes::new();
+        let weigh = || sizes.weigh(&Method::GET, EVENTS, &Uri::from_static("/v1/apps/a/users/u/sessions/s/events"), 0);
+        assert_eq!(weigh().weight, Weight::Light);
+        sizes.remember(weigh(), Some(HEAVY_BYTES));
+        assert_eq!(weigh().weight, Weight::HeavyRead);
+        sizes.remember(weigh(), Some(1));
+        assert_eq!(weigh().weight, Weight::Light);
+    }
+
+    #[test]
+    fn work_is_heavy_whatever_its_answer() {
+        let sizes = Sizes::new();
+        for (method, route, bytes, expected) in [
+            (Method::POST, EVENTS, HEAVY_BYTES, Weight::HeavyWrite),
+            (Method::POST, EVENTS, HEAVY_BYTES - 1, Weight::Light),
+            (Method::POST, "/v1/apps/{app}/users/{user}/sessions/{session}/fork", 9, Weight::HeavyWrite),
+            (Method::GET, "/v1/apps/{app}/users/{user}/sessions/{session}/verify", 0, Weight::HeavyRead),
+            (Method::DELETE, SESSION, 0, Weight::HeavyWrite),
+        ] {
+            for _ in 0..2 {
+                let weighed = sizes.weigh(&method, route, &Uri::from_static("/path"), bytes);
+                assert_eq!(weighed.weight, expected, "{method} {route}");
+                sizes.remember(weighed, Some(2));
+            }
+        }
+    }
+
+    #[test]
+    fn the_paths_that_were_asked_for_last_are_remembered() {
+        let sizes = Sizes::new();
+        let ask = |n: usize| {
+            let weighed = sizes.weigh(&Method::GET, SESSION, &format!("/{n}").parse().unwrap(), 0);
+            sizes.remember(weighed, Some(2));
+            weighed.weight
+        };
+        for n in 0..3 * REMEMBERED {
+            assert_eq!(ask(n), Weight::HeavyRead, "{n}");
+        }
+        assert_eq!(ask(3 * REMEMBERED - 1), Weight::Light);
+        let kept: usize = sizes.unexpected.lock().unwrap().iter().map(HashSet::len).sum();
+        assert!(kept <= 2 * REMEMBERED, "{kept}");
+    }
+}

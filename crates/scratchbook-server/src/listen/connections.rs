@@ -1,0 +1,189 @@
+//! The open connections of a listener, and what the rest of the server may say of one.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
+
+use super::places::{Phase, Places, Wish};
+use crate::access::{Access, LoginName};
+use crate::limits::Network;
+use crate::served::Served;
+
+/// How many wait for a place at a time; they are accepted, and so they have files open beside the connections.
+const SEATS: usize = 64;
+/// How long they wait before they are refused.
+const WAIT: Duration = Duration::from_secs(1);
+/// How often it is looked whether somebody who is slow has to make room by now.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The connections that are open.
+#[derive(Debug)]
+pub(super) struct Connections {
+    places: Mutex<Places<LoginName>>,
+    /// Where those wait for whom there is no place.
+    seats: Arc<Semaphore>,
+    /// A place may be had.
+    changed: Notify,
+    /// How many are open.
+    open: watch::Sender<usize>,
+}
+
+/// A connection, as requests on it know it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    connections: Arc<Connections>,
+    id: u64,
+}
+
+/// A connection's place, as long as it has it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) line: Arc<Line>,
+    wishes: watch::Receiver<Wish>,
+}
+
+/// What a connection has for which there was no place.
+#[derive(Debug)]
+pub(super) enum Late {
+    /// A place after all.
+    Place(Place),
+    /// A seat, as long as it takes to be refused.
+    Seat(OwnedSemaphorePermit),
+    /// Nothing: too many wait.
+    Nothing,
+}
+
+impl Connections {
+    pub(super) fn new(served: &Served) -> Arc<Self> {
+        let limits = &served.limits;
+        let strangers = match served.access {
+            Access::Open => usize::MAX,
+            Access::Login(_) => limits.connections_before_login,
+        };
+        Arc::new(Self {
+            places: Mutex::new(Places::new(limits.connections, strangers)),
+            seats: Arc::new(Semaphore::new(SEATS)),
+            changed: Notify::new(),
+            open: watch::Sender::new(0),
+        })
+    }
+
+    /// A place for a connection from an address, if there is one, or another connection makes room. Proxies and this
+    /// machine itself have addresses that stand for many clients.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Option<Place> {
+        let address = address.to_canonical();
+        let counts = !address.is_loopback() && !proxies.iter().any(|proxy| proxy.has(address));
+        let mut places = self.lock();
+        let (id, wishes) = places.enter(counts.then(|| Network::of_client(address)), Instant::now())?;
+        self.open.send_replace(places.len());
+        drop(places);
+        Some(Place { line: Arc::new(Line { connections: Arc::clone(self), id }), wishes })
+    }
+
+    /// Waits a little for a place, if not too many do already.
+    pub(super) async fn wait(self: &Arc<Self>, address: IpAddr, proxies: &[Network]) -> Late {
+        let Ok(seat) = Arc::clone(&self.seats).try_acquire_owned() else { return Late::Nothing };
+        let entered = async {
+            loop {
+                if let Some(place) = self.enter(address, proxies) {
+                    return place;
+                }
+                // Either way it is looked again.
+                let _ = timeout(LOOK_EVERY, self.changed.notified()).await;
+            }
+        };
+        timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::Place)
+    }
+
+    /// Has the connection end that loses least by it: there is something else than places that is short.
+    pub(super) fn make_room(&self) {
+        self.lock().make_room(Instant::now());
+    }
+
+    /// Lets nobody in any more. A connection ends with the request that is under way on it, or now.
+    pub(super) fn end(&self) {
+        self.lock().close(Wish::End);
+    }
+
+    /// Has all that are left end now.
+    pub(super) fn cut(&self) {
+        self.lock().close(Wish::Cut);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        *self.open.borrow()
+    }
+
+    /// Ready when none is open.
+    pub(super) async fn gone(&self) {
+        // The sender is here as long as this is.
+        let _ = self.open.subscribe().wait_for(|open| *open == 0).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places<LoginName>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells one of those who wait, if there are any.
+    fn tell(&self) {
+        if self.seats.available_permits() < SEATS {
+            self.changed.notify_one();
+        }
+    }
+}
+
+impl Line {
+    /// Whether a request has come on it.
+    pub(super) fn has_asked(&self) -> bool {
+        self.connections.lock().phase(self.id) != Some(Phase::New)
+    }
+
+    /// Whether no request is under way on it.
+    pub(super) fn is_quiet(&self) -> bool {
+        matches!(self.connections.lock().phase(self.id), Some(Phase::New | Phase::Idle))
+    }
+
+    pub(super) fn change(&self, phase: Phase) {
+        self.connections.lock().change(self.id, phase, Instant::now());
+        if matches!(phase, Phase::Idle) {
+            self.connections.tell();
+        }
+    }
+
+    /// Somebody has logged in for the request that is under way. False if that login has more than its share of all
+    /// connections, and others are short of them.
+    pub(crate) fn log_in(&self, login: &LoginName) -> bool {
+        self.connections.lock().log_in(self.id, login)
+    }
+}
+
+impl Place {
+    /// Ready when the connection is to end with the answer that is under way, or now.
+    pub(super) async fn ends(&self) {
+        self.wished(Wish::End).await;
+    }
+
+    /// Ready when the connection is to end now.
+    pub(super) async fn is_cut(&self) {
+        self.wished(Wish::Cut).await;
+    }
+
+    async fn wished(&self, wish: Wish) {
+        // The sender is there until this place is left.
+        let _ = self.wishes.clone().wait_for(|wished| *wished >= wish).await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let connections = &self.line.connections;
+        let mut places = connections.lock();
+        places.leave(self.line.id);
+        connections.open.send_replace(places.len());
+        drop(places);
+        connections.tell();
+    }
+}

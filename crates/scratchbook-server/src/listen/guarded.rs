@@ -1,0 +1,63 @@
+//! A body whose end is the beginning of something else on its connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::HttpBody;
+use hyper::body::{Frame, SizeHint};
+
+use super::connections::Line;
+use super::places::Phase;
+
+/// A body after which its connection does something else: when the body is dropped, read to its end or not.
+#[derive(Debug)]
+pub(super) struct Guarded<B> {
+    body: B,
+    _then: Then,
+}
+
+/// What a connection does when this is dropped.
+#[derive(Debug)]
+pub(super) struct Then {
+    line: Arc<Line>,
+    phase: Phase,
+}
+
+impl<B> Guarded<B> {
+    pub(super) fn new(body: B, then: Then) -> Self {
+        Self { body, _then: then }
+    }
+}
+
+impl Then {
+    pub(super) fn new(line: &Arc<Line>, phase: Phase) -> Self {
+        Self { line: Arc::clone(line), phase }
+    }
+}
+
+impl<B: HttpBody + Unpin> HttpBody for Guarded<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Then {
+    fn drop(&mut self) {
+        self.line.change(self.phase);
+    }
+}

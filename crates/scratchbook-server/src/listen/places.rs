@@ -1,0 +1,240 @@
+//! Which connections are open and what they do: who gets a place, and who makes room for it.
+//!
+//! A connection on which nothing is asked costs its client nothing, so that it has no right to a place that another one
+//! needs. One on which a request is under way keeps its place until that is answered.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::limits::Network;
+
+/// How long a connection may take over the headers of its first request, or over a body, before it makes room for others.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It is new: the headers of a request have not come yet.
+    New,
+    /// All its requests are answered.
+    Idle,
+    /// The body of a request has not come whole.
+    Receiving,
+    /// A request is answered.
+    Answering,
+}
+
+/// What is wanted of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wish {
+    /// Nothing.
+    GoOn,
+    /// To end with the answer that is under way, or now.
+    End,
+    /// To end now.
+    Cut,
+}
+
+/// Connections by number. `L` is what callers log in by.
+#[derive(Debug)]
+pub(super) struct Places<L> {
+    most: usize,
+    /// The most of one network on which nobody has logged in.
+    most_strangers: usize,
+    is_closed: bool,
+    next: u64,
+    open: HashMap<u64, Connection<L>>,
+    /// Connections that are new, idle and receiving, by when they began to be.
+    quiet: [BTreeMap<u64, u64>; 3],
+    /// How many are open and were not told to end.
+    taken: usize,
+    /// How many of a network nobody has logged in on.
+    strangers: HashMap<Network, usize>,
+    /// How many requests of a login are under way.
+    under_way: HashMap<L, usize>,
+}
+
+#[derive(Debug)]
+struct Connection<L> {
+    phase: Phase,
+    /// The order in which connections came into their phase, and when.
+    order: u64,
+    since: Instant,
+    /// Where it comes from, as long as nobody has logged in and it counts.
+    stranger: Option<Network>,
+    /// By whom the request under way is.
+    login: Option<L>,
+    wish: watch::Sender<Wish>,
+}
+
+impl<L: Clone + Eq + Hash> Places<L> {
+    pub(super) fn new(most: usize, most_strangers: usize) -> Self {
+        Self {
+            most,
+            most_strangers,
+            is_closed: false,
+            next: 0,
+            open: HashMap::new(),
+            quiet: Default::default(),
+            taken: 0,
+            strangers: HashMap::new(),
+            under_way: HashMap::new(),
+        }
+    }
+
+    /// A place for a connection, from a network whose strangers are counted, if there is one or another can make room.
+    pub(super) fn enter(&mut self, network: Option<Network>, now: Instant) -> Option<(u64, watch::Receiver<Wish>)> {
+        if self.is_closed {
+            return None;
+        }
+        if let Some(network) = network
+            && self.strangers.get(&network).is_some_and(|count| *count >= self.most_strangers)
+        {
+            let quietest = self.quietest_of(network)?;
+            self.end(quietest, Wish::End);
+        }
+        if self.taken >= self.most && !self.make_room(now) {
+            return None;
+        }
+        let (id, (wish, wishes)) = (self.tick(), watch::channel(Wish::GoOn));
+        let connection = Connection { phase: Phase::New, order: id, since: now, stranger: network, login: None, wish };
+        self.open.insert(id, connection);
+        self.quiet[Phase::New as usize].insert(id, id);
+        self.taken += 1;
+        if let Some(network) = network {
+            *self.strangers.entry(network).or_default() += 1;
+        }
+        Some((id, wishes))
+    }
+
+    /// Has the connection end that loses least by it. False if all of them are at work.
+    pub(super) fn make_room(&mut self, now: Instant) -> bool {
+        let slow = |(id, wish): (u64, Wish)| {
+            let since = self.open.get(&id).map_or(now, |connection| connection.since);
+            (now.saturating_duration_since(since) >= PATIENCE).then_some((id, wish))
+        };
+        let oldest = |phase: Phase, wish| self.quiet[phase as usize].first_key_value().map(|(_, id)| (*id, wish));
+        let least = oldest(Phase::New, Wish::End)
+            .and_then(slow)
+            .or_else(|| oldest(Phase::Idle, Wish::End))
+            .or_else(|| oldest(Phase::New, Wish::End))
+            .or_else(|| oldest(Phase::Receiving, Wish::Cut).and_then(slow));
+        match least {
+            Some((id, wish)) => {
+                self.end(id, wish);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What a connection does.
+    pub(super) fn phase(&self, id: u64) -> Option<Phase> {
+        self.open.get(&id).map(|connection| connection.phase)
+    }
+
+    /// A connection does something else from now on.
+    pub(super) fn change(&mut self, id: u64, phase: Phase, now: Instant) {
+        let order = self.tick();
+        let Some(connection) = self.open.get_mut(&id) else { return };
+        let (before, was) = (connection.phase, connection.order);
+        (connection.phase, connection.order, connection.since) = (phase, order, now);
+        let login = if matches!(phase, Phase::New | Phase::Idle) { connection.login.take() } else { None };
+        // One that was told to end is in no list any more.
+        let is_listed = *connection.wish.borrow() == Wish::GoOn;
+        if let Some(list) = self.quiet.get_mut(before as usize) {
+            list.remove(&was);
+        }
+        if let Some(list) = self.quiet.get_mut(phase as usize).filter(|_| is_listed) {
+            list.insert(order, id);
+        }
+        if let Some(login) = login {
+            one_less(&mut self.under_way, &login);
+        }
+    }
+
+    /// Somebody has logged in for the request that is under way on a connection. False if the login has more than its
+    /// share under way while others are short of places: more than half of all, and less than an eighth is left.
+    pub(super) fn log_in(&mut self, id: u64, login: &L) -> bool {
+        let at_work = self.taken - self.quiet[Phase::New as usize].len() - self.quiet[Phase::Idle as usize].len();
+        let is_short = at_work > self.most - self.most / 8;
+        let of_login = self.under_way.get(login).copied().unwrap_or_default();
+        let Some(connection) = self.open.get_mut(&id) else { return true };
+        if let Some(network) = connection.stranger.take() {
+            one_less(&mut self.strangers, &network);
+        }
+        if is_short && of_login >= self.most / 2 {
+            return false;
+        }
+        if let Some(before) = connection.login.replace(login.clone()) {
+            one_less(&mut self.under_way, &before);
+        }
+        *self.under_way.entry(login.clone()).or_default() += 1;
+        true
+    }
+
+    /// Has all of them end, and lets nobody in any more.
+    pub(super) fn close(&mut self, wish: Wish) {
+        self.is_closed = true;
+        let all: Vec<_> = self.open.keys().copied().collect();
+        all.into_iter().for_each(|id| self.end(id, wish));
+    }
+
+    /// A connection is gone.
+    pub(super) fn leave(&mut self, id: u64) {
+        self.end(id, Wish::Cut);
+        if let Some(login) = self.open.remove(&id).and_then(|connection| connection.login) {
+            one_less(&mut self.under_way, &login);
+        }
+    }
+
+    /// How many are open, those included that were told to end.
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Tells a connection to end; its place is free for another from now on.
+    fn end(&mut self, id: u64, wish: Wish) {
+        let Some(connection) = self.open.get_mut(&id) else { return };
+        let before = *connection.wish.borrow();
+        if before < wish {
+            connection.wish.send_replace(wish);
+        }
+        if before > Wish::GoOn {
+            return;
+        }
+        self.taken -= 1;
+        if let Some(list) = self.quiet.get_mut(connection.phase as usize) {
+            list.remove(&connection.order);
+        }
+        if let Some(network) = connection.stranger.take() {
+            one_less(&mut self.strangers, &network);
+        }
+    }
+
+    /// The connection of a network's strangers that loses least by its end.
+    fn quietest_of(&self, network: Network) -> Option<u64> {
+        let is_of = |id: &&u64| self.open.get(id).is_some_and(|connection| connection.stranger == Some(network));
+        self.quiet.iter().find_map(|list| list.values().find(is_of)).copied()
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+}
+
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

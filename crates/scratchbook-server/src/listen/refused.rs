@@ -1,0 +1,45 @@
+//! What a connection is told that there is no place for.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long it has to take the answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// In the form of ADK's surface: what is asked for is not known.
+const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    content-type: application/json\r\n\
+    content-length: 58\r\n\
+    retry-after: 1\r\n\
+    connection: close\r\n\
+    \r\n\
+    {\"detail\":\"all connections are in use; try again in 1 s\"}\n";
+
+/// Answers 503 to whatever is asked, and closes the connection.
+pub(super) async fn refuse(mut stream: TcpStream) {
+    let answered = async {
+        stream.write_all(ANSWER).await?;
+        stream.shutdown().await?;
+        // A connection that is closed with something unread takes the answer back.
+        let mut unread = [0; 1024];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    // Whoever does not take it is gone, or has to do without.
+    let _ = timeout(PATIENCE, answered).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ANSWER;
+
+    #[test]
+    fn the_answer_is_as_long_as_it_says() {
+        let text = std::str::from_utf8(ANSWER).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());
+    }
+}

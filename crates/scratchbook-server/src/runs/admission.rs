@@ -1,0 +1,228 @@
+//! Which runs may begin: a few of each session, and of each caller no more than leaves room for others.
+//!
+//! A session has one run at a time; its others wait. So a session with runs takes one place, which goes from each run to
+//! the next, and the runs that wait take none.
+
+use std::collections::{HashMap, VecDeque};
+
+use metrics::gauge;
+use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey};
+
+use super::shares::{Refused, Shares};
+use crate::access::Account;
+
+/// How much the runs under way may keep, at least: their messages, as JSON, and themselves.
+const BYTES: usize = 128 << 20;
+/// What a run keeps beside its message, about, and how much is there for each of the places.
+const RUN_BYTES: usize = 16 << 10;
+const PLACE_BYTES: usize = 4 * RUN_BYTES;
+
+/// The runs that were let in and have not ended.
+#[derive(Debug)]
+pub(super) struct Admission {
+    max_runs: usize,
+    max_waiting: usize,
+    places: Shares<Account>,
+    bytes: Shares<Account>,
+    lines: HashMap<SessionKey, Line>,
+    next_number: u64,
+}
+
+/// What a session has.
+#[derive(Debug, Default)]
+struct Line {
+    /// In the order in which they came. The first has the place.
+    runs: VecDeque<Admitted>,
+    /// Requests that wait until a run of their own has ended.
+    asking: usize,
+}
+
+#[derive(Debug)]
+struct Admitted {
+    number: u64,
+    account: Account,
+    bytes: usize,
+}
+
+impl Admission {
+    /// So many sessions have runs at a time, each with so many that wait.
+    pub(super) fn new(max_runs: usize, max_waiting: usize) -> Self {
+        let bytes = BYTES.max(max_runs.saturating_mul(PLACE_BYTES));
+        let (places, bytes) = (Shares::new(max_runs), Shares::new(bytes));
+        Self { max_runs, max_waiting, places, bytes, lines: HashMap::new(), next_number: 0 }
+    }
+
+    /// Lets a run in that keeps so much, and gives it a number.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` if too many runs wait for the session, if there is no place, or if the account has its share.
+    pub(super) fn enter(&mut self, key: &SessionKey, account: &Account, bytes: usize) -> Result<u64> {
+        let waits = self.lines.get(key).is_some_and(|line| !line.runs.is_empty());
+        if waits {
+            self.check_waiting(key)?;
+        } else {
+            self.places.check(account, 1).map_err(|refused| self.no_place(refused))?;
+        }
+        self.bytes.check(account, bytes).map_err(no_bytes)?;
+        self.bytes.take(account, bytes);
+        if !waits {
+            self.places.take(account, 1);
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let line = self.lines.entry(key.clone()).or_default();
+        line.runs.push_back(Admitted { number, account: account.clone(), bytes });
+        gauge!(name(waits), "app" => key.app_name().to_owned()).increment(1);
+        Ok(number)
+    }
+
+    /// A run has ended: its place goes to the session's next.
+    pub(super) fn leave(&mut self, key: &SessionKey, number: u64) {
+        let Some(line) = self.lines.get_mut(key) else { return };
+        let Some(at) = line.runs.iter().position(|run| run.number == number) else { return };
+        let Some(Admitted { account, bytes, .. }) = line.runs.remove(at) else { return };
+        self.bytes.give_back(&account, bytes);
+        if at == 0 {
+            self.places.give_back(&account, 1);
+            if let Some(next) = line.runs.front() {
+                self.places.take(&next.account, 1);
+            }
+        }
+        gauge!(name(!line.runs.is_empty()), "app" => key.app_name().to_owned()).decrement(1);
+        self.forget(key);
+    }
+
+    /// Has a request wait for a run of its own to end, as if it were a run that waits.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` if too many runs wait for the session.
+    pub(super) fn ask(&mut self, key: &SessionKey) -> Result<()> {
+        self.check_waiting(key)?;
+        self.lines.entry(key.clone()).or_default().asking += 1;
+        Ok(())
+    }
+
+    /// Such a request does not wait any more.
+    pub(super) fn asked(&mut self, key: &SessionKey) {
+        if let Some(line) = self.lines.get_mut(key) {
+            line.asking = line.asking.saturating_sub(1);
+        }
+        self.forget(key);
+    }
+
+    fn check_waiting(&self, key: &SessionKey) -> Result<()> {
+        let waiting = self.lines.get(key).map_or(0, |line| line.runs.len().saturating_sub(1) + line.asking);
+        if waiting < self.max_waiting {
+            return Ok(());
+        }
+        let message = format!(
+            "{waiting} runs wait for this session, as many as may at a time; try again when one of its runs has ended"
+        );
+        Err(Error::new(ErrorKind::ResourceExhausted, message))
+    }
+
+    fn no_place(&self, refused: Refused) -> Error {
+        let message = match refused {
+            Refused::Full => {
+                format!("{} runs are under way, as many as there may be; try again later", self.max_runs)
+            }
+            Refused::Share => "you have as many runs under way as one caller may while so few places are left for \
+                 others; try again when one of yours has ended"
+                .to_owned(),
+        };
+        Error::new(ErrorKind::ResourceExhausted, message)
+    }
+
+    fn forget(&mut self, key: &SessionKey) {
+        if self.lines.get(key).is_some_and(|line| line.runs.is_empty() && line.asking == 0) {
+            self.lines.remove(key);
+        }
+    }
+}
+
+/// About how much a run keeps while it is under way.
+pub(super) fn bytes_of(request: &RunRequest) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(RUN_BYTES);
+    // What cannot be written is refused by the run.
+    let _ =
+        serde_json::to_writer(&mut count, &(&request.message, &request.state_delta, &request.config.custom_metadata));
+    count.0
+}
+
+fn name(waits: bool) -> &'static str {
+    if waits { "scratchbook_runs_waiting" } else { "scratchbook_runs" }
+}
+
+fn no_bytes(refused: Refused) -> Error {
+    let whose = match refused {
+        Refused::Full => "the runs under way",
+        Refused::Share => "your runs under way",
+    };
+    let message =
+        format!("the messages of {whose} are as long as they may be together; try again when a run has ended");
+    Error::new(ErrorKind::ResourceExhausted, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use scratchbook::StateDelta;
+
+    use super::*;
+    use crate::access::Caller;
+
+    fn session(id: &str) -> SessionKey {
+        SessionKey::new("app", "user", id).unwrap()
+    }
+
+    #[test]
+    fn messages_of_runs_under_way_are_held_to_a_size_together() {
+        let mut admission = Admission::new(1_000, 8);
+        let long = RunRequest::message("x".repeat(1 << 20)).with_state_delta(StateDelta::new().with("k", "v").unwrap());
+        let bytes = bytes_of(&long);
+        assert!(bytes > (1 << 20) + RUN_BYTES, "{bytes}");
+        let account = |user| Caller::anyone().account(Some(user));
+        let refused = (0..).find_map(|n| {
+            let entered = admission.enter(&session(&n.to_string()), &account("u"), bytes);
+            entered.err().map(|refused| (n, refused.to_string()))
+        });
+        let (count, said) = refused.unwrap();
+        assert_eq!(count, BYTES / 2 / bytes, "half of them are left for others");
+        assert!(said.contains("the messages of your runs under way are as long as they may be together"), "{said}");
+        admission.enter(&session("other"), &account("v"), bytes).unwrap();
+        admission.leave(&session("0"), 0);
+        admission.enter(&session("0"), &account("u"), bytes).unwrap();
+    }
+
+    #[test]
+    fn what_has_ended_leaves_nothing() {
+        let mut admission = Admission::new(2, 3);
+        let (key, account) = (session("s"), |user| Caller::anyone().account(Some(user)));
+        let runs = ["u", "v", "u"].map(|user| admission.enter(&key, &account(user), 9).unwrap());
+        admission.ask(&key).unwrap();
+        assert!(admission.ask(&key).is_err() && admission.enter(&key, &account("w"), 9).is_err());
+        // The place goes to the next, whose share it is then.
+        admission.leave(&key, runs[0]);
+        assert!(admission.enter(&session("t"), &account("v"), 9).is_err());
+        let other = admission.enter(&session("t"), &account("u"), 9).unwrap();
+        admission.leave(&key, runs[2]);
+        admission.leave(&key, runs[1]);
+        admission.asked(&key);
+        admission.leave(&session("t"), other);
+        assert!(admission.lines.is_empty());
+        assert_eq!(admission.places.check(&account("w"), 2), Ok(()));
+        assert_eq!(admission.bytes.check(&account("w"), BYTES), Ok(()));
+    }
+}

@@ -1,0 +1,99 @@
+//! A number of places that callers share: none can take them all.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Places, and how many of them each account has. An account may have as many as it leaves free: half of all while it
+/// is alone, a third beside another that has as many. So one that has none finds room as long as there is any.
+#[derive(Debug)]
+pub(super) struct Shares<K> {
+    places: usize,
+    taken: usize,
+    accounts: HashMap<K, usize>,
+}
+
+/// Why places cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There are not enough.
+    Full,
+    /// The account has as many as it may while so many are left.
+    Share,
+}
+
+impl<K: Eq + Hash + Clone> Shares<K> {
+    pub(super) fn new(places: usize) -> Self {
+        Self { places, taken: 0, accounts: HashMap::new() }
+    }
+
+    /// Whether an account can have more places.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    pub(super) fn check(&self, account: &K, more: usize) -> Result<(), Refused> {
+        let left = self.places.saturating_sub(self.taken);
+        let has = self.accounts.get(account).copied().unwrap_or_default();
+        if more > left {
+            Err(Refused::Full)
+        } else if has.saturating_add(more) > left {
+            Err(Refused::Share)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Takes places, which were checked before or were another account's.
+    pub(super) fn take(&mut self, account: &K, more: usize) {
+        self.taken += more;
+        *self.accounts.entry(account.clone()).or_default() += more;
+    }
+
+    /// Gives places back.
+    pub(super) fn give_back(&mut self, account: &K, places: usize) {
+        self.taken = self.taken.saturating_sub(places);
+        if let Some(has) = self.accounts.get_mut(account) {
+            *has = has.saturating_sub(places);
+            if *has == 0 {
+                self.accounts.remove(account);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes as many places as an account can have.
+    fn fill(shares: &mut Shares<char>, account: char) -> (usize, Refused) {
+        let mut taken = 0;
+        loop {
+            match shares.check(&account, 1) {
+                Ok(()) => shares.take(&account, 1),
+                Err(refused) => return (taken, refused),
+            }
+            taken += 1;
+        }
+    }
+
+    #[test]
+    fn whoever_has_none_finds_room_beside_those_who_take_what_they_can() {
+        let mut shares = Shares::new(1_000);
+        assert_eq!(fill(&mut shares, 'a'), (500, Refused::Share));
+        assert_eq!(fill(&mut shares, 'b'), (250, Refused::Share));
+        assert_eq!(fill(&mut shares, 'c'), (125, Refused::Share));
+        shares.give_back(&'a', 500);
+        assert_eq!(shares.check(&'c', 1), Ok(()));
+        assert_eq!(shares.accounts.len(), 2);
+    }
+
+    #[test]
+    fn the_only_place_is_anybodys() {
+        let mut shares = Shares::new(1);
+        assert_eq!(fill(&mut shares, 'a'), (1, Refused::Full));
+        assert_eq!(shares.check(&'b', 1), Err(Refused::Full));
+        shares.give_back(&'a', 1);
+        assert_eq!(shares.check(&'b', 1), Ok(()));
+    }
+}

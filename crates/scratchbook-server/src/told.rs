@@ -1,0 +1,54 @@
+//! What a caller is told of an error, on every surface and in every stream; the rest is for the log.
+
+use axum::http::StatusCode;
+use scratchbook::{Error, ErrorKind};
+
+/// What may be told of an error to anybody: no address, path or account of what is behind the server is in it.
+#[derive(Debug)]
+pub(crate) struct Told<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: &'a str,
+}
+
+impl<'a> Told<'a> {
+    /// Logs what concerns those who run the server, and gives what is left.
+    pub(crate) fn of(error: &'a Error) -> Self {
+        let kind = error.public_kind();
+        let status = status(kind);
+        let reason = error.kind().as_str();
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(kind = reason, %error, cause = cause(error), "a request failed");
+        } else if error.is_for_operator() {
+            tracing::warn!(kind = reason, %error, cause = cause(error), "a request failed");
+        }
+        Self { status, kind, message: error.public_message() }
+    }
+
+    /// The kind as ADK's events and frames have the class of an exception.
+    pub(crate) fn code(&self) -> String {
+        self.kind.as_str().to_uppercase()
+    }
+}
+
+/// What an error that concerns those who run the server came from, in words.
+fn cause(error: &Error) -> Option<String> {
+    let source = std::error::Error::source(error).filter(|_| error.is_for_operator());
+    source.map(ToString::to_string)
+}
+
+/// The status of a kind of error, on every surface.
+fn status(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::InvalidArgument | ErrorKind::FailedPrecondition => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::AlreadyExists | ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        ErrorKind::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
+        ErrorKind::PermissionDenied => StatusCode::FORBIDDEN,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

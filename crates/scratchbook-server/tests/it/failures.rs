@@ -1,0 +1,197 @@
+//! What callers are told where something under the server fails, and what its log is told.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use scratchbook::{
+    EventsCompactionConfig, InMemorySessionService, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionKey,
+    SqliteOptions, SqliteSessionService, Store, connect,
+};
+use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
+use serde_json::{Value, json};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::Client;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
+    }
+
+    /// Of this thread, on which everything here is run.
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
+        tracing::subscriber::set_default(subscriber.with_writer(self.clone()).finish())
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// A server whose app `demo` has the session `s` of the user `u`.
+async fn client(store: Store) -> Client {
+    let agent = LlmAgent::builder("demo").model(ScriptedLlm::new(["Hello."; 1000])).build().unwrap();
+    let client = Client::new(store, |server| server.app("demo", agent));
+    client.session("demo", "u", "s").await;
+    assert_eq!(client.get("/health/ready").await.0, 200);
+    client
+}
+
+/// Writes on every surface, and their ways to say that they failed. The last is one of a stream.
+fn writes() -> Vec<(&'static str, &'static str, Value)> {
+    let run = json!({"appName": "demo", "userId": "u", "sessionId": "s",
+        "newMessage": {"role": "user", "parts": [{"text": "hello"}]}});
+    let event = json!({"author": "user", "invocationId": "i1", "timestamp": "2026-01-01T00:00:00Z",
+        "actions": {"stateDelta": {"k": "x".repeat(20_000)}}});
+    let state = json!({"k": "x".repeat(20_000)});
+    vec![
+        ("POST", "/apps/demo/users/u/sessions", state.clone()),
+        ("PATCH", "/apps/demo/users/u/sessions/s", json!({"stateDelta": state})),
+        ("POST", "/v1/apps/demo/users/u/sessions", json!({"state": state})),
+        (
+            "POST",
+            "/v1/apps/demo/users/u/sessions/s/events",
+            json!({"author": "user", "actions": {"stateDelta": state}}),
+        ),
+        ("POST", "/v1/reasoningEngines/demo/sessions/s:appendEvent", event),
+        ("POST", "/v1/apps/demo/users/u/sessions/s/runs", json!({"message": "x".repeat(20_000)})),
+        ("POST", "/run", run.clone()),
+        ("POST", "/run_sse", run),
+    ]
+}
+
+/// Holds every write to fail as the server's failure, with nothing of these in what is answered and one of them in the log.
+async fn assert_untold(client: &Client, secrets: &[&str], statuses: &[u16]) {
+    let lines = Lines::default();
+    let _log = lines.listen();
+    for (method, path, body) in writes() {
+        let answer = client.send(method, path, Some(&body)).await;
+        let (status, text) = (answer.status, answer.text());
+        // What has begun to answer before it failed says so in its stream.
+        let has_begun = (path == "/run_sse" || path.ends_with("/runs")) && status == 200 && text.contains("error");
+        assert!(statuses.contains(&status) || has_begun, "{method} {path}: {status} {text}");
+        for secret in secrets {
+            assert!(!text.contains(secret), "{method} {path} tells '{secret}': {text}");
+        }
+        let log = lines.take();
+        assert!(log.contains(" WARN ") || log.contains(" ERROR "), "{method} {path} is not in the log: {log}");
+        assert!(secrets.iter().any(|secret| log.contains(secret)), "{method} {path}: the log has no reason: {log}");
+    }
+    let answer = client.send("GET", "/health/ready", None).await;
+    assert_eq!(answer.status, 503, "no write works, and yet it is ready: {}", answer.text());
+    assert!(!secrets.iter().any(|secret| answer.text().contains(secret)), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_full_database_is_unavailable_and_its_path_is_for_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger7.db");
+    let options = SqliteOptions::default().with_max_size_bytes(400 << 10);
+    let service = SqliteSessionService::open(&path, options).await.unwrap();
+    let client = client(Store::new(Arc::new(service))).await;
+    let (method, path, body) = writes().swap_remove(3);
+    for n in 0.. {
+        assert!(n < 1000, "it is never full");
+        if client.send(method, path, Some(&body)).await.status >= 300 {
+            break;
+        }
+    }
+    // A little room for small things may be left.
+    for text in [2_000, 200, 20, 2] {
+        let body = json!({"author": "user", "actions": {"stateDelta": {"k": "x".repeat(text)}}});
+        while client.send(method, path, Some(&body)).await.status < 300 {}
+    }
+    assert_untold(&client, &["ledger7", folder.path().to_str().unwrap()], &[503]).await;
+    assert_eq!(client.get("/apps/demo/users/u/sessions/s").await.0, 200, "it can be read");
+}
+
+#[tokio::test]
+async fn a_database_that_was_deleted_is_unavailable_and_its_path_is_for_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger7.db");
+    let client = client(connect(&format!("sqlite://{}", path.display())).await.unwrap()).await;
+    std::fs::remove_file(&path).unwrap();
+    assert_untold(&client, &["ledger7", folder.path().to_str().unwrap()], &[503]).await;
+    assert_eq!(client.get("/apps/demo/users/u/sessions/s").await.0, 503);
+}
+
+const PATIENCE: &str = "connect_timeout=1&retry_timeout_ms=200&statement_timeout_ms=2000";
+
+#[tokio::test]
+async fn own_postgres_that_fails_is_not_the_callers_fault_nor_named_to_them() {
+    let server = Postgres::start(&PostgresOptions::default().with_fast_disk()).unwrap();
+    server.ask("CREATE ROLE clerk LOGIN PASSWORD 'hunter2'").unwrap();
+    server.ask("CREATE DATABASE ledger7 OWNER clerk").unwrap();
+    let port = server.port().to_string();
+    let uri = format!("postgresql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
+    let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+
+    let client = client(connect(&uri).await.unwrap()).await;
+    let ask = |sql: &str| server.ask_in("ledger7", sql).unwrap();
+    ask("REVOKE INSERT, UPDATE ON ALL TABLES IN SCHEMA public FROM clerk");
+    assert_untold(&client, &secrets, &[500]).await;
+    ask("GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO clerk");
+    assert_eq!(client.get("/health/ready").await.0, 200);
+    ask("DROP TABLE events, sessions CASCADE");
+    assert_untold(&client, &secrets, &[500]).await;
+    server.kill().unwrap();
+    assert_untold(&client, &secrets, &[503]).await;
+}
+
+#[tokio::test]
+async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
+    let server = MariaDb::start(&MariaDbOptions::default().with_fast_disk()).unwrap();
+    server.ask("CREATE DATABASE ledger7").unwrap();
+    server.ask("CREATE USER clerk@'%' IDENTIFIED BY 'hunter2'").unwrap();
+    server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
+    let port = server.port().to_string();
+    let uri = format!("mysql://clerk:hunter2@127.0.0.1:{port}/ledger7?{PATIENCE}");
+    let secrets = ["127.0.0.1", port.as_str(), "clerk", "hunter2", "ledger7"];
+
+    let client = client(connect(&uri).await.unwrap()).await;
+    server.ask("REVOKE INSERT, UPDATE ON ledger7.* FROM clerk@'%'").unwrap();
+    // Rights on a database count from the next connection on.
+    server.ask("KILL HARD USER clerk").unwrap();
+    assert_untold(&client, &secrets, &[500]).await;
+    server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
+    server.ask("KILL HARD USER clerk").unwrap();
+    assert_eq!(client.get("/health/ready").await.0, 200);
+    server.ask("DROP TABLE ledger7.events").unwrap();
+    assert_untold(&client, &secrets, &[500]).await;
+    server.kill().unwrap();
+    assert_untold(&client, &secrets, &[503]).await;
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_names_no_session_in_the_log() {
+    let lines = Lines::default();
+    let _log = lines.listen();
+    // The agent is answered, and nobody sums up.
+    let model = ScriptedLlm::new(["Hello."]);
+    let agent = LlmAgent::builder("demo").model(model).build().unwrap();
+    let runner = Runner::builder("demo", agent, Arc::new(InMemorySessionService::new())).auto_create_session();
+    let runner = runner.events_compaction(EventsCompactionConfig::by_invocations(1, 0)).build().unwrap();
+    runner.run("user7", "session7", "hello").collect::<Vec<_>>().await;
+    let log = lines.take();
+    assert!(log.contains("could not be summed up"), "{log}");
+    assert!(!log.contains("user7") && !log.contains("session7"), "{log}");
+}

@@ -1,0 +1,246 @@
+//! Bodies: whose they are is found out before anything is made of them, what they hold is counted, and there is room for
+//! so much of them at a time.
+
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::http::Method;
+use scratchbook::connect;
+use scratchbook_server::{Login, NewToken, Right, Server, ServerLimits};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::time::sleep;
+
+use super::{Answer, Files, Running, bearer, demo, send, session};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const USER: &str = "/v1/apps/demo/users/u1";
+const ENGINE: &str = "/v1beta1/reasoningEngines/demo/sessions";
+
+/// A server with the session `s-1` of `u1`, and a header for each of these rights of a user of `demo`.
+async fn world<const N: usize>(tokens: [(&str, &[Right]); N]) -> (Files, Router, [String; N]) {
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let mut n = 0;
+    let made = tokens.map(|(user, rights)| {
+        n += 1;
+        let token = NewToken::new(format!("t{n}")).with_app("demo").with_user(user);
+        token.with_rights(rights.to_vec()).make().unwrap()
+    });
+    let files = Files::new();
+    let path = files.write("tokens.toml", made.each_ref().map(|made| made.entry().to_owned()).join("\n"));
+    let server = server.login(Login::new().with_tokens(path)).build().unwrap();
+    (files, server.router(), made.each_ref().map(|made| bearer(made.secret())))
+}
+
+async fn post(router: &Router, path: &str, token: &str, body: &str) -> Answer {
+    send(router, Method::POST, path, &[JSON, ("authorization", token)], body).await
+}
+
+fn run(user: &str, message: &str) -> String {
+    format!(r#"{{"user_id":"nobody","appName":"demo","userId":"{user}","sessionId":"s-1","newMessage":{message}}}"#)
+}
+
+#[tokio::test]
+async fn of_a_run_that_its_caller_may_not_begin_nothing_but_the_names_is_read() {
+    let tokens = [("u1", &[Right::Read][..]), ("u2", &Right::ALL), ("u1", &Right::ALL)];
+    let (_files, router, [reader, other, own]) = world(tokens).await;
+    // ADK would refuse the message in many words.
+    let wrong = run("u1", r#"{"parts":[{"bogus":1}]}"#);
+    for path in ["/run", "/run_sse"] {
+        for (token, status, said) in [
+            (&reader, 403, "the right 'write'"),
+            (&other, 404, "Session not found: s-1"),
+            (&own, 422, "Extra inputs are not permitted"),
+        ] {
+            let answer = post(&router, path, token, &wrong).await;
+            assert_eq!(answer.status, status, "{path}: {}", answer.text);
+            assert!(answer.text.contains(said), "{path}: {}", answer.text);
+        }
+        // Where no name can be read, only what the caller may do at all is known.
+        for body in ["", "{", "[]", r#"{"appName":"demo","userId":1}"#, r#"{"appName":"","userId":"u1"}"#] {
+            assert_eq!(post(&router, path, &reader, body).await.status, 403, "{path} {body}");
+            assert!([400, 422].contains(&post(&router, path, &own, body).await.status), "{path} {body}");
+        }
+        // camelCase wins, and of two the last one, as for ADK.
+        let twice = r#"{"appName":"demo","userId":"u2","user_id":"u2","userId":"u1","sessionId":"s-1","newMessage":1}"#;
+        assert_eq!(post(&router, path, &other, twice).await.status, 404);
+        assert_eq!(post(&router, path, &own, twice).await.status, 422);
+    }
+    // So it is for a session of Agent Engine, whose user the body names.
+    let create = r#"{"userId":"u1","bogus":1}"#;
+    assert_eq!(post(&router, ENGINE, &other, create).await.status, 404);
+    assert_eq!(post(&router, ENGINE, &own, create).await.status, 400);
+}
+
+#[tokio::test]
+async fn rights_are_found_out_before_the_body_is_looked_at() {
+    let writes = [("u1", &[Right::Read, Right::Write][..]), ("u1", &[Right::Read])];
+    let (_files, router, [writer, reader]) = world(writes).await;
+    for path in ["/prune", "/sessions/s-1/prune"] {
+        assert_eq!(post(&router, &format!("{USER}{path}"), &writer, "").await.status, 403, "{path}");
+    }
+    assert_eq!(post(&router, "/v1/prune-expired", &writer, "").await.status, 403);
+    let of_reader =
+        ["/sessions", "/sessions/s-1/events", "/sessions/s-1/fork", "/sessions/s-1/rewind", "/sessions/s-1/runs"];
+    let paths = of_reader.map(|path| format!("{USER}{path}")).into_iter().chain([
+        "/apps/demo/users/u1/sessions".to_owned(),
+        "/apps/demo/users/u1/sessions/s-2".to_owned(),
+        "/apps/demo/users/u1/sessions/s-1/artifacts".to_owned(),
+        ENGINE.to_owned(),
+        format!("{ENGINE}/s-1:appendEvent"),
+    ]);
+    for path in paths {
+        assert_eq!(post(&router, &path, &reader, "{").await.status, 403, "{path}");
+    }
+    for path in [format!("{USER}/state"), format!("{USER}/sessions/s-1/state"), format!("{USER}/sessions/s-1")] {
+        let answer = send(&router, Method::PATCH, &path, &[JSON, ("authorization", &reader)], "{").await;
+        assert_eq!(answer.status, 403, "{path}");
+    }
+
+    // Of a whole app: the right to write its keys is needed whatever the body says.
+    let token = NewToken::new("all").with_app("demo").with_rights([Right::Read, Right::Write]).make().unwrap();
+    let files = Files::new();
+    let login = Login::new().with_tokens(files.write("tokens.toml", token.entry()));
+    let router = demo().await.1.login(login).build().unwrap().router();
+    let token = bearer(token.secret());
+    assert_eq!(post(&router, "/v1/apps/demo/prune", &token, "").await.status, 403);
+    let answer = send(&router, Method::PATCH, "/v1/apps/demo/state", &[JSON, ("authorization", &token)], "").await;
+    assert_eq!(answer.status, 403, "{}", answer.text);
+}
+
+#[tokio::test]
+async fn too_much_of_something_is_refused_on_every_surface() {
+    let limits = ServerLimits::default().with_body_events(3).with_body_parts(3).with_body_operations(3);
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let router = server.limits(limits).build().unwrap().router();
+    let many = |count| vec![json!({}); count];
+    let content = |count| json!({"role": "user", "parts": vec![json!({"text": "x"}); count]});
+    let event = |count| json!({"author": "user", "invocationId": "i", "timestamp": "2026-01-01T00:00:00Z", "content": content(count)});
+    type Case<'a> = (&'a str, Box<dyn Fn(usize) -> Value + 'a>, &'a str);
+    let cases: [Case<'_>; 8] = [
+        ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": many(n)})), "body_events is 3"),
+        ("/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": [{"content": content(n)}]})), "body_parts is 3"),
+        (
+            "/run",
+            Box::new(|n| json!({"appName": "demo", "userId": "u1", "sessionId": "s-1", "newMessage": content(n)})),
+            "body_parts is 3",
+        ),
+        ("/v1/apps/demo/users/u1/sessions", Box::new(|n| json!({"events": many(n)})), "body_events is 3"),
+        (
+            "/v1/apps/demo/users/u1/sessions/s-1/events",
+            Box::new(|n| json!({"event": {"author": "a", "content": content(n)}})),
+            "body_parts is 3",
+        ),
+        (
+            "/v1/apps/demo/users/u1/sessions/s-1/events",
+            Box::new(|n| json!({"event": {"author": "a"}, "operations": {"n": vec![json!({"increment": 1}); n]}})),
+            "body_operations is 3",
+        ),
+        ("/v1/apps/demo/users/u1/sessions/s-1/runs", Box::new(|n| json!({"message": content(n)})), "body_parts is 3"),
+        ("/v1beta1/reasoningEngines/demo/sessions/s-1:appendEvent", Box::new(event), "body_parts is 3"),
+    ];
+    for (path, body, said) in cases {
+        let fits = send(&router, Method::POST, path, &[JSON], &body(3).to_string()).await;
+        assert!([200, 201].contains(&fits.status), "{path}: {}", fits.text);
+        let refused = send(&router, Method::POST, path, &[JSON], &body(4).to_string()).await;
+        assert_eq!(refused.status, 413, "{path}: {}", refused.text);
+        assert!(refused.text.contains(said), "{path}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn what_would_take_too_much_memory_is_too_large() {
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    let router = server.limits(ServerLimits::default().with_body_memory(20 << 20)).build().unwrap().router();
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let many = vec![deep; 2000].join(",");
+    for (path, body) in [
+        ("/apps/demo/users/u1/sessions", format!(r#"{{"state":{{"a":[{many}]}}}}"#)),
+        ("/run", format!(r#"{{"appName":"demo","userId":"u1","sessionId":"s-1","stateDelta":{{"a":[{many}]}}}}"#)),
+        ("/v1/apps/demo/users/u1/sessions", format!(r#"{{"state":{{"a":[{many}]}}}}"#)),
+        (ENGINE, format!(r#"{{"userId":"u1","sessionState":{{"a":[{many}]}}}}"#)),
+    ] {
+        assert!(body.len() < 1 << 20);
+        let refused = send(&router, Method::POST, path, &[JSON], &body).await;
+        assert_eq!(refused.status, 413, "{path}: {}", refused.text);
+        assert!(refused.text.contains("body_memory is 20971520"), "{path}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn bodies_for_which_there_is_no_room_are_sent_again_in_a_moment() {
+    let limits = ServerLimits::default().with_body_memory(5 << 20).with_body_wait(Duration::from_millis(100));
+    let server = Running::start(demo().await.1.limits(limits).build().unwrap()).await;
+    // All of the room for bytes is taken by one that does not come to its end.
+    let mut slow = server.connect().await;
+    let head = "POST /v1/apps/demo/users/u1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    slow.write_all(format!("{head}content-length: 2000000\r\n\r\n{{").as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let title = "x".repeat(200 << 10);
+    let body = format!(r#"{{"state":{{"a":"{title}"}}}}"#);
+    let large = format!("{head}connection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let answer = server.exchange(large.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains("retry-after: 1\r\n") && answer.contains("no room for the body"), "{answer}");
+    // What is small goes on, and so do the others once there is room again.
+    let small = format!("{head}connection: close\r\ncontent-length: 2\r\n\r\n{{}}");
+    assert!(server.exchange(small.as_bytes()).await.starts_with("HTTP/1.1 201 "));
+    drop(slow);
+    let begun = Instant::now();
+    loop {
+        let answer = server.exchange(large.as_bytes()).await;
+        if answer.starts_with("HTTP/1.1 201 ") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{answer}");
+    }
+}
+
+/// An event of 16 MiB may be stored, and so may an artifact.
+#[tokio::test]
+async fn what_a_store_takes_fits_through_every_surface() {
+    let store = connect("memory:").await.unwrap();
+    let router = Server::builder(store.clone()).build().unwrap().router();
+    for id in ["s-1", "s-2"] {
+        session(&store, "u1", id).await;
+    }
+    let text = "x".repeat((16 << 20) - 1000);
+    let content = format!(r#"{{"role":"user","parts":[{{"text":"{text}"}}]}}"#);
+    let raw = format!(r#"{{"author":"user","invocationId":"i","timestamp":1767225600,"content":{content}}}"#);
+    let data = "A".repeat(text.len());
+    for (path, body) in [
+        ("/apps/demo/users/u1/sessions", format!(r#"{{"events":[{{"author":"user","content":{content}}}]}}"#)),
+        (
+            "/v1/apps/demo/users/u1/sessions/s-1/events",
+            format!(r#"{{"event":{{"author":"user","content":{content}}}}}"#),
+        ),
+        (
+            "/v1beta1/reasoningEngines/demo/sessions/s-2:appendEvent",
+            format!(
+                r#"{{"author":"user","invocationId":"i","timestamp":"2026-01-01T00:00:00Z","content":{content},"rawEvent":{raw}}}"#
+            ),
+        ),
+        (
+            "/apps/demo/users/u1/sessions/s-1/artifacts",
+            format!(r#"{{"filename":"a","artifact":{{"inlineData":{{"data":"{data}","mimeType":"a/b"}}}}}}"#),
+        ),
+    ] {
+        let answer = send(&router, Method::POST, path, &[JSON], &body).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text.get(..300).unwrap_or(&answer.text));
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_empty_is_no_path() {
+    let (_, server) = demo().await;
+    let router = server.build().unwrap().router();
+    for path in ["/apps/a/users//sessions", "/apps//users/u/sessions", "/apps/a/users//sessions/s"] {
+        for method in [Method::GET, Method::POST] {
+            let answer = send(&router, method.clone(), path, &[JSON], "{}").await;
+            assert_eq!((answer.status, answer.text.as_str()), (404, r#"{"detail":"Not Found"}"#), "{method} {path}");
+        }
+    }
+}

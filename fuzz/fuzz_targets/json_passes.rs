@@ -1,0 +1,34 @@
+//! What is said of JSON before it is read is what is read then: how many values, how deep, and the texts under names.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use scratchbook::json::{self, Field, Weight};
+use serde_json::Value;
+
+/// Values and depth. A name that is there twice has one value here and two in the text.
+fn built(value: &Value) -> (u64, u64) {
+    let inner: Vec<_> = match value {
+        Value::Array(items) => items.iter().map(built).collect(),
+        Value::Object(map) => map.values().map(built).collect(),
+        _ => return (1, 0),
+    };
+    let deepest = inner.iter().map(|(_, depth)| *depth).max().unwrap_or_default();
+    (1 + inner.iter().map(|(values, _)| values).sum::<u64>(), 1 + deepest)
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let weight = Weight::of(bytes);
+    let found = json::texts(bytes, ["a", "userId"]);
+    let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
+    let (values, depth) = built(&value);
+    assert!(weight.values >= values && weight.depth >= depth, "{weight:?} of {values} values, {depth} deep");
+    assert!(weight.memory >= 72 * values);
+    for (name, found) in ["a", "userId"].into_iter().zip(found.expect("what is JSON is read")) {
+        match (value.get(name), found) {
+            (None, Field::Absent) => {}
+            (Some(Value::String(text)), Field::Text(found)) => assert_eq!(*text, *found),
+            (Some(value), Field::Other) => assert!(!value.is_string()),
+            (value, found) => panic!("{name}: {value:?} read as {found:?}"),
+        }
+    }
+});
