@@ -16,6 +16,13 @@ const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
 const FIRST_PAGE: usize = 500;
 const PAGE: usize = 1000;
 
+/// How many times as much as an answer may have is stored of a session that is not even begun to be written.
+const MUCH_TOO_LARGE: u64 = 4;
+
+/// What is to be asked for in place of a whole session.
+const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
+    /v1/apps/{app}/users/{user}/sessions/{session}/events";
+
 /// How often a session is read anew that was made anew or pruned meanwhile.
 const TRIES: u32 = 3;
 
@@ -137,6 +144,11 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
     if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
         return Text::new(served).write_session(first).await.map(Read::Whole);
     }
+    // What is by far too large need not be written to know it. The text that is shown may be shorter than the stored one.
+    let most = (served.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
+    if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
+        return Err(too_large(served.limits.answer_bytes, OF_SESSION));
+    }
     let (made, updated, mut after) = (first.create_time(), first.last_update_time(), begin);
     let mut text = Text::new(served);
     let mut session = first.clone();
@@ -185,10 +197,8 @@ struct Text {
 
 impl Text {
     fn new(served: &Served) -> Self {
-        let instead = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
-                       /v1/apps/{app}/users/{user}/sessions/{session}/events";
         let (share, answer_bytes) = (served.answers.share(), served.limits.answer_bytes);
-        Self { out: Vec::new(), share, answer_bytes, instead }
+        Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
     }
 
     /// Writes more of it, off the workers.
