@@ -13,7 +13,7 @@ use scratchbook::Error;
 use crate::guard::{self, Guard};
 use crate::operations::{self, Observer};
 use crate::served::Served;
-use crate::{access, headers, limits, listen, refusal};
+use crate::{access, answers, headers, limits, listen, refusal, surfaces};
 
 /// The routes with all of it around them.
 pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: Guard) -> Router {
@@ -21,11 +21,13 @@ pub(crate) fn around(routes: Router<Arc<Served>>, served: &Arc<Served>, guard: G
     routes
         // Bodies have the limit of `read_whole`, and no other.
         .layer(DefaultBodyLimit::disable())
+        .layer(middleware::from_fn_with_state(Arc::clone(served), answers::check))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::answer_in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::leave_workers))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::admit))
         .layer(middleware::from_fn_with_state(Arc::clone(served), limits::read_whole))
         .layer(middleware::from_fn_with_state(Arc::clone(served), access::identify))
+        .layer(middleware::from_fn_with_state(Arc::clone(served), surfaces::check))
         .layer(middleware::from_fn_with_state(Arc::new(guard), guard::check))
         .layer(middleware::from_fn_with_state(Arc::clone(served), listen::end_streams))
         .layer(middleware::from_fn(headers::mark))

@@ -20,22 +20,27 @@
 //! - `served.rs`: what every handler is given. `apps.rs`: the agents that are hosted.
 //! - `layers.rs`: what each request goes through before a handler, and each answer on its way back.
 //! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
+//! - `answers/`: what each answer goes through: bounds in bytes, and what is shown of credentials. `heavy.rs`: work that
+//!   is done off the runtime's workers.
 //! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
 //!   that are known by something else than their number. `spelling.rs`: names and kinds with more than one spelling.
+//! - `surfaces.rs`: which of the surfaces are served.
 //! - `adk/`: ADK's surface. `v1/`: our own. Each has its routes in `mod.rs` and its form of errors in `error.rs`.
 //! - `vertex/`: Vertex AI's Agent Engine Sessions, for Google's own clients; laid out as these two.
 //! - `dev_ui/`: ADK's dev interface, where its files are at hand, and what it asks for besides.
 
 mod access;
 mod adk;
+mod answers;
 mod apps;
 mod bodies;
 mod dev_ui;
 mod guard;
 mod headers;
+mod heavy;
 mod layers;
 mod limits;
 mod listen;
@@ -49,6 +54,7 @@ mod served;
 mod server;
 mod spelling;
 mod sse;
+mod surfaces;
 mod told;
 mod v1;
 mod vertex;
@@ -57,3 +63,4 @@ pub use access::{Login, MadeToken, NewToken, Right};
 pub use limits::{Network, RateLimit, ServerLimits};
 pub use listen::Tls;
 pub use server::{Server, ServerBuilder};
+pub use surfaces::Surface;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use scratchbook::{Event, GetSessionConfig, Result, SessionKey, SessionService};
 
+use crate::answers::PAGE_BYTES;
+
 /// How many events are read at a time.
 const PAGE: usize = 200;
 
@@ -20,7 +22,8 @@ pub(crate) async fn last_event(
 ) -> Result<Option<Arc<Event>>> {
     let mut before = u64::MAX;
     loop {
-        let config = GetSessionConfig::default().with_events_before(before, PAGE).without_state();
+        let config = GetSessionConfig::default().with_events_before(before, PAGE);
+        let config = config.with_page_bytes(PAGE_BYTES).without_state();
         let Some(session) = sessions.get_session(key, &config).await? else {
             return Ok(None);
         };

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, Store};
 
 use crate::access::Access;
+use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::bodies::{Heavy, Room};
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
 use crate::operations::Readiness;
 use crate::runs::Runs;
+use crate::surfaces::Surface;
 
 /// What is served, and to whom.
 #[derive(Debug)]
@@ -33,9 +35,18 @@ pub(crate) struct Served {
     pub(crate) closing: Closing,
     pub(crate) runs: Runs,
     pub(crate) environment: Arc<dyn Environment>,
+    /// What is served of it.
+    pub(crate) surfaces: Vec<Surface>,
+    /// What all answers may have together.
+    pub(crate) answers: Budget,
 }
 
 impl Served {
+    /// How many bytes a page has that is read for an answer.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        PAGE_BYTES.min(self.limits.answer_bytes as u64)
+    }
+
     /// Whether the store answers, and carries writes out.
     pub(crate) async fn look_at_store(&self) -> Result<()> {
         self.look_for_nobody().await?;

@@ -11,6 +11,7 @@ use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, S
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
+use crate::answers::Budget;
 use crate::apps::{Apps, Origin};
 use crate::bodies::{Heavy, Room};
 use crate::dev_ui::DevUi;
@@ -20,6 +21,7 @@ use crate::listen::{self, Closing, Tls};
 use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::served::Served;
+use crate::surfaces::Surface;
 use crate::{adk, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
@@ -49,7 +51,11 @@ pub struct ServerBuilder {
     max_runs: usize,
     max_waiting_runs: usize,
     resumable: bool,
+    surfaces: Vec<Surface>,
 }
+
+/// How many answers of the greatest size are made and sent at a time.
+const ALL_ANSWERS: usize = 8;
 
 /// How many runs go on at a time, and how many wait for a session, unless it is said.
 const MAX_RUNS: usize = 1000;
@@ -157,14 +163,25 @@ impl ServerBuilder {
         self
     }
 
+    /// Serves these surfaces alone, otherwise all of them. What is of another is not found; `/health`, `/health/ready` and
+    /// `/metrics` are of none.
+    #[must_use]
+    pub fn surfaces(mut self, surfaces: impl IntoIterator<Item = Surface>) -> Self {
+        self.surfaces = surfaces.into_iter().collect();
+        self
+    }
+
     /// The server.
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, or an app's name is none; where an expression for origins is
+    /// `InvalidArgument` where two apps have one name, or an app's name is none; if no surface is served, or the dev
+    /// interface without ADK's surface, which it speaks to; where an expression for origins is
     /// none; where a file of the login or of TLS is not right, or the dev
     /// interface's folder holds none. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
+        check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
+        let surfaces = self.surfaces;
         let Self { store, agents, environment, login, allow_origins, host, limits, tls, metrics, dev_ui, .. } = self;
         let apps = Apps::new(agents, |name, agent| {
             let runner = Runner::builder(name, Arc::clone(agent), Arc::clone(&store.sessions))
@@ -177,6 +194,7 @@ impl ServerBuilder {
         let origins = Origins::new(&allow_origins)?;
         let access = login.map_or(Ok(Access::Open), |login| login.open().map(Access::Login))?;
         let certificates = tls.map(Tls::open).transpose()?;
+        let answers = Budget::new(limits.answer_bytes.saturating_mul(ALL_ANSWERS));
         let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
         let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
         let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
@@ -195,9 +213,22 @@ impl ServerBuilder {
             certificates,
             closing,
             environment,
+            surfaces,
+            answers,
         };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
     }
+}
+
+fn check_surfaces(surfaces: &[Surface], dev_ui: Option<&PathBuf>) -> Result<()> {
+    if surfaces.is_empty() {
+        return Err(Error::invalid("no surface is served: leave one of ADK's, /v1 and Vertex AI's on"));
+    }
+    if dev_ui.is_some() && !surfaces.contains(&Surface::Adk) {
+        let message = "ADK's dev interface speaks to ADK's surface, which is not served: serve both or neither";
+        return Err(Error::invalid(message));
+    }
+    Ok(())
 }
 
 impl Server {
@@ -218,6 +249,7 @@ impl Server {
             max_runs: MAX_RUNS,
             max_waiting_runs: MAX_WAITING_RUNS,
             resumable: false,
+            surfaces: Surface::ALL.to_vec(),
         }
     }
 

@@ -183,6 +183,14 @@ impl io::Write for ByteCount {
     }
 }
 
+/// How many bytes something of ours has as JSON text.
+pub(crate) fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
+    let mut count = ByteCount::default();
+    // What is stored has a text.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 /// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.
 pub(crate) fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> {
     let mut text = Vec::with_capacity(256);

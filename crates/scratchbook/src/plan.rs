@@ -17,3 +17,4 @@ pub use crate::store::fork::{check_event_number, fork_key, log_pruned};
 pub use crate::store::locate::LocateQuery;
 pub use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 pub use crate::store::resolve::{Found, Refusal, WrittenKey};
+pub use crate::store::room::Room;

@@ -39,6 +39,15 @@ pub(crate) struct ServeArgs {
     /// Host no agents where no folder is named: sessions and state alone
     #[arg(long, env = "SCRATCHBOOK_NO_DEMO", value_parser = FalseyValueParser::new())]
     pub(crate) no_demo: bool,
+    /// Do not serve ADK's API, which google-adk's clients speak
+    #[arg(long, env = "SCRATCHBOOK_NO_ADK", value_parser = FalseyValueParser::new())]
+    pub(crate) no_adk: bool,
+    /// Do not serve the API below /v1, nor its document at /docs
+    #[arg(long, env = "SCRATCHBOOK_NO_V1", value_parser = FalseyValueParser::new())]
+    pub(crate) no_v1: bool,
+    /// Do not serve Agent Engine Sessions of Vertex AI
+    #[arg(long, env = "SCRATCHBOOK_NO_VERTEX", value_parser = FalseyValueParser::new())]
+    pub(crate) no_vertex: bool,
     /// Have every agent answer by this model, whatever its file names: gemini-2.5-flash, openai::NAME, ollama::NAME
     #[arg(long, env = "SCRATCHBOOK_MODEL", value_name = "MODEL")]
     pub(crate) model: Option<String>,
@@ -110,6 +119,10 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_BODY_BYTES", value_name = "BYTES", default_value = "37748736",
         value_parser = at_least_one::<NonZeroUsize>)]
     pub(crate) max_body_bytes: NonZeroUsize,
+    /// The longest answer, in bytes; what has pages has smaller ones, and what has none answers 413
+    #[arg(long, env = "SCRATCHBOOK_MAX_ANSWER_BYTES", value_name = "BYTES", default_value = "33554432",
+        value_parser = at_least_one::<NonZeroUsize>)]
+    pub(crate) max_answer_bytes: NonZeroUsize,
     /// The most events in a body, that a session begins with
     #[arg(long, env = "SCRATCHBOOK_MAX_BODY_EVENTS", value_name = "N", default_value = "20000",
         value_parser = at_least_one::<NonZeroUsize>)]

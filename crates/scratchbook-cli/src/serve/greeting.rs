@@ -4,10 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use scratchbook::Error;
+use scratchbook_server::Surface;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::options;
 use crate::args::{AccessArgs, ServeArgs};
 use crate::failure::Failure;
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
@@ -26,6 +28,7 @@ pub(super) struct Greeting {
     login: bool,
     /// Where ADK's dev interface is.
     dev_ui: Option<String>,
+    surfaces: Vec<Surface>,
 }
 
 impl Greeting {
@@ -35,7 +38,7 @@ impl Greeting {
         let scheme = if tls_cert.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", reachable(address));
         let dev_ui = args.adk_ui.as_ref().map(|_| format!("{url}/dev-ui/"));
-        Self { url, address, database, apps, login, dev_ui }
+        Self { url, address, database, apps, login, dev_ui, surfaces: options::surfaces(args) }
     }
 
     /// Prints it, unless nobody reads standard output: nobody waits for that.
@@ -54,11 +57,15 @@ impl Greeting {
 
     /// For people what to look at and to try; for programs one line of JSON.
     fn print_to(&self, out: &mut Output) -> Result<(), Failure> {
-        let Self { url, address, database, apps, login, dev_ui } = self;
+        let Self { url, address, database, apps, login, dev_ui, surfaces } = self;
+        let has = |surface| surfaces.contains(&surface);
+        let named: Vec<_> = surfaces.iter().filter_map(name).collect();
         if out.format() == Format::Json {
             let (host, port) = (address.ip(), address.port());
-            let greeting =
-                json!({"url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": dev_ui});
+            let greeting = json!({
+                "url": url, "host": host, "port": port, "database": database, "apps": apps, "devUi": dev_ui,
+                "surfaces": named.iter().map(|(word, _)| word).collect::<Vec<_>>(),
+            });
             return Ok(out.json_line(&greeting)?);
         }
         out.line(format_args!("{} serves {}", styled(BOLD, "scratchbook"), visible(database)))?;
@@ -68,17 +75,21 @@ impl Greeting {
         if let Some(dev_ui) = dev_ui {
             out.text(format_args!("  dev interface  {}", styled(BOLD, dev_ui)))?;
         }
-        out.text(format_args!("  documentation  {url}/docs"))?;
+        let described: Vec<_> = named.iter().map(|(_, what)| *what).collect();
+        out.text(format_args!("  serves         {}", described.join(", ")))?;
+        if has(Surface::V1) {
+            out.text(format_args!("  documentation  {url}/docs"))?;
+        }
         out.text(format_args!("  apps           {}", apps.join(", ")))?;
         out.line("")?;
         let (user, token) = if *login { ("USER", "-H \"Authorization: Bearer $TOKEN\" ") } else { ("me", "") };
-        if *login {
+        if *login && has(Surface::Adk) {
             out.line(styled(DIM, "Every request needs a token, as in:"))?;
             out.line("")?;
             out.text(format_args!("  curl {token}{url}/list-apps"))?;
             out.line("")?;
         }
-        if let Some(app) = apps.first() {
+        if let Some(app) = apps.first().filter(|_| has(Surface::Adk)) {
             let of_user = if *login { ", as a USER that the token is for" } else { "" };
             out.line(styled(DIM, format_args!("Talk to one{of_user}:")))?;
             out.line("")?;
@@ -88,6 +99,16 @@ impl Greeting {
             out.line("")?;
         }
         Ok(out.line(styled(DIM, "Ctrl-C ends it."))?)
+    }
+}
+
+/// A surface in one word, and what it is.
+fn name(surface: &Surface) -> Option<(&'static str, &'static str)> {
+    match surface {
+        Surface::Adk => Some(("adk", "ADK's API")),
+        Surface::V1 => Some(("v1", "/v1")),
+        Surface::Vertex => Some(("vertex", "Agent Engine Sessions of Vertex AI")),
+        _ => None,
     }
 }
 

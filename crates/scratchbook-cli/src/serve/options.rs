@@ -3,9 +3,9 @@
 use std::num::NonZeroUsize;
 
 use scratchbook::Error;
-use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Tls};
+use scratchbook_server::{Login, RateLimit, ServerBuilder, ServerLimits, Surface, Tls};
 
-use crate::args::{AccessArgs, LimitArgs};
+use crate::args::{AccessArgs, LimitArgs, ServeArgs};
 
 /// A server that lets in who may come.
 ///
@@ -36,6 +36,7 @@ pub(super) fn guarded(mut server: ServerBuilder, args: &AccessArgs) -> Result<Se
 pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usize) -> ServerBuilder {
     let limits = ServerLimits::default()
         .with_body_bytes(args.max_body_bytes.get())
+        .with_answer_bytes(args.max_answer_bytes.get())
         .with_body_events(args.max_body_events.get())
         .with_body_memory(args.max_body_memory.get())
         .with_connections(connections)
@@ -53,4 +54,15 @@ pub(super) fn limited(server: ServerBuilder, args: &LimitArgs, connections: usiz
         .limits(rate.into_iter().fold(limits, ServerLimits::with_rate))
         .max_runs(args.max_runs.get())
         .max_waiting_runs_per_session(args.max_waiting_runs_per_session)
+}
+
+/// The surfaces that are served.
+pub(super) fn surfaces(args: &ServeArgs) -> Vec<Surface> {
+    let is_off = |surface: &Surface| match surface {
+        Surface::Adk => args.no_adk,
+        Surface::V1 => args.no_v1,
+        Surface::Vertex => args.no_vertex,
+        _ => false,
+    };
+    Surface::ALL.into_iter().filter(|surface| !is_off(surface)).collect()
 }

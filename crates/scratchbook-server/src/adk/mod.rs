@@ -4,7 +4,6 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
-mod credentials;
 mod error;
 mod idempotency;
 mod memory;
@@ -14,6 +13,7 @@ mod restore;
 mod run;
 mod sessions;
 mod shape;
+mod whole;
 
 use std::sync::Arc;
 

@@ -2,96 +2,71 @@
 
 use std::sync::Arc;
 
-use async_stream::try_stream;
 use axum::Json;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use futures_util::{Stream, TryStreamExt};
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
-    ListSessionsResponse, SessionKey,
-};
+use axum::response::Response;
+use scratchbook::{AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, SessionKey};
 use serde_json::{Map, Value, json};
 
 use super::body::{CreateSessionRequest, InitialState, JsonBody, UpdateSessionRequest};
 use super::idempotency::{IdempotencyKey, PATCH, unfinished};
-use super::shape::{self, Text};
-use super::{AdkError, restore};
+use super::{AdkError, restore, whole};
 use crate::access::{Caller, Right};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 
-/// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
-const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
+/// How many of the last events are wanted, in the address.
+const NUM_RECENT_EVENTS: &str = "num_recent_events";
 
-/// How many bytes of a list are sent at a time, at least, but for the last.
-const PIECE: usize = 64 << 10;
-
-pub(super) async fn get(State(served): State<Arc<Served>>, scope: SessionScope<AdkError>) -> Result<Text, AdkError> {
-    read(&served, &scope.key, &scope.caller).await
+/// A session with all of its events. ADK's own server does not know `num_recent_events`, so it counts for a session alone
+/// that would be too large.
+pub(super) async fn get(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> Result<Response, AdkError> {
+    let last = query.into_iter().find(|(name, _)| name == NUM_RECENT_EVENTS);
+    let session = match (whole::session(&served, &scope.key, None).await, last) {
+        (Err(error), Some((_, count))) if error.kind() == ErrorKind::PayloadTooLarge => {
+            whole::session(&served, &scope.key, Some(read_count(&count)?)).await
+        }
+        (session, _) => session,
+    };
+    session?.ok_or_else(AdkError::no_session)
 }
 
-/// A session as far as a caller may know of it: after a write, one who may not read is told of its names alone.
-async fn read(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Text, AdkError> {
-    let config = if caller.may(Right::Read) {
-        GetSessionConfig::default()
+fn read_count(count: &str) -> Result<usize, AdkError> {
+    count.parse().map_err(|_| {
+        let message = format!("{NUM_RECENT_EVENTS} is {count:?}; it is the number of the last events that are wanted");
+        Error::invalid(message).into()
+    })
+}
+
+/// A session as far as a caller may know of it after a write: one who may not read is told of its names alone.
+async fn written(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
+    let session = if caller.may(Right::Read) {
+        whole::written(served, key).await?
     } else {
-        GetSessionConfig::state_only().without_state()
+        let names = GetSessionConfig::state_only().without_state();
+        match served.store.sessions.get_session(key, &names).await? {
+            Some(session) => Some(whole::at_hand(served, session).await?),
+            None => None,
+        }
     };
-    let session = served.store.sessions.get_session(key, &config).await?;
-    Ok(shape::session(&session.ok_or_else(AdkError::no_session)?)?)
+    session.ok_or_else(AdkError::no_session)
 }
 
 /// All sessions of a user, whatever number of pages they fill.
-///
-/// They are written while they are sent: each shows the state of the user and of the app, which are one in memory, and in
-/// text are there as often as there are sessions.
 pub(super) async fn list(State(served): State<Arc<Served>>, scope: UserScope<AdkError>) -> Result<Response, AdkError> {
-    let config = ListSessionsConfig::default().with_user_id(&scope.user_id).with_page_size(1000);
-    let first = served.store.sessions.list_sessions(&scope.app_name, &config).await?;
-    let pieces = pieces(served, scope.app_name, config, first).inspect_err(|error| {
-        tracing::error!(kind = error.kind().as_str(), %error, "a list broke off");
-    });
-    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(pieces)).into_response())
-}
-
-fn pieces(
-    served: Arc<Served>,
-    app_name: String,
-    mut config: ListSessionsConfig,
-    mut page: ListSessionsResponse,
-) -> impl Stream<Item = Result<Bytes, Error>> {
-    try_stream! {
-        let (mut piece, mut between) = (Vec::new(), b'[');
-        loop {
-            for session in page.sessions {
-                if OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)) {
-                    continue;
-                }
-                piece.push(between);
-                shape::push_session(&mut piece, &session)?;
-                between = b',';
-                if piece.len() >= PIECE {
-                    yield Bytes::from(std::mem::take(&mut piece));
-                }
-            }
-            let Some(token) = page.next_page_token else { break };
-            config = config.with_page_token(token);
-            page = served.store.sessions.list_sessions(&app_name, &config).await?;
-        }
-        piece.extend_from_slice(if between == b'[' { b"[]" } else { b"]" });
-        yield Bytes::from(piece);
-    }
+    Ok(whole::list(&served, &scope.app_name, &scope.user_id).await?)
 }
 
 pub(super) async fn create(
     State(served): State<Arc<Served>>,
     scope: UserScope<AdkError>,
     request: Option<JsonBody<CreateSessionRequest>>,
-) -> Result<Text, AdkError> {
+) -> Result<Response, AdkError> {
     let CreateSessionRequest { session_id, state, events, options } = request.map(|body| body.0).unwrap_or_default();
     let events = restore::events(events.unwrap_or_default())?;
     check_options(&options.unwrap_or_default())?;
@@ -104,7 +79,7 @@ pub(super) async fn create_with_id(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     state: Option<JsonBody<InitialState>>,
-) -> Result<Text, AdkError> {
+) -> Result<Response, AdkError> {
     let state = state.map(|body| body.0.0).unwrap_or_default();
     let key = &scope.key;
     let session_id = Some(key.session_id().to_owned());
@@ -126,7 +101,7 @@ impl New<'_> {
         caller: &Caller,
         state: Map<String, Value>,
         events: Vec<Event>,
-    ) -> Result<Text, AdkError> {
+    ) -> Result<Response, AdkError> {
         let id = self.session_id.unwrap_or_default();
         let mut config = CreateSessionConfig::default().with_session_id(&id);
         if events.is_empty() {
@@ -142,7 +117,14 @@ impl New<'_> {
             }
             _ => error.into(),
         })?;
-        if caller.may(Right::Read) { Ok(shape::session(&session)?) } else { read(served, session.key(), caller).await }
+        let key = session.key().clone();
+        if !caller.may(Right::Read) {
+            return written(served, &key, caller).await;
+        }
+        match whole::at_hand(served, session).await {
+            Err(error) if error.kind() == ErrorKind::PayloadTooLarge => written(served, &key, caller).await,
+            made => Ok(made?),
+        }
     }
 }
 
@@ -167,7 +149,7 @@ pub(super) async fn update(
     scope: SessionScope<AdkError>,
     key: Option<IdempotencyKey>,
     JsonBody(request): JsonBody<UpdateSessionRequest>,
-) -> Result<Text, AdkError> {
+) -> Result<Response, AdkError> {
     scope.caller.check_delta(&request.state_delta)?;
     let event = Event::new("user").with_state_delta(request.state_delta);
     let event = match &key {
@@ -176,7 +158,7 @@ pub(super) async fn update(
     };
     let appended = served.store.sessions.append(&scope.key, event, AppendOptions::default()).await;
     appended.map_err(|error| unfinished(error, key.as_ref()))?;
-    read(&served, &scope.key, &scope.caller).await
+    written(&served, &scope.key, &scope.caller).await
 }
 
 /// Silent where there is no such session.

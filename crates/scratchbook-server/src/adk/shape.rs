@@ -6,7 +6,7 @@ use scratchbook::{Error, Event, Result, Session};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::credentials::without_secrets;
+use crate::answers::without_secrets;
 
 /// What only ADK itself keeps beside an event; neither taken from clients nor shown to them.
 const INTERNAL: &str = "__adk_internal_";
@@ -35,17 +35,6 @@ pub(crate) fn event(event: &Event) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A session with its events.
-///
-/// # Errors
-///
-/// As [`event`].
-pub(crate) fn session(session: &Session) -> Result<Text> {
-    let mut out = Vec::with_capacity(ROOM * (session.events().len() + 1));
-    push_session(&mut out, session)?;
-    Ok(Text(out))
-}
-
 /// Puts an event behind what is written already.
 pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     let mut event = event.known();
@@ -56,8 +45,19 @@ pub(crate) fn push_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
     push_shown(out, event.as_ref())
 }
 
-/// Puts a session behind what is written already.
+/// Puts a session with its events behind what is written already.
+///
+/// # Errors
+///
+/// As [`event`].
 pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
+    push_session_head(out, session)?;
+    session.events().iter().try_for_each(|event| push_next_event(out, event))?;
+    push_session_end(out, session.last_update_time())
+}
+
+/// Puts what a session has before its events behind what is written already; they are next.
+pub(crate) fn push_session_head(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     let names: [(&[u8], &str); 3] =
         [(b"{\"id\":", session.id()), (b",\"appName\":", session.app_name()), (b",\"userId\":", session.user_id())];
     for (name, value) in names {
@@ -66,10 +66,23 @@ pub(crate) fn push_session(out: &mut Vec<u8>, session: &Session) -> Result<()> {
     }
     out.extend_from_slice(b",\"state\":");
     push_shown(out, session.state())?;
-    out.extend_from_slice(b",\"events\":");
-    push_list(out, session.events().iter(), |out, event| push_event(out, event))?;
-    out.extend_from_slice(b",\"lastUpdateTime\":");
-    push_json(out, &session.last_update_time())?;
+    out.extend_from_slice(b",\"events\":[");
+    Ok(())
+}
+
+/// Puts the next event of a session behind its head or the event before.
+pub(crate) fn push_next_event(out: &mut Vec<u8>, event: &Event) -> Result<()> {
+    // What is written ends so after the head alone: an event ends with a brace.
+    if !out.ends_with(b"[") {
+        out.push(b',');
+    }
+    push_event(out, event)
+}
+
+/// Puts what a session has after its events behind them.
+pub(crate) fn push_session_end(out: &mut Vec<u8>, last_update_time: f64) -> Result<()> {
+    out.extend_from_slice(b"],\"lastUpdateTime\":");
+    push_json(out, &last_update_time)?;
     out.push(b'}');
     Ok(())
 }

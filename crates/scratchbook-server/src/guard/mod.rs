@@ -1,7 +1,7 @@
 //! Which pages of browsers may call, and under which names of this host: the checks of `adk api_server`, and CORS.
 //!
 //! Without a login every page that a person opens could call a server on their machine. A browser says where a page is
-//! from, and it does so for reads too; a page whose name was pointed at this machine afterwards is of the server's
+//! from: by its origin, and if it sends none, as for a picture, by how far away it is. A page whose name was pointed at this machine afterwards is of the server's
 //! origin by that, but names a foreign host.
 
 mod cors;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_TYPE, FORWARDED, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use scratchbook::{Error, ErrorKind};
@@ -42,6 +42,9 @@ pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, nex
         Some(Ok(origin)) if guard.allows(origin, headers) => Some(origin.to_owned()),
         Some(_) => return forbidden(&request, "Forbidden: origin not allowed"),
     };
+    if origin.is_none() && guard.is_of_foreign_page(&request) {
+        return forbidden(&request, "Forbidden: origin not allowed");
+    }
     if guard.origins.is_empty() {
         return next.run(request).await;
     }
@@ -69,6 +72,21 @@ impl Guard {
         let Some(host) = hosts.next() else { return false };
         let Some(host) = host.to_str().ok().map(str::trim).filter(|_| hosts.next().is_none()) else { return true };
         is_foreign(host)
+    }
+
+    /// Whether a browser says of a request without an origin that a page of another one has sent it. A page on another port
+    /// or below the same domain is another, as it is where origins are compared. Who follows a link to a page of this
+    /// server sees that page, and the other one learns nothing of it.
+    fn is_of_foreign_page(&self, request: &Request) -> bool {
+        let headers = request.headers();
+        let says =
+            |name: &str, value: &str| headers.get(name).is_some_and(|found| found.as_bytes() == value.as_bytes());
+        let is_foreign = says("sec-fetch-site", "cross-site") || says("sec-fetch-site", "same-site");
+        let follows_link = request.method() == Method::GET
+            && says("sec-fetch-mode", "navigate")
+            && says("sec-fetch-dest", "document")
+            && is_page(request.uri().path());
+        is_foreign && !follows_link && !self.origins.allow_all()
     }
 
     /// Whether a page of this origin may call: one that is allowed, or the server's own.
@@ -109,6 +127,11 @@ impl Guard {
         let scheme = first("x-forwarded-proto").map_or_else(|| self.scheme.to_owned(), str::to_lowercase);
         Some(format!("{scheme}://{host}"))
     }
+}
+
+/// Whether a path is that of a page to look at.
+fn is_page(path: &str) -> bool {
+    matches!(path, "/" | "/docs" | "/dev-ui") || path.starts_with("/dev-ui/")
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {

@@ -60,7 +60,7 @@ impl Origins {
         self.allow_all() || self.hosts.iter().any(|name| name == host)
     }
 
-    fn allow_all(&self) -> bool {
+    pub(super) fn allow_all(&self) -> bool {
         self.named.iter().any(|name| name == ANY)
     }
 }

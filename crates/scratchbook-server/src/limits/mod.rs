@@ -50,6 +50,9 @@ pub struct ServerLimits {
     /// How long those of the next request may take, from the end of the request before; so also how long a connection is
     /// kept for another request: 30 seconds. Then it is closed.
     pub header_time: Duration,
+    /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
+    /// are being made and sent have eight times this together; what is beyond it answers 503.
+    pub answer_bytes: usize,
     /// How long an answer may take to begin, where no agent runs: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
     /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
@@ -96,6 +99,7 @@ impl Default for ServerLimits {
             headers: 100,
             first_header_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
+            answer_bytes: 32 << 20,
             answer_time: Duration::from_secs(60),
             stall_time: Duration::from_secs(60),
             connections: 8_192,
@@ -177,6 +181,12 @@ impl ServerLimits {
     #[must_use]
     pub fn with_header_time(self, header_time: Duration) -> Self {
         Self { header_time, ..self }
+    }
+
+    /// The most bytes of an answer; 64 KiB at least are taken.
+    #[must_use]
+    pub fn with_answer_bytes(self, answer_bytes: usize) -> Self {
+        Self { answer_bytes: answer_bytes.max(64 << 10), ..self }
     }
 
     /// How long an answer may take to begin, where no agent runs.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use scratchbook::{Error, Event, GetSessionConfig, Result, Session, SessionKey, SessionService};
 
 use super::{Outcome, Reader, Run, Runs};
+use crate::answers::STREAM_PAGE_BYTES;
 use crate::look_back::last_event;
 
 /// How many events are read at a time.
-const PAGE: usize = 200;
+const PAGE: usize = 100;
 
 /// Follows the agents' events of an invocation. The user's messages are not among them, as in a run's own stream.
 #[derive(Debug)]
@@ -127,7 +128,8 @@ impl Stored {
     /// Reads on until there is something to give. False where nothing is left.
     async fn fill(&mut self) -> Result<bool> {
         while self.page.is_empty() && self.after < self.to {
-            let config = GetSessionConfig::default().with_events_after(self.after, PAGE).without_state();
+            let config = GetSessionConfig::default().with_events_after(self.after, PAGE);
+            let config = config.with_page_bytes(STREAM_PAGE_BYTES).without_state();
             let session = self.read(&config).await?;
             let last = session.events().last().and_then(|event| event.seq);
             let events = session.events().iter().filter(|event| event.seq.is_some_and(|seq| seq <= self.to));

@@ -164,7 +164,7 @@ pub(super) struct Refusals;
 /// What a request that writes may be refused with, for the document.
 pub(super) struct WriteRefusals;
 
-const REFUSALS: [(&str, &str, &str, &str); 8] = [
+const REFUSALS: [(&str, &str, &str, &str); 9] = [
     (
         "400",
         "What was sent can never be right, or the store is not in a state for it.",
@@ -189,6 +189,12 @@ const REFUSALS: [(&str, &str, &str, &str); 8] = [
         "not_found",
         "session not found: shop/alice/s1; create it first",
     ),
+    (
+        "413",
+        "The answer would be too large, or the body is, or something in it.",
+        "payload_too_large",
+        "the answer has more than the 33554432 bytes that an answer may have; ask for less of it",
+    ),
     ("429", "A queue or a limit is full.", "resource_exhausted", "the store's queue is full; try again"),
     (
         "500",
@@ -205,7 +211,7 @@ const REFUSALS: [(&str, &str, &str, &str); 8] = [
     ),
 ];
 
-const WRITE_REFUSALS: [(&str, &str, &str, &str); 4] = [
+const WRITE_REFUSALS: [(&str, &str, &str, &str); 3] = [
     (
         "408",
         "The body did not come in the time that it may take.",
@@ -217,12 +223,6 @@ const WRITE_REFUSALS: [(&str, &str, &str, &str); 4] = [
         "Somebody was faster, a guard does not hold, or it is there already with other content.",
         "conflict",
         "'step' was changed since it was read; read again, then try again",
-    ),
-    (
-        "413",
-        "The body, or something in it, is too large.",
-        "payload_too_large",
-        "the body is larger than the server takes",
     ),
     (
         "415",

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result, json};
+use axum::response::Response;
+use scratchbook::{Committed, Error, GetSessionConfig, Outcome, Result, SessionKey};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,6 +15,7 @@ use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, 
 use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, Seen, Stored};
 use super::{ApiError, EVENTS};
+use crate::answers::json;
 use crate::bodies::{self as counted, Shape};
 use crate::look_back::last_event;
 use crate::scope::SessionScope;
@@ -40,7 +42,7 @@ pub(super) struct Append {
     #[schema(required = false)]
     conflict: Conflict,
     /// What its writer has seen: for `by_key` and `by_session`.
-    #[serde(default, deserialize_with = "json::optional_object")]
+    #[serde(default, deserialize_with = "scratchbook::json::optional_object")]
     seen: Option<Seen>,
 }
 
@@ -95,7 +97,7 @@ pub(super) struct ListEvents {
     after: Option<u64>,
     /// The last ones with a number below this one, in place of `after`.
     before: Option<u64>,
-    /// How many at most, 1 to 1,000.
+    /// How many at most, 1 to 1,000. A page has fewer where they have more than 4 MiB: `next` says whether there are more.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -166,9 +168,9 @@ pub(super) async fn list(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ListEvents>,
-) -> Result<Json<EventPage>, ApiError> {
+) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
-    let config = GetSessionConfig::default().without_state();
+    let config = GetSessionConfig::default().without_state().with_page_bytes(served.page_bytes());
     let config = match (query.after, query.before) {
         (Some(_), Some(_)) => return Err(Error::invalid("after and before go one by one; send one of them").into()),
         (after, None) => config.with_events_after(after.unwrap_or_default(), limit),
@@ -176,12 +178,28 @@ pub(super) async fn list(
     };
     let session = read(&served, &scope.key, &config).await?;
     let events: Vec<_> = session.events().iter().cloned().map(Stored).collect();
+    let is_full = events.len() == limit;
     let next = match query.before {
-        None => events.last().and_then(|last| last.0.seq).filter(|last| *last < session.seq()),
-        Some(_) => events.first().and_then(|first| first.0.seq).filter(|first| *first > 1),
+        None => {
+            let last = events.last().and_then(|last| last.0.seq);
+            // It may have ended by its bytes: the last number tells.
+            last.filter(|last| session.known_seq().map_or(is_full, |seq| *last < seq))
+        }
+        Some(_) => {
+            let first = events.first().and_then(|first| first.0.seq).filter(|first| *first > 1);
+            // Those before it may have been pruned.
+            match first {
+                Some(first) if !is_full && !has_events_before(&served, &scope.key, first).await? => None,
+                first => first,
+            }
+        }
     };
-    let next = next.filter(|_| events.len() == limit);
-    Ok(Json(EventPage { events, event_count: session.known_seq(), next }))
+    Ok(json(EventPage { events, event_count: session.known_seq(), next }).await?)
+}
+
+async fn has_events_before(served: &Served, key: &SessionKey, seq: u64) -> Result<bool> {
+    let config = GetSessionConfig::default().without_state().with_events_before(seq, 1);
+    Ok(!read(served, key, &config).await?.events().is_empty())
 }
 
 /// Read one event by its number.

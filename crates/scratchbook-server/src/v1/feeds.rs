@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use scratchbook::{Error, FeedStart, Result, SessionServiceExt, Watched};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -13,6 +13,7 @@ use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{Query, page_size, usual};
 use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
+use crate::answers::json;
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 
@@ -30,7 +31,7 @@ pub(super) struct ReadFeed {
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// About how many entries are read, 1 to 1,000.
+    /// About how many entries are read, 1 to 1,000; fewer where they are large.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,
@@ -69,7 +70,7 @@ pub(super) async fn of_session(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadFeed>,
-) -> Result<Json<FeedPage>, ApiError> {
+) -> Result<Response, ApiError> {
     list(&served, Watched::session(scope.key), query).await
 }
 
@@ -82,7 +83,7 @@ pub(super) async fn of_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadFeed>,
-) -> Result<Json<FeedPage>, ApiError> {
+) -> Result<Response, ApiError> {
     list(&served, scope.owner()?.into(), query).await
 }
 
@@ -97,16 +98,16 @@ pub(super) async fn of_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadFeed>,
-) -> Result<Json<FeedPage>, ApiError> {
+) -> Result<Response, ApiError> {
     list(&served, scope.owner()?.into(), query).await
 }
 
-async fn list(served: &Served, what: Watched, query: ReadFeed) -> Result<Json<FeedPage>, ApiError> {
+async fn list(served: &Served, what: Watched, query: ReadFeed) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
     let start = start(query.cursor.as_deref(), query.from)?.unwrap_or(FeedStart::Beginning);
     let page = served.store.sessions.list_watched(&what.with_key_prefix(query.prefix), &start, limit).await?;
     let entries = page.entries.into_iter().map(Entry::from).collect();
-    Ok(Json(FeedPage { entries, cursor: Cursor::from(&page.cursor) }))
+    Ok(json(FeedPage { entries, cursor: Cursor::from(&page.cursor) }).await?)
 }
 
 /// Where to begin, of the two ways to say it.

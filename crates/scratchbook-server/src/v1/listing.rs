@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, TitleFilter};
+use axum::response::Response;
+use scratchbook::{Error, ListOrder, ListSessionsConfig, ListSessionsResponse, Result, Scope, StateMap, TitleFilter};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,6 +14,7 @@ use super::path::{AppPath, UserPath};
 use super::request::{Query, page_size, usual};
 use super::shape::SessionBody;
 use super::{ApiError, SESSIONS};
+use crate::answers::json;
 use crate::scope::{AppScope, UserScope};
 use crate::served::Served;
 
@@ -53,13 +54,20 @@ enum Order {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessions": [{
     "id": "s1", "appName": "shop", "userId": "alice", "title": "Groceries", "labels": {"team": "food"},
-    "state": {"cart": {"milk": 2}, "user:language": "en"}, "events": [], "lastUpdateTime": 1795194011.59,
+    "state": {"cart": {"milk": 2}}, "events": [], "lastUpdateTime": 1795194011.59,
     "expireTime": null, "eventCount": 3, "seen": {"seq": 3, "user": 17, "app": 12},
-}], "nextPageToken": null}))]
+}], "userStates": {"alice": {"user:language": "en"}}, "appState": {"app:version": "1.0.0"}, "nextPageToken": null}))]
 pub(super) struct SessionPage {
-    /// The sessions in the order of the list. Where they are looked for by title or label, a page may have few or none,
-    /// and yet not be the last.
+    /// The sessions in the order of the list; of the state of each its own keys alone. A page has fewer than were asked for
+    /// where they have more than 4 MiB. Where they are looked for by title or label, it may have few or none, and yet not
+    /// be the last.
     sessions: Vec<SessionBody>,
+    /// The state of each user who has a session on this page, with its prefix.
+    #[schema(value_type = BTreeMap<String, BTreeMap<String, Value>>)]
+    user_states: BTreeMap<String, StateMap>,
+    /// The state of the app, with its prefix. Together with the user's it makes a session's state the merged one.
+    #[schema(value_type = BTreeMap<String, Value>)]
+    app_state: StateMap,
     /// Asks for the next page; `null` at the end.
     next_page_token: Option<String>,
 }
@@ -74,7 +82,7 @@ pub(super) async fn of_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
     Query(query): Query<ListSessions>,
-) -> Result<Json<SessionPage>, ApiError> {
+) -> Result<Response, ApiError> {
     scope.owner()?;
     list(&served, &scope.app_name, Some(scope.user_id), query).await
 }
@@ -91,7 +99,7 @@ pub(super) async fn of_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
     Query(query): Query<ListSessions>,
-) -> Result<Json<SessionPage>, ApiError> {
+) -> Result<Response, ApiError> {
     scope.owner()?;
     list(&served, &scope.app_name, None, query).await
 }
@@ -101,7 +109,7 @@ async fn list(
     app_name: &str,
     user_id: Option<String>,
     query: ListSessions,
-) -> Result<Json<SessionPage>, ApiError> {
+) -> Result<Response, ApiError> {
     let mut config = ListSessionsConfig::default().with_page_size(page_size("pageSize", query.page_size)?);
     config.user_id = user_id;
     config.title = query.title.map(TitleFilter::Containing);
@@ -111,9 +119,23 @@ async fn list(
         Order::Newest => ListOrder::NewestFirst,
     };
     config.page_token = query.page_token;
-    let page = served.store.sessions.list_sessions(app_name, &config).await?;
-    let sessions = page.sessions.into_iter().map(SessionBody::from).collect();
-    Ok(Json(SessionPage { sessions, next_page_token: page.next_page_token }))
+    let page = served.store.sessions.list_sessions(app_name, &config.with_page_bytes(served.page_bytes())).await?;
+    Ok(json(SessionPage::from(page)).await?)
+}
+
+/// State that sessions share is there once.
+impl From<ListSessionsResponse> for SessionPage {
+    fn from(page: ListSessionsResponse) -> Self {
+        let app_state = page.sessions.first().map(|session| session.state().only(Scope::App)).unwrap_or_default();
+        let mut user_states = BTreeMap::new();
+        for session in &page.sessions {
+            if !user_states.contains_key(session.user_id()) {
+                user_states.insert(session.user_id().to_owned(), session.state().only(Scope::User));
+            }
+        }
+        let sessions = page.sessions.into_iter().map(SessionBody::listed).collect();
+        Self { sessions, user_states, app_state, next_page_token: page.next_page_token }
+    }
 }
 
 fn labels(given: &[String]) -> Result<BTreeMap<String, String>> {

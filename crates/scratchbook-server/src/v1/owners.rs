@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use scratchbook::{Change, Error, ListStateConfig, PutStateOptions, Result, Scope, StateDelta, StateOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ use super::shape::Operations;
 use super::state::KeyValue;
 use super::{ApiError, STATE};
 use crate::access::{Caller, Right};
+use crate::answers;
 use crate::bodies::{self as counted, Shape};
 use crate::scope::{AppScope, Needs, UserScope, WholeApp};
 use crate::served::Served;
@@ -102,7 +104,7 @@ pub(super) async fn of_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
     Query(query): Query<ListState>,
-) -> Result<Json<StatePage>, ApiError> {
+) -> Result<Response, ApiError> {
     list(&served, &scope.owner()?, query).await
 }
 
@@ -116,7 +118,7 @@ pub(super) async fn of_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
     Query(query): Query<ListState>,
-) -> Result<Json<StatePage>, ApiError> {
+) -> Result<Response, ApiError> {
     list(&served, &scope.owner()?, query).await
 }
 
@@ -182,12 +184,12 @@ pub(super) async fn patch_user(
     patch(&served, &scope.owner()?, &scope.caller, body).await
 }
 
-async fn list(served: &Served, owner: &StateOwner, query: ListState) -> Result<Json<StatePage>, ApiError> {
+async fn list(served: &Served, owner: &StateOwner, query: ListState) -> Result<Response, ApiError> {
     let size = page_size("pageSize", query.page_size)?;
     let mut config = ListStateConfig::default().with_prefix(query.prefix).with_page_size(size);
     config.after = query.page_token;
-    let page = served.store.sessions.list_state(owner, &config).await?;
-    Ok(Json(StatePage { state: page.values, next_page_token: page.next }))
+    let page = served.store.sessions.list_state(owner, &config.with_page_bytes(served.page_bytes())).await?;
+    Ok(answers::json(StatePage { state: page.values, next_page_token: page.next }).await?)
 }
 
 async fn one(served: &Served, owner: &StateOwner, key: String) -> Result<Json<KeyValue>, ApiError> {

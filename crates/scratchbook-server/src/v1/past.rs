@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
-use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateDiff, StateOwner};
+use axum::response::Response;
+use scratchbook::{GetSessionConfig, KeyWrite, Result, Scope, SessionKey, SessionServiceExt, StateOwner};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -17,6 +17,7 @@ use super::sessions::{no_session, read};
 use super::shape::{LogChange, Write, Writer};
 use super::{ApiError, TIME};
 use crate::access::Caller;
+use crate::answers::json;
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 
@@ -84,7 +85,7 @@ pub(super) struct ReadLogHistory {
 pub(super) struct History {
     /// The key.
     key: String,
-    /// The writes, the latest first.
+    /// The writes, the latest first; fewer than were asked for where they have more than 16 MiB.
     writes: Vec<Write>,
 }
 
@@ -129,8 +130,8 @@ pub(super) async fn diff(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<Between>,
-) -> Result<Json<StateDiff>, ApiError> {
-    Ok(Json(served.store.sessions.diff(&scope.key, query.before, query.after).await?))
+) -> Result<Response, ApiError> {
+    Ok(json(served.store.sessions.diff(&scope.key, query.before, query.after).await?).await?)
 }
 
 /// See who wrote each key of a session's merged state.
@@ -147,14 +148,15 @@ pub(super) async fn blame(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
-) -> Result<Json<BTreeMap<String, Write>>, ApiError> {
-    let session = read(&served, &scope.key, &GetSessionConfig::state_only()).await?;
+) -> Result<Response, ApiError> {
+    let config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
+    let session = read(&served, &scope.key, &config).await?;
     let writers = served.store.sessions.blame(&scope.key).await?;
     let writes = writers.into_iter().map(|(key, writer)| {
         let value = session.state().get(&key).cloned();
         (key, Write::new(value, Writer::within_reach(writer, &scope.caller, scope.key.app_name())))
     });
-    Ok(Json(writes.collect()))
+    Ok(json(writes.collect::<BTreeMap<String, Write>>()).await?)
 }
 
 /// See what was written to a key of a session, and by whom.
@@ -169,11 +171,11 @@ pub(super) async fn history(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadHistory>,
-) -> Result<Json<History>, ApiError> {
+) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
     let writes = served.store.sessions.history(&scope.key, &query.key, limit).await?;
     let writes = writes.into_iter().map(|write| shown(write, &query.key, &scope.key, &scope.caller)).collect();
-    Ok(Json(History { key: query.key, writes }))
+    Ok(json(History { key: query.key, writes }).await?)
 }
 
 /// Of a key of the app other users may have written.
@@ -193,7 +195,7 @@ pub(super) async fn history_of_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadLogHistory>,
-) -> Result<Json<History>, ApiError> {
+) -> Result<Response, ApiError> {
     log_history(&served, &scope.owner()?, query).await
 }
 
@@ -207,7 +209,7 @@ pub(super) async fn history_of_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadLogHistory>,
-) -> Result<Json<History>, ApiError> {
+) -> Result<Response, ApiError> {
     log_history(&served, &scope.owner()?, query).await
 }
 
@@ -222,7 +224,7 @@ pub(super) async fn log_of_app(
     State(served): State<Arc<Served>>,
     scope: AppScope<ApiError>,
     Query(query): Query<ReadLog>,
-) -> Result<Json<LogPage>, ApiError> {
+) -> Result<Response, ApiError> {
     log(&served, &scope.owner()?, query).await
 }
 
@@ -238,21 +240,21 @@ pub(super) async fn log_of_user(
     State(served): State<Arc<Served>>,
     scope: UserScope<ApiError>,
     Query(query): Query<ReadLog>,
-) -> Result<Json<LogPage>, ApiError> {
+) -> Result<Response, ApiError> {
     log(&served, &scope.owner()?, query).await
 }
 
-async fn log_history(served: &Served, owner: &StateOwner, query: ReadLogHistory) -> Result<Json<History>, ApiError> {
+async fn log_history(served: &Served, owner: &StateOwner, query: ReadLogHistory) -> Result<Response, ApiError> {
     let (limit, before) = (page_size("limit", query.limit)?, query.before.unwrap_or(u64::MAX));
     let changes = served.store.sessions.list_key_changes(owner, &query.key, before, limit).await?;
-    Ok(Json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }))
+    Ok(json(History { key: query.key, writes: changes.into_iter().map(Write::from).collect() }).await?)
 }
 
-async fn log(served: &Served, owner: &StateOwner, query: ReadLog) -> Result<Json<LogPage>, ApiError> {
+async fn log(served: &Served, owner: &StateOwner, query: ReadLog) -> Result<Response, ApiError> {
     let limit = page_size("limit", query.limit)?;
     let changes = served.store.sessions.list_state_changes(owner, query.after, limit).await?;
     let position = changes.last().map_or(query.after, |last| last.position);
-    Ok(Json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }))
+    Ok(json(LogPage { changes: changes.into_iter().map(LogChange::from).collect(), position }).await?)
 }
 
 /// The state where the fold of a session's events begins, its own keys alone.
@@ -277,8 +279,8 @@ pub(super) async fn initial(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
-) -> Result<Json<Initial>, ApiError> {
+) -> Result<Response, ApiError> {
     let initial = served.store.sessions.get_initial_state(&scope.key).await?;
     let initial = initial.ok_or_else(|| no_session(&scope.key))?;
-    Ok(Json(Initial { state: initial.state, seq: initial.seq }))
+    Ok(json(Initial { state: initial.state, seq: initial.seq }).await?)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use scratchbook::{CreateSessionConfig, Error, Expiry, GetSessionConfig, Result, Session, SessionKey, SessionUpdate};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -17,6 +18,7 @@ use super::path::{SessionPath, UserPath};
 use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
 use super::{ApiError, SESSIONS};
+use crate::answers::json;
 use crate::bodies::{self as counted, Counted, Shape};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
@@ -74,7 +76,8 @@ impl Sent for CreateSession {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadSession {
-    /// Only the last so many events, 0 to 1,000; 100 where nothing is said. `eventCount` says how many there are.
+    /// Only the last so many events, 0 to 1,000; 100 where nothing is said. `eventCount` says how many there are. They are
+    /// fewer where they have more than 4 MiB.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
     /// Only events from this time on, in seconds since 1970, inclusive; then the last so many of them.
@@ -170,9 +173,10 @@ pub(super) async fn get(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadSession>,
-) -> Result<Json<SessionBody>, ApiError> {
-    let config = query.config()?;
-    Ok(Json(read(&served, &scope.key, &config).await?.into()))
+) -> Result<Response, ApiError> {
+    let config = query.config()?.with_page_bytes(served.page_bytes());
+    let session = read(&served, &scope.key, &config).await?;
+    Ok(json(SessionBody::from(session)).await?)
 }
 
 /// Change a session's title, labels and end.

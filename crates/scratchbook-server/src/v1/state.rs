@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use scratchbook::{Error, Event, GetSessionConfig, Result, Scope, StateMap, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
 use super::shape::{Conflict, Operations, Seen};
 use super::{ApiError, STATE};
+use crate::answers;
 use crate::bodies::{self as counted, Shape};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -114,20 +116,20 @@ pub(super) async fn get(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     Query(query): Query<ReadState>,
-) -> Result<Json<SessionState>, ApiError> {
+) -> Result<Response, ApiError> {
     let keys = query.key;
     if let Some(seq) = query.at {
         let mut state = served.store.sessions.get_state_at(&scope.key, seq).await?.to_map();
         state.retain(|key, _| keys.is_empty() || keys.contains(key));
-        return Ok(Json(SessionState { state, seq: Some(seq), seen: None }));
+        return Ok(answers::json(SessionState { state, seq: Some(seq), seen: None }).await?);
     }
-    let mut config = GetSessionConfig::state_only();
+    let mut config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
     if !keys.is_empty() {
         config = config.with_state_keys(keys);
     }
     let session = read(&served, &scope.key, &config).await?;
     let seen = Some(Seen::of(&session));
-    Ok(Json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }))
+    Ok(answers::json(SessionState { state: session.state().to_map(), seq: session.known_seq(), seen }).await?)
 }
 
 /// Read one key of a session's state, now or at an event.

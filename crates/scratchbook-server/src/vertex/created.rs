@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook::{Error, ErrorKind, ListOrder, ListSessionsConfig, Result, Session};
+use scratchbook::plan::Room;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsConfig, Result, Session, SessionKey};
 use serde_json::json;
 
 use super::times::micros;
+use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
@@ -17,7 +19,8 @@ const MOST_LOOKS: usize = 100;
 /// A place in the list: when a session was made, in microseconds, then user and id.
 type Place = (i64, String, String);
 
-/// A page of the sessions that a configuration asks for, in this order. No more than a page of them are held.
+/// A page of the sessions that a configuration asks for, in this order, about as large as it says. Held meanwhile are the
+/// addresses of a page of them.
 pub(super) async fn page(
     served: &Served,
     app_name: &str,
@@ -36,7 +39,7 @@ pub(super) async fn page(
         for session in page.sessions {
             let place = place(&session);
             if is_after(&place) {
-                found.insert(place, session);
+                found.insert(place, session.key().clone());
             }
             // With a whole page it is left to see whether there is one more.
             if found.len() > size + 1 {
@@ -52,7 +55,8 @@ pub(super) async fn page(
             break;
         }
         if config.page_token.is_none() {
-            return Ok(cut(found, is_newest, size));
+            let (found, next) = cut(found, is_newest, size);
+            return read(served, found, next, config.page_bytes).await;
         }
     }
     let message = format!(
@@ -61,8 +65,31 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
+/// The sessions at these addresses, as many as there is room for, and the place of the last of them where there are more.
+async fn read(
+    served: &Served,
+    found: Vec<(Place, SessionKey)>,
+    next: Option<String>,
+    page_bytes: u64,
+) -> Result<(Vec<Session>, Option<String>)> {
+    let (mut sessions, mut room) = (Vec::new(), Room::new(page_bytes));
+    let config = GetSessionConfig::state_only().with_page_bytes(page_bytes);
+    let mut last = None;
+    for (place, key) in found {
+        // One that is gone by now is not in the list.
+        if let Some(session) = served.store.sessions.get_session(&key, &config).await? {
+            if !room.takes(bytes_of(session.state()) as u64) {
+                return Ok((sessions, last));
+            }
+            sessions.push(session);
+        }
+        last = Some(json!(place).to_string());
+    }
+    Ok((sessions, next))
+}
+
 /// The first sessions of those found, and the place of the last where one more was found.
-fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Session>, Option<String>) {
+fn cut(found: BTreeMap<Place, SessionKey>, is_newest: bool, size: usize) -> (Vec<(Place, SessionKey)>, Option<String>) {
     let has_more = found.len() > size;
     let mut found: Vec<_> = found.into_iter().collect();
     if is_newest {
@@ -70,7 +97,7 @@ fn cut(found: BTreeMap<Place, Session>, is_newest: bool, size: usize) -> (Vec<Se
     }
     found.truncate(size);
     let next = found.last().filter(|_| has_more).map(|(place, _)| json!(place).to_string());
-    (found.into_iter().map(|(_, session)| session).collect(), next)
+    (found, next)
 }
 
 fn place(session: &Session) -> Place {

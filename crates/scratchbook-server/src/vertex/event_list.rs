@@ -1,12 +1,12 @@
 //! Pages of events: as many as are wanted, but no more bytes than a page may have.
 
-use std::io;
 use std::sync::Arc;
 
 use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
 use super::times::Times;
+use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many events are looked at in one go, at first and at most.
@@ -80,6 +80,13 @@ struct Page {
     bytes: usize,
 }
 
+/// What was found in one go.
+struct Look {
+    events: Vec<Arc<Event>>,
+    /// Whether there are no more after them. They may be fewer than were asked for, and not the last.
+    is_last: bool,
+}
+
 /// The events of a page, and the number after which the next one begins, where there is one.
 type Found = (Vec<Arc<Event>>, Option<u64>);
 
@@ -89,10 +96,10 @@ impl EventList<'_> {
         let (mut page, mut after, mut seen) = (Page::default(), self.after, 0);
         let mut limit = FIRST_LOOK.min(self.size + 1);
         for look in 0..MOST_LOOKS {
-            let events = self.look(after, limit).await?;
+            let Look { events, is_last } = self.look(after, limit).await?;
             let (count, before, mut bytes) = (events.len(), page.events.len(), 0);
             for event in events {
-                let length = length(&event)?;
+                let length = bytes_of(event.as_ref());
                 bytes += length;
                 if !self.times.has(&event) {
                     after = event.seq.unwrap_or(after);
@@ -103,7 +110,7 @@ impl EventList<'_> {
                     return Ok(page.with_more());
                 }
             }
-            if count < limit {
+            if is_last {
                 return Ok((page.events, None));
             }
             seen += count;
@@ -134,7 +141,7 @@ impl EventList<'_> {
     fn first_of(&self, events: Vec<Arc<Event>>) -> Result<Found> {
         let mut page = Page::default();
         for event in events {
-            let length = length(&event)?;
+            let length = bytes_of(event.as_ref());
             if !self.has_room(&page, length) {
                 return Ok(page.with_more());
             }
@@ -147,10 +154,16 @@ impl EventList<'_> {
     async fn recent(&self) -> Result<Option<Vec<Arc<Event>>>> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
-            let config = GetSessionConfig::default().without_state();
-            let config = config.with_after_timestamp(begin).with_num_recent_events(count);
-            let session = found(self.served, self.key, &config).await?;
-            if session.events().len() < count {
+            let config = GetSessionConfig::default().without_state().with_after_timestamp(begin);
+            let bounded = config.clone().with_num_recent_events(count).with_page_bytes(LOOK_BYTES as u64);
+            let session = found(self.served, self.key, &bounded).await?;
+            let len = session.events().len();
+            if len < count {
+                // They may have ended by their bytes: then there is one before them.
+                let one_more = found(self.served, self.key, &config.with_num_recent_events(len + 1)).await?;
+                if one_more.events().len() > len {
+                    break;
+                }
                 let is_wanted = |event: &&Arc<Event>| self.times.has(event) && self.order.is_after(self.after, event);
                 let mut events: Vec<_> = session.events().iter().filter(is_wanted).cloned().collect();
                 if self.order == Order::Newest {
@@ -158,27 +171,29 @@ impl EventList<'_> {
                 }
                 return Ok(Some(events));
             }
-            let mut bytes = 0;
-            for event in session.events().iter() {
-                bytes += length(event)?;
-            }
-            if bytes > LOOK_BYTES {
-                break;
-            }
         }
         Ok(None)
     }
 
     /// Events after one with a number, in the order of the list.
-    async fn look(&self, after: u64, limit: usize) -> Result<Vec<Arc<Event>>> {
-        let config = GetSessionConfig::default().without_state();
+    async fn look(&self, after: u64, limit: usize) -> Result<Look> {
+        let config = GetSessionConfig::default().without_state().with_page_bytes(self.served.page_bytes());
         let config = match self.order {
             Order::Oldest => config.with_events_after(after, limit),
             Order::Newest => config.with_events_before(after, limit),
         };
         let session = found(self.served, self.key, &config).await?;
-        let events = session.events().iter().cloned();
-        Ok(if self.order == Order::Newest { events.rev().collect() } else { events.collect() })
+        let mut events: Vec<_> = session.events().iter().cloned().collect();
+        if self.order == Order::Newest {
+            events.reverse();
+        }
+        let is_last = match (events.last().and_then(|event| event.seq), self.order, session.known_seq()) {
+            (None, ..) => true,
+            (Some(last), Order::Oldest, Some(seq)) => last >= seq,
+            (Some(last), Order::Newest, _) => last <= 1,
+            (_, Order::Oldest, None) => events.len() < limit,
+        };
+        Ok(Look { events, is_last })
     }
 }
 
@@ -193,22 +208,4 @@ impl Page {
         let last = self.events.last().and_then(|event| event.seq);
         (self.events, last)
     }
-}
-
-/// How many bytes an event has in JSON.
-fn length(event: &Event) -> Result<usize> {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    serde_json::to_writer(&mut count, event).map_err(|e| Error::internal("an event is no JSON").with_source(e))?;
-    Ok(count.0)
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use scratchbook::vertex::{event_from_json, event_to_json, mark_brought};
 use scratchbook::{AppendOptions, Error, Result};
 use serde_json::{Value, json};
@@ -17,6 +16,8 @@ use super::params::{Body, Params};
 use super::place::EngineSession;
 use super::sessions::check_there;
 use super::times::Times;
+use crate::answers::ready;
+use crate::heavy::off_worker;
 use crate::served::Served;
 
 /// Appends an event. What has an id may be sent again; pieces of a stream are taken and not stored.
@@ -52,21 +53,26 @@ pub(super) async fn list(
     let after = params.text("pageToken").map_or(Ok(order.begin()), |token| read_place(&tokens, token))?;
     let list = EventList { served: &served, key: &target.key, order, times, after, size: params.page_size()? };
     let (events, next) = list.read().await?;
-    let mut body = Vec::new();
+    let (names, session_id) = (target.names.clone(), target.key.session_id().to_owned());
     let wrong = |e| Error::internal("a page of events is no JSON").with_source(e);
-    // Written one by one: in one piece they would take many times their room.
-    for event in events {
-        body.extend_from_slice(if body.is_empty() { b"{\"sessionEvents\":[" } else { b"," });
-        let shown = event_to_json(&event, target.names.event(target.key.session_id(), &event.id))?;
-        serde_json::to_writer(&mut body, &shown).map_err(wrong)?;
-    }
-    body.extend_from_slice(if body.is_empty() { b"{" } else { b"]" });
+    let write = move || {
+        let mut body = Vec::new();
+        // Written one by one: in one piece they would take many times their room.
+        for event in events {
+            body.extend_from_slice(if body.is_empty() { b"{\"sessionEvents\":[" } else { b"," });
+            let shown = event_to_json(&event, names.event(&session_id, &event.id))?;
+            serde_json::to_writer(&mut body, &shown).map_err(wrong)?;
+        }
+        body.extend_from_slice(if body.is_empty() { b"{" } else { b"]" });
+        Ok::<_, Error>(body)
+    };
+    let mut body = off_worker(write).await??;
     if let Some(seq) = next {
         body.extend_from_slice(if body.len() == 1 { b"\"nextPageToken\":" } else { b",\"nextPageToken\":" });
         serde_json::to_writer(&mut body, &tokens.write(&seq.to_string())).map_err(wrong)?;
     }
     body.push(b'}');
-    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+    Ok(ready(body, None))
 }
 
 fn read_place(tokens: &Tokens, token: &str) -> Result<u64> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{RawQuery, State};
+use axum::response::Response;
 use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::filter::{Comparison, Condition, conditions};
 use super::page_token::Tokens;
@@ -13,6 +13,8 @@ use super::params::Params;
 use super::place::Engine;
 use super::sessions::shown;
 use super::{GoogleError, created};
+use crate::answers::ready;
+use crate::heavy::off_worker;
 use crate::served::Served;
 
 /// How often a store is asked for one page, 1,000 sessions each, where few are wanted. A page that is found nothing for
@@ -23,7 +25,7 @@ pub(super) async fn list(
     State(served): State<Arc<Served>>,
     engine: Engine,
     RawQuery(query): RawQuery,
-) -> Result<Json<Value>, GoogleError> {
+) -> Result<Response, GoogleError> {
     let params = Params::new(query.as_deref(), &["pageSize", "pageToken", "filter", "orderBy"])?;
     let size = params.page_size()?;
     let order = Order::new(params.text("orderBy"))?;
@@ -45,23 +47,63 @@ pub(super) async fn list(
         served.store.sessions.list_sessions(&engine.app_name, &config.with_page_size(1)).await?;
         (Vec::new(), None)
     } else {
-        match order {
+        written(&served, &engine, config, order, size).await?
+    };
+    // As proto-JSON has it, what is empty is not there.
+    let mut out = sessions;
+    out.extend_from_slice(if out.is_empty() { b"{" } else { b"]" });
+    if let Some(place) = next {
+        out.extend_from_slice(if out.len() == 1 { b"\"nextPageToken\":" } else { b",\"nextPageToken\":" });
+        // It has letters, digits, `-` and `_` alone.
+        out.extend_from_slice(format!("\"{}\"", tokens.write(&place)).as_bytes());
+    }
+    out.push(b'}');
+    Ok(ready(out, None))
+}
+
+/// A page up to its last session, no larger than a page is, and the place after which the next one begins.
+///
+/// Each session shows the state of its user and its app too: only what is written tells how many have room. If not all of
+/// those that were read do, as many are read again, so that the page ends with the place of its last.
+async fn written(
+    served: &Served,
+    engine: &Engine,
+    config: ListSessionsConfig,
+    order: Order,
+    mut size: usize,
+) -> Result<(Vec<u8>, Option<String>)> {
+    let page_bytes = usize::try_from(served.page_bytes()).unwrap_or(usize::MAX);
+    loop {
+        let mut config = config.clone().with_page_bytes(served.page_bytes());
+        let (sessions, next) = match order {
             Order::Updated(order) => {
                 config.order = order;
-                page(&served, &engine.app_name, config, size).await?
+                page(served, &engine.app_name, config, size).await?
             }
-            Order::Created(order) => created::page(&served, &engine.app_name, config, order, size).await?,
+            Order::Created(order) => created::page(served, &engine.app_name, config, order, size).await?,
+        };
+        let (names, caller, count) = (engine.names.clone(), engine.caller.clone(), sessions.len());
+        let write = move || {
+            let (mut out, mut fit) = (Vec::new(), 0);
+            for session in sessions {
+                let before = out.len();
+                out.extend_from_slice(if fit == 0 { b"{\"sessions\":[" } else { b"," });
+                serde_json::to_writer(&mut out, &shown(&session, &names, &caller).to_json())?;
+                if fit > 0 && out.len() > page_bytes {
+                    out.truncate(before);
+                    break;
+                }
+                fit += 1;
+            }
+            Ok::<_, serde_json::Error>((out, fit))
+        };
+        let wrong = |e| Error::internal("a page of sessions is no JSON").with_source(e);
+        let (out, fit) = off_worker(write).await?.map_err(wrong)?;
+        if fit == count {
+            return Ok((out, next));
         }
-    };
-    let sessions = sessions.iter().map(|session| shown(session, &engine.names, &engine.caller).to_json());
-    let mut out = Map::new();
-    let sessions: Vec<_> = sessions.collect();
-    if !sessions.is_empty() {
-        // As proto-JSON has it, what is empty is not there.
-        out.insert("sessions".to_owned(), sessions.into());
+        size = fit;
     }
-    out.extend(next.map(|place| ("nextPageToken".to_owned(), tokens.write(&place).into())));
-    Ok(Json(Value::Object(out)))
 }
 
 /// A page, whole but for the last, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.

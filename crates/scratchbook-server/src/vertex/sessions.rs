@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{RawQuery, Request, State};
+use axum::response::Response;
 use scratchbook::vertex::SessionResource;
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, GetSessionConfig, Result, Session, SessionKey};
 use serde_json::Value;
@@ -14,6 +15,7 @@ use super::params::{Body, Params, unread};
 use super::place::{Engine, EngineSession, Names, PathOperation, no_session};
 use super::{GoogleError, expiry};
 use crate::access::{Caller, Right};
+use crate::answers;
 use crate::scope;
 use crate::served::Served;
 
@@ -83,9 +85,10 @@ pub(super) async fn get(
     State(served): State<Arc<Served>>,
     target: EngineSession,
     RawQuery(query): RawQuery,
-) -> Result<Json<Value>, GoogleError> {
+) -> Result<Response, GoogleError> {
     Params::new(query.as_deref(), &[])?;
-    Ok(Json(read(&served, &target, &GetSessionConfig::state_only()).await?))
+    let config = GetSessionConfig::state_only().with_page_bytes(served.page_bytes());
+    Ok(answers::json(read(&served, &target, &config).await?).await?)
 }
 
 /// The operation that has deleted a session.

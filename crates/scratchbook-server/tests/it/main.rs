@@ -1,6 +1,7 @@
 //! The server by `oneshot` on its router, and over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod answers;
 mod apps;
 mod artifacts;
 mod dev_ui;

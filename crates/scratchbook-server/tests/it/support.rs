@@ -12,7 +12,7 @@ use tower::ServiceExt;
 /// A server without a socket.
 pub(crate) struct Client {
     pub(crate) store: Store,
-    router: axum::Router,
+    pub(crate) router: axum::Router,
 }
 
 impl Client {

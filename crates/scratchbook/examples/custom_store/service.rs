@@ -12,6 +12,14 @@ use super::inner::owner_of;
 use super::kept::Kept;
 use super::{MapStore, micros, missing, now, seconds, taken};
 
+/// How many bytes a page of a log has.
+const LOG_BYTES: u64 = 16 << 20;
+
+/// How many bytes a value has as JSON text.
+fn bytes(value: &Value) -> u64 {
+    value.to_string().len() as u64
+}
+
 #[async_trait]
 impl SessionService for MapStore {
     async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
@@ -60,7 +68,12 @@ impl SessionService for MapStore {
     }
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
-        self.open()?.session(key, EventQuery::new(config)?, &StateQuery::new(&config.state)?)
+        let query = EventQuery::new(config)?;
+        let session = self.open()?.session(key, query, &StateQuery::new(&config.state)?)?;
+        Ok(session.map(|session| {
+            let events = query.fit(session.events().clone(), config.page_bytes);
+            session.with_events(events)
+        }))
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
@@ -168,9 +181,15 @@ impl SessionService for MapStore {
         let mut wanted = values
             .filter(|(name, _)| name.starts_with(&config.prefix))
             .filter(|(name, _)| config.after.as_ref().is_none_or(|after| *name > after));
-        let page = wanted.by_ref().take(config.page_size);
-        let page: Map<_, _> = page.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let next = wanted.next().and_then(|_| page.keys().next_back().cloned());
+        let (mut page, mut room) = (Map::new(), Room::new(config.page_bytes));
+        let full = wanted.find(|(name, value)| {
+            let fits = page.len() < config.page_size && room.takes(bytes(value));
+            if fits {
+                page.insert((*name).clone(), (*value).clone());
+            }
+            !fits
+        });
+        let next = full.and_then(|_| page.keys().next_back().cloned());
         Ok(StatePage::new(page, next))
     }
 
@@ -183,7 +202,9 @@ impl SessionService for MapStore {
     ) -> Result<Vec<StateChange>> {
         let inner = self.open()?;
         let log = inner.owned.get(owner).into_iter().flat_map(|owned| owned.log.iter().rev());
-        Ok(log.filter(|change| change.position < before && change.name == name).take(limit).cloned().collect())
+        let log = log.filter(|change| change.position < before && change.name == name).take(limit);
+        let mut room = Room::new(LOG_BYTES);
+        Ok(log.take_while(|change| room.takes(change.bytes())).cloned().collect())
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
@@ -290,6 +311,7 @@ impl SessionService for MapStore {
             .collect();
         query.sort(&mut places);
         let (page, token) = query.pick(places, |(_, kept)| &kept.metadata);
+        let (page, token) = query.fit(page, token, |_, (_, kept)| kept.state.values().map(bytes).sum());
         let mut sessions = Vec::new();
         for (_, (key, _)) in page {
             sessions.extend(inner.session(key, EventQuery::None, &StateQuery::All)?);
@@ -351,6 +373,8 @@ impl SessionService for MapStore {
         let inner = self.open()?;
         let log = inner.owned.get(owner).into_iter().flat_map(|owned| &owned.log);
         let log: Vec<_> = log.filter(|change| change.position > after).cloned().collect();
+        let mut room = Room::new(LOG_BYTES);
+        let limit = log.iter().take(limit).take_while(|change| room.takes(change.bytes())).count();
         // A page holds commits whole.
         let end = log.get(limit.wrapping_sub(1)).map_or(0, |last| last.position);
         Ok(log.into_iter().enumerate().filter(|(n, c)| *n < limit || c.position == end).map(|(_, c)| c).collect())

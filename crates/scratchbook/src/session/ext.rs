@@ -177,7 +177,8 @@ pub trait SessionServiceExt: SessionService {
     /// session's key these are its events, and its creation; for one of the user or the app, whatever session wrote it.
     ///
     /// The history of a session's key is read out of its events, from the last that wrote it back: it takes the longer
-    /// the further apart they are. Before a prune point there is no history.
+    /// the further apart they are. Before a prune point there is no history. It ends sooner than after `limit` writes where
+    /// these have more than 16 MiB.
     ///
     /// # Errors
     ///

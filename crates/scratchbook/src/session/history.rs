@@ -7,9 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ext::no_session;
-use super::{GetSessionConfig, SessionKey, SessionService, StateChange, StateOwner};
+use super::{GetSessionConfig, PAGE_BYTES, SessionKey, SessionService, StateChange, StateOwner};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
+use crate::json::bytes_of;
 use crate::state::{Scope, StateMap};
 
 /// How many events are looked through at a time.
@@ -116,13 +117,17 @@ async fn of_own_key<S: SessionService + ?Sized>(
     last: u64,
     limit: usize,
 ) -> Result<Vec<KeyWrite>> {
-    let (mut writes, mut before) = (Vec::new(), last + 1);
-    while writes.len() < limit {
-        let config = GetSessionConfig::default().without_state().with_events_before(before, PAGE);
+    let (mut writes, mut before, mut left) = (Vec::new(), last + 1, PAGE_BYTES);
+    while writes.len() < limit && left > 0 {
+        let config =
+            GetSessionConfig::default().without_state().with_events_before(before, PAGE).with_page_bytes(PAGE_BYTES);
         let session = service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
         for event in session.events().iter().rev() {
             before = event.seq.unwrap_or_default();
-            if let Some(change) = event.actions.state_delta.get(name) {
+            if let Some(change) = event.actions.state_delta.get(name)
+                && left > 0
+            {
+                left = left.saturating_sub(bytes_of(&change.value()).max(1));
                 writes.push(KeyWrite { value: change.value().cloned(), writer: event_writer(key, event) });
             }
         }

@@ -23,6 +23,12 @@ pub struct SessionMetadata {
 }
 
 impl SessionMetadata {
+    /// How many bytes it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        let labels = self.labels.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        (self.title.as_ref().map_or(0, String::len) + labels) as u64
+    }
+
     /// A title, where it is not empty, and labels; for stores, yours among them.
     ///
     /// # Errors

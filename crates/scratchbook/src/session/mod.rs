@@ -42,6 +42,8 @@ pub use service::SessionService;
 pub use verify::Verified;
 pub use watch::{Watch, Watched};
 
+pub(crate) use options::PAGE_BYTES;
+
 pub(crate) use ext::no_session;
 #[cfg(feature = "agent")]
 pub(crate) use ext::temp_changes;

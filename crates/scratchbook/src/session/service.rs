@@ -56,8 +56,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` for a configuration that means nothing; `DataCorrupted` names a row that cannot be
-    /// read.
+    /// `InvalidArgument` for a configuration that means nothing; `PayloadTooLarge` for a state of more than 64 MiB if the
+    /// read [is bounded](GetSessionConfig::with_page_bytes); `DataCorrupted` names a row that cannot be read.
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>>;
 
     /// The state where the fold of a session's events begins, its own keys alone: what it was made with, or what was
@@ -102,7 +102,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// `InvalidArgument` for a page size of 0 or above 1,000, a token that is none, and a title or labels that no session
-    /// could have.
+    /// could have; `PayloadTooLarge` for a session whose merged state has more than 64 MiB.
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse>;
 
     /// Finds the session of an app that has an id, whoever of its users has it; `None` where none has it.
@@ -153,7 +153,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     /// `DataCorrupted` names a row that cannot be read.
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>>;
 
-    /// A page of the state of a user or an app. Its cost depends on the page, not on the state.
+    /// A page of the state of a user or an app. Its cost depends on the page, not on the state. It ends by its bytes as well
+    /// as by its number of keys.
     ///
     /// # Errors
     ///
@@ -173,8 +174,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64>;
 
     /// The log of a user's or an app's state above a position, in order, about `limit` changes: a page holds
-    /// commits whole, so that going on after the last position seen gives every change once. It has fewer
-    /// changes than `limit` only at the end of the log. The state is the fold of this log.
+    /// commits whole, so that going on after the last position seen gives every change once. A page that would have more
+    /// than 16 MiB has fewer changes; only at the end of the log it has none. The state is the fold of this log.
     ///
     /// # Errors
     ///
@@ -182,7 +183,8 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
 
     /// What was done to one key of a user or an app before a position in the log, the latest first, at most `limit`
-    /// changes; `u64::MAX` for all that was done until now. The name is without prefix.
+    /// changes, and fewer where they have more than 16 MiB; `u64::MAX` for all that was done until now. The name is without
+    /// prefix.
     ///
     /// # Errors
     ///
@@ -197,9 +199,9 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
 
     /// A page of the feed of an app, or of a user of it: events of their sessions, and keys changed outside of events.
     ///
-    /// A page has about `limit` entries. What was committed before an entry, and belongs to the same session, user or
-    /// app, comes before it; nothing is left out and nothing comes twice, whoever writes meanwhile. What was deleted or
-    /// pruned since is not in it.
+    /// A page has about `limit` entries, and fewer where they have more than 16 MiB. What was committed before an entry, and
+    /// belongs to the same session, user or app, comes before it; nothing is left out and nothing comes twice, whoever
+    /// writes meanwhile. What was deleted or pruned since is not in it.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::history::PAGE;
-use super::{GetSessionConfig, InitialState, Session, SessionKey, SessionService, StateChange, StateOwner};
+use super::{GetSessionConfig, InitialState, PAGE_BYTES, Session, SessionKey, SessionService, StateChange, StateOwner};
 use crate::error::{Error, ErrorKind, KeyWriter, Result};
 use crate::event::Event;
 use crate::state::{OwnKeys, Scope, StateMap, apply_own, own_keys};
@@ -89,7 +89,8 @@ async fn fold<S: SessionService + ?Sized>(service: &S, session: &Session, initia
     let InitialState { mut seq, state } = initial;
     let mut folded = own_keys(seq, state);
     while seq < session.seq() {
-        let config = GetSessionConfig::default().without_state().with_events_after(seq, PAGE);
+        let config =
+            GetSessionConfig::default().without_state().with_events_after(seq, PAGE).with_page_bytes(PAGE_BYTES);
         let page = service.get_session(key, &config).await?.ok_or_else(|| moved(key))?;
         for event in page.events().iter().take_while(|event| event.seq <= Some(session.seq())) {
             if event.seq != Some(seq + 1) {

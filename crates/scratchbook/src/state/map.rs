@@ -110,6 +110,14 @@ impl StateMap {
         })
     }
 
+    /// The keys of one scope alone. Like every copy, it costs nothing.
+    #[must_use]
+    pub fn only(&self, scope: Scope) -> Self {
+        let mut only = Self::default();
+        only.scopes[scope as usize] = self.scope(scope).clone();
+        only
+    }
+
     /// Whether a key is there, be it with the value `null`.
     #[must_use]
     pub fn contains(&self, key: &str) -> bool {

@@ -31,6 +31,7 @@ mod quota;
 mod redact;
 pub(crate) mod resolve;
 mod rewind;
+pub(crate) mod room;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod rows;
 #[cfg(feature = "sqlite")]

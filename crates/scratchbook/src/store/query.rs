@@ -2,14 +2,18 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::filter::SessionFilter;
+use super::room::Room;
 use crate::error::{Error, Result};
+use crate::event::Event;
+use crate::json::bytes_of;
 use crate::session::{
-    EventCursor, GetSessionConfig, ListOrder, ListSessionsConfig, SessionMetadata, StateSelection, check_id,
+    EventCursor, Events, GetSessionConfig, ListOrder, ListSessionsConfig, SessionMetadata, StateSelection, check_id,
 };
 use crate::state::{Scope, check_key};
 
@@ -45,7 +49,9 @@ impl EventQuery {
     /// As [`GetSessionConfig::check`].
     pub fn new(config: &GetSessionConfig) -> Result<Self> {
         config.check()?;
-        Ok(match (config.cursor, config.num_recent_events, config.after_timestamp) {
+        // Of what is bounded by its bytes alone, the last events are given.
+        let count = config.num_recent_events.or(config.page_bytes.map(|_| usize::MAX));
+        Ok(match (config.cursor, count, config.after_timestamp) {
             (Some(EventCursor::After { seq, limit }), ..) => Self::After(seq, limit),
             (Some(EventCursor::Before { seq, limit }), ..) => Self::Before(seq, limit),
             (None, Some(0), _) => Self::None,
@@ -53,6 +59,43 @@ impl EventQuery {
             (None, Some(count), None) => Self::Last(count),
             (None, None, None) => Self::All,
         })
+    }
+
+    /// Of the events that this asks for, in their order, those that a page of this many bytes has room for: the first
+    /// after a number, otherwise the last.
+    #[must_use]
+    pub fn fit(self, events: Events, page_bytes: Option<u64>) -> Events {
+        let Some(bytes) = page_bytes else { return events };
+        let (mut room, len) = (Room::new(bytes), events.len());
+        let fits = |event: &&Arc<Event>| room.takes(bytes_of(&***event));
+        let (from, to) = match self {
+            Self::After(..) => (0, events.iter().take_while(fits).count()),
+            _ => (len - events.iter().rev().take_while(fits).count(), len),
+        };
+        if (from, to) == (0, len) { events } else { events.slice(from, to) }
+    }
+
+    /// How many events at most.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn limit(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::All => usize::MAX,
+            Self::Since(_, count) => count.unwrap_or(usize::MAX),
+            Self::Last(limit) | Self::After(_, limit) | Self::Before(_, limit) => limit,
+        }
+    }
+
+    /// The same with fewer events.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn with_limit(self, limit: usize) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::All | Self::Last(_) => Self::Last(limit),
+            Self::Since(seconds, _) => Self::Since(seconds, Some(limit)),
+            Self::After(seq, _) => Self::After(seq, limit),
+            Self::Before(seq, _) => Self::Before(seq, limit),
+        }
     }
 }
 
@@ -128,6 +171,8 @@ pub struct ListQuery {
     pub order: ListOrder,
     /// How many sessions at most.
     pub limit: usize,
+    /// After how many bytes the page ends.
+    pub bytes: u64,
     /// The place after which the page begins.
     pub after: Option<ListPosition>,
 }
@@ -160,7 +205,14 @@ impl ListQuery {
         let filter = SessionFilter::new(config)?;
         let after = config.page_token.as_deref().map(ListPosition::from_token).transpose()?;
         let after = after.map(|after| after.among(config.user_id.as_deref()));
-        Ok(Self { user_id: config.user_id.clone(), filter, order: config.order, limit, after })
+        let (user_id, bytes) = (config.user_id.clone(), config.page_bytes);
+        Ok(Self { user_id, filter, order: config.order, limit, bytes, after })
+    }
+
+    /// The same with fewer sessions in a page.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn with_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// How many sessions have to be looked at, in the list's order, for [`pick`](Self::pick) to find a page.
@@ -188,6 +240,24 @@ impl ListQuery {
             }
         }
         (page, None)
+    }
+
+    /// Ends a page that was picked where it is full, by the bytes of each of its sessions, and gives the token of the next
+    /// page then.
+    pub fn fit<T>(
+        &self,
+        mut page: Vec<(ListPosition, T)>,
+        token: Option<String>,
+        mut bytes: impl FnMut(&ListPosition, &T) -> u64,
+    ) -> (Vec<(ListPosition, T)>, Option<String>) {
+        let mut room = Room::new(self.bytes);
+        let count = page.iter().take_while(|(place, session)| room.takes(bytes(place, session))).count();
+        if count == page.len() {
+            return (page, token);
+        }
+        page.truncate(count);
+        let token = page.last().map(|(place, _)| place.to_token());
+        (page, token)
     }
 
     /// Whether a place comes after the page before.

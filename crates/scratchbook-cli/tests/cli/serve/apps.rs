@@ -38,3 +38,27 @@ fn agents_come_from_a_folder_or_there_are_none() {
     assert!(refused.contains("gemini-2.5-flash") && refused.contains("GOOGLE_API_KEY"), "{refused}");
     assert_eq!(Served::new(&fixture, &["--no-demo"]).get("/list-apps").1, "[]");
 }
+
+#[test]
+fn surfaces_are_switched_off_by_options_and_by_the_file() {
+    let fixture = Fixture::empty();
+    let served = Served::new(&fixture, &["--no-vertex", "--no-v1"]);
+    assert_eq!(served.greeting["surfaces"], serde_json::json!(["adk"]));
+    for (path, status) in [
+        ("/health", 200),
+        ("/list-apps", 200),
+        ("/v1/apps/demo/sessions", 404),
+        ("/docs", 404),
+        ("/openapi.json", 404),
+        ("/v1/reasoningEngines/demo/sessions", 404),
+    ] {
+        assert_eq!(served.get(path).0, status, "{path}");
+    }
+    let file = fixture.path("serve.toml");
+    fs::write(&file, "no-adk = true\n").unwrap();
+    let served = Served::new(&fixture, &["--config", file.to_str().unwrap()]);
+    assert_eq!(served.greeting["surfaces"], serde_json::json!(["v1", "vertex"]));
+    assert_eq!((served.get("/list-apps").0, served.get("/docs").0, served.get("/health").0), (404, 200, 200));
+    let refused = fixture.fails(2, &["serve", "--port", "0", "--no-adk", "--no-v1", "--no-vertex"]);
+    assert!(refused.contains("no surface"), "{refused}");
+}

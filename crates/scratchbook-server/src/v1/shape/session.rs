@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook::{Session, StateMap};
+use scratchbook::{Scope, Session, StateMap};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -31,7 +31,7 @@ pub(crate) struct SessionBody {
     title: Option<String>,
     /// What programs find it by.
     labels: BTreeMap<String, String>,
-    /// The session's keys, and with their prefixes the user's and the app's.
+    /// The session's keys, and with their prefixes the user's and the app's; in a list the session's alone.
     #[schema(value_type = BTreeMap<String, Value>)]
     state: StateMap,
     /// The events that were asked for, in their order.
@@ -47,6 +47,12 @@ pub(crate) struct SessionBody {
 }
 
 impl SessionBody {
+    /// A session of a list, in which the state that sessions share has a place of its own.
+    pub(crate) fn listed(session: Session) -> Self {
+        let state = session.state().only(Scope::Session);
+        Self { state, ..Self::from(session) }
+    }
+
     /// A session that a caller has written to: one who may not read is told of its names and numbers alone.
     pub(crate) fn told(session: Session, caller: &Caller) -> Self {
         let whole = Self::from(session);

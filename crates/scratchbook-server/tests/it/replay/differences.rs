@@ -51,6 +51,7 @@ impl Change {
 }
 
 const OURSELVES: &str = "it says what it is itself";
+const FOREIGN: &str = "a foreign page may not read either, be it by a request without an origin";
 const NO_PATHS: &str = "a message names no folder of the server";
 const ORDER: &str = "events are read in the order in which they were appended, whatever their times";
 const IMPORTED: &str = "what was exported can be imported: events may have actions and long-running calls";
@@ -153,4 +154,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference { exchange: 138, why: OURSELVES, change: Set("/body", r#""<text>""#) },
     Difference { exchange: 139, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
     Difference { exchange: 141, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
+    Difference { exchange: 149, why: FOREIGN, change: Set("/status", "403") },
+    Difference { exchange: 149, why: FOREIGN, change: Set("/headers/content-type", r#""text/plain""#) },
+    Difference { exchange: 149, why: FOREIGN, change: Set("/body", r#""Forbidden: origin not allowed""#) },
 ];

@@ -102,9 +102,36 @@ async fn a_foreign_origin_is_refused_for_reads_too() {
         [("host", "127.0.0.1:8802"), ("origin", "http://127.0.0.1:8802"), ("access-control-request-method", "POST")];
     let answer = send(&router, Method::OPTIONS, "/list-apps", &asks, "").await;
     assert_eq!((answer.status, answer.json()["detail"].as_str()), (405, Some("Method Not Allowed")));
-    // 149
-    let answer = list_apps(&router, "127.0.0.1:8802", &[("sec-fetch-site", "cross-site")]).await;
-    assert_eq!((answer.status, answer.header("vary")), (200, None));
+}
+
+/// 149, where google-adk serves it: the guide says that foreign pages may not read either.
+#[tokio::test]
+async fn a_foreign_page_is_refused_without_an_origin_too() {
+    for (router, vary) in [(router(&[]).await, None), (router(&[UI]).await, Some("Origin"))] {
+        for site in ["cross-site", "same-site"] {
+            let picture = [("sec-fetch-site", site), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+            assert_forbidden(&list_apps(&router, OWN, &picture).await, "Forbidden: origin not allowed");
+            assert_forbidden(&list_apps(&router, OWN, &picture[..1]).await, "Forbidden: origin not allowed");
+            let link = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
+            let followed = get(&router, "/docs", &[&[("host", OWN)], &link[..]].concat()).await;
+            assert_eq!(followed.status, 200, "a link leads to a page");
+            assert_forbidden(&list_apps(&router, OWN, &link).await, "Forbidden: origin not allowed");
+            let frame = [("host", OWN), link[0], link[1], ("sec-fetch-dest", "iframe")];
+            assert_forbidden(&get(&router, "/docs", &frame).await, "Forbidden: origin not allowed");
+            let form = send(&router, Method::POST, "/docs", &[&[("host", OWN)], &link[..]].concat(), "").await;
+            assert_forbidden(&form, "Forbidden: origin not allowed");
+        }
+        // What the own page does, what a person types, and what is no browser.
+        for site in [&[("sec-fetch-site", "same-origin")][..], &[("sec-fetch-site", "none")], &[]] {
+            let answer = list_apps(&router, OWN, site).await;
+            assert_eq!((answer.status, answer.header("vary")), (200, vary));
+        }
+    }
+    // Pages that are allowed say their origin.
+    let page = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "cors"), ("origin", UI)];
+    assert_eq!(list_apps(&router(&[UI]).await, OWN, &page).await.status, 200);
+    let picture = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")];
+    assert_eq!(list_apps(&router(&["*"]).await, OWN, &picture).await.status, 200, "all pages may call");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod limits;
 mod reach;
 mod shutdown;
 mod streams;
+mod surfaces;
 mod tls;
 mod tokens;
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::error::KeyWriter;
+use crate::json::bytes_of;
 use crate::session::SessionKey;
 
 /// One change to a key of a user or an app, as the log keeps it.
@@ -51,6 +52,12 @@ impl StateChange {
         self.author = author.into();
         self.time = time;
         self
+    }
+
+    /// About how many bytes it has as JSON text.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        bytes_of(&self.value) + (self.name.len() + self.author.len() + self.event_id.len()) as u64
     }
 
     /// Who made it, as far as the log tells: not in which invocation.

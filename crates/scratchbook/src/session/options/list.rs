@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::session::{Session, TitleFilter};
 
+/// How many bytes a page has, unless it is said.
+pub(crate) const PAGE_BYTES: u64 = 16 << 20;
+
 /// Which keys of a user's or an app's state are listed, page by page, in byte order.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -17,11 +20,13 @@ pub struct ListStateConfig {
     pub after: Option<String>,
     /// How many at most, 1 to 1,000.
     pub page_size: usize,
+    /// After about how many bytes a page ends; one key is always in it.
+    pub page_bytes: u64,
 }
 
 impl Default for ListStateConfig {
     fn default() -> Self {
-        Self { prefix: String::new(), after: None, page_size: 100 }
+        Self { prefix: String::new(), after: None, page_size: 100, page_bytes: PAGE_BYTES }
     }
 }
 
@@ -44,6 +49,13 @@ impl ListStateConfig {
     #[must_use]
     pub fn with_page_size(mut self, page_size: usize) -> Self {
         self.page_size = page_size;
+        self
+    }
+
+    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One key is always in it.
+    #[must_use]
+    pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
+        self.page_bytes = page_bytes;
         self
     }
 
@@ -92,6 +104,8 @@ pub struct ListSessionsConfig {
     pub order: ListOrder,
     /// How many at most in a page, 1 to 1,000.
     pub page_size: usize,
+    /// After about how many bytes a page ends; one session is always in it.
+    pub page_bytes: u64,
     /// The token of the page before.
     pub page_token: Option<String>,
 }
@@ -110,7 +124,7 @@ pub enum ListOrder {
 impl Default for ListSessionsConfig {
     fn default() -> Self {
         let (title, labels, order) = (None, BTreeMap::new(), ListOrder::default());
-        Self { user_id: None, title, labels, order, page_size: 100, page_token: None }
+        Self { user_id: None, title, labels, order, page_size: 100, page_bytes: PAGE_BYTES, page_token: None }
     }
 }
 
@@ -158,6 +172,16 @@ impl ListSessionsConfig {
         self
     }
 
+    /// After about how many bytes a page ends, as the store keeps it; 16 MiB otherwise. One session is always in it.
+    ///
+    /// Counted are the keys of the sessions themselves, and those of each further user once: the state of the first
+    /// session's user and of the app is in every page, and in memory once.
+    #[must_use]
+    pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
+        self.page_bytes = page_bytes;
+        self
+    }
+
     /// The page after the one that gave this token.
     #[must_use]
     pub fn with_page_token(mut self, page_token: impl Into<String>) -> Self {
@@ -166,8 +190,9 @@ impl ListSessionsConfig {
     }
 }
 
-/// A page of sessions in the order of the list; state merged, no events. Where sessions are looked for by title or
-/// label, it may have fewer than were asked for, even none, and yet be followed by another.
+/// A page of sessions in the order of the list; state merged, no events. It may have fewer than were asked for and yet
+/// be followed by another: it ends by [bytes](ListSessionsConfig::with_page_bytes) too, and if sessions are looked for by
+/// title or label, it may even have none.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ListSessionsResponse {

@@ -8,6 +8,7 @@ mod write;
 
 pub use change::StateChange;
 pub use create::{CreateSessionConfig, Expiry, ForkConfig, IdScope, InitialState, SharedKeys};
+pub(crate) use list::PAGE_BYTES;
 pub use list::{ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
 pub use read::{EventCursor, GetSessionConfig, StateSelection};
 pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};

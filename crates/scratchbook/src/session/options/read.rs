@@ -15,6 +15,8 @@ pub struct GetSessionConfig {
     pub cursor: Option<EventCursor>,
     /// Which keys of the state.
     pub state: StateSelection,
+    /// After about how many bytes the events end; `None` for any number of bytes.
+    pub page_bytes: Option<u64>,
 }
 
 /// From where events are read on.
@@ -74,6 +76,16 @@ impl GetSessionConfig {
     #[must_use]
     pub fn with_events_before(mut self, seq: u64, limit: usize) -> Self {
         self.cursor = Some(EventCursor::Before { seq, limit });
+        self
+    }
+
+    /// The events end after about this many bytes, as the store keeps them; one event is always there. After a cursor these are the
+    /// first events, otherwise the last. [`Session::seq`](crate::Session::seq) tells whether there are more.
+    ///
+    /// A state of more than 64 MiB is refused then.
+    #[must_use]
+    pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
+        self.page_bytes = Some(page_bytes);
         self
     }
 

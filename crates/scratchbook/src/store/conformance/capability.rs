@@ -39,6 +39,8 @@ pub enum Capability {
     Snapshots,
     /// Integers of 64 bits.
     ExactIntegers,
+    /// Pages end by bytes as well as by number.
+    PageBytes,
     /// Events need no author, and have times up to the last second of the year 9999.
     AnyEvents,
 }
@@ -220,6 +222,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("races", &["lives_of_one_id_do_not_mix"]),
         ],
     ),
+    (PageBytes, &[("pages", &[])]),
     (ExactIntegers, &[("values", &["integers_come_back_exactly"]), ("events", &["events_come_back_whole"])]),
     (AnyEvents, &[("append", &["timestamps_are_kept_bit_for_bit"]), ("events", &["small_events_come_back"])]),
 ];

@@ -121,7 +121,7 @@ pub async fn lacks(store: &Store, capability: Capability) {
             assert_refused(ground.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
         }
         // There is no call that asks for them.
-        Capability::Limits | Capability::Snapshots => {}
+        Capability::Limits | Capability::Snapshots | Capability::PageBytes => {}
     }
     let after = ground.read(key, GetSessionConfig::state_only()).await;
     assert_eq!(

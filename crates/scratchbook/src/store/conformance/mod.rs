@@ -55,6 +55,7 @@ pub mod list;
 pub mod locate;
 pub mod log;
 pub mod operations;
+pub mod pages;
 pub mod proof;
 pub mod races;
 pub mod read;

@@ -91,6 +91,13 @@ macro_rules! for_each_promise {
                 owners_are_listed_in_byte_order
                 pages_hold_every_owner_once
             }
+            pages {
+                a_list_of_sessions_ends_by_its_bytes
+                the_state_that_sessions_share_takes_no_room_of_a_list
+                events_end_by_their_bytes
+                shared_state_ends_by_its_bytes
+                a_log_ends_by_its_bytes
+            }
             locate {
                 a_session_is_found_by_its_id
                 a_session_that_is_written_to_is_found

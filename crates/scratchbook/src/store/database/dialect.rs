@@ -6,7 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::{Attempt, Checkpoint, DatabaseOptions, DatabaseUri, Past, PastScopes};
+use super::{Attempt, Checkpoint, DatabaseOptions, DatabaseUri, Past, PastScopes, RowRoom};
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
 use crate::error::{Error, KeyWriter, Result};
@@ -118,7 +118,13 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn create_session(&self, new: &NewSession, token: &str) -> Attempt<bool>;
 
     /// Reads a session or a part of it.
-    async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>>;
+    async fn session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>>;
 
     /// Reads where the fold of a session's events begins.
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>>;
@@ -138,7 +144,7 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn fork_session(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>>;
 
     /// Reads a page of sessions with their merged state.
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse>;
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse>;
 
     /// Finds users of an app who have a session with an id that has not expired, two of them at most.
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>>;
@@ -178,17 +184,29 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     ) -> Attempt<u64>;
 
     /// Reads the log of a user's or an app's state; a page ends between two commits.
-    async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>>;
+    async fn state_changes(
+        &self,
+        owner: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>>;
 
     /// Reads a page of the state of a user or an app.
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage>;
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage>;
 
     /// Reads what was done to one key before a position, the latest first.
-    async fn key_changes(&self, owner: &StateOwner, name: &str, before: u64, limit: usize)
-    -> Attempt<Vec<StateChange>>;
+    async fn key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>>;
 
     /// Reads a page of a feed.
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage>;
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage>;
 
     /// Wakes those who wait for commits whenever another process may have committed. Comes back when nobody waits any
     /// more, and when it cannot go on; what it cannot hear of at once it looks for every second at most.

@@ -25,6 +25,11 @@ pub(crate) enum Done {
     Undone,
     /// Nothing: a lock was not to be had in time. The same may succeed when it is let go.
     Blocked,
+    /// Nothing, and the same would be too large again: a page is asked for with fewer items.
+    TooMuch {
+        /// How many rows there was room for.
+        rows: usize,
+    },
     /// Not known: the connection was lost before the answer. A retry must know its own work again.
     Unknown,
 }
@@ -76,7 +81,7 @@ pub(super) async fn retry<T, F: Future<Output = Attempt<T>>>(
         let in_time = start.elapsed() < timeout || tries == 1 && failure.done != Done::Blocked;
         in_time
             && match failure.done {
-                Done::Refused => false,
+                Done::Refused | Done::TooMuch { .. } => false,
                 Done::Unreached | Done::Undone => true,
                 Done::Blocked => again != Again::SameUnlessBlocked,
                 Done::Unknown => again != Again::Twice,

@@ -19,6 +19,7 @@ mod dialect;
 mod failure;
 mod gate;
 mod options;
+mod page;
 mod past;
 mod resolve;
 mod session;
@@ -46,6 +47,7 @@ pub(crate) use dialect::{AppendRow, Dialect, NewAppend, NewFork, Unresolved};
 pub(crate) use failure::{Attempt, Done, Failure};
 pub(crate) use options::check_name;
 pub use options::{DatabaseOptions, Migrate, TlsMode};
+pub(crate) use page::{RowCount, RowRoom};
 pub(crate) use past::{Checkpoint, Past, PastScopes};
 pub(crate) use uri::DatabaseUri;
 

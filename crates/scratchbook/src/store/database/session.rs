@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::failure::Again;
-use super::{DatabaseSessionService, Dialect, NewAppend, NewFork, PastScopes, Unresolved};
+use super::{DatabaseSessionService, Dialect, NewAppend, NewFork, PastScopes, RowRoom, Unresolved};
 use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES,
     PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
     check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
@@ -48,7 +48,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         held.keep();
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
-        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All)).await;
+        let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
         Ok(made.ok().flatten().unwrap_or_else(|| {
             let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
             session.with_expire_time(expires).with_metadata(metadata)
@@ -57,7 +57,11 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
-        self.read(|| self.dialect.session(key, events, &state)).await
+        let Some(bytes) = config.page_bytes else {
+            return self.read(|| self.dialect.session(key, events, &state, RowRoom::ANY)).await;
+        };
+        let read = |limit, room| self.dialect.session(key, events.with_limit(limit), &state, room);
+        self.read_page(events.limit(), bytes, read).await
     }
 
     async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
@@ -92,7 +96,12 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
         config.check()?;
-        self.read(|| self.dialect.list_state(owner, config)).await
+        let read = |limit, room: RowRoom| {
+            let room = room.or_one(limit);
+            let config = config.clone().with_page_size(limit);
+            async move { self.dialect.list_state(owner, &config, room).await }
+        };
+        self.read_page(config.page_size, config.page_bytes, read).await
     }
 
     async fn list_key_changes(
@@ -102,12 +111,14 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         before: u64,
         limit: usize,
     ) -> Result<Vec<StateChange>> {
-        self.read(|| self.dialect.key_changes(owner, name, before, limit)).await
+        let read = |limit, room: RowRoom| self.dialect.key_changes(owner, name, before, limit, room.or_one(limit));
+        self.read_page(limit, PAGE_BYTES, read).await
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
         let limit = limit.clamp(1, MAX_FEED_PAGE);
-        self.read(|| self.dialect.feed(owner, start, limit)).await
+        let read = |limit, room: RowRoom| self.dialect.feed(owner, start, limit, room.or_one(limit));
+        self.read_page(limit, PAGE_BYTES, read).await
     }
 
     fn commits(&self) -> Result<CommitNotices> {
@@ -175,7 +186,11 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
         check_id("app name", app_name)?;
         let query = ListQuery::new(config)?;
-        self.read(|| self.dialect.list_sessions(app_name, &query)).await
+        let read = |limit, room| {
+            let query = query.clone().with_limit(limit);
+            async move { self.dialect.list_sessions(app_name, &query, room).await }
+        };
+        self.read_page(query.limit, query.bytes, read).await
     }
 
     async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
@@ -233,7 +248,8 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
-        self.read(|| self.dialect.state_changes(owner, after, limit)).await
+        let read = |limit, room: RowRoom| self.dialect.state_changes(owner, after, limit, room.or_one(limit));
+        self.read_page(limit, PAGE_BYTES, read).await
     }
 
     async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {

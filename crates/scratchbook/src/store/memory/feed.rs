@@ -3,8 +3,10 @@
 use super::app::{App, owned};
 use super::to_map;
 use crate::error::Result;
-use crate::session::{FeedCommit, FeedPage, FeedStart, SessionKey, StateOwner};
+use crate::json::bytes_of;
+use crate::session::{FeedCommit, FeedPage, FeedStart, PAGE_BYTES, SessionKey, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
+use crate::store::room::Room;
 
 /// What was committed at a position.
 #[derive(Debug)]
@@ -50,6 +52,12 @@ impl App {
                 feed.page(after, items.flat_map(commits), limit)
             }
         };
+        let mut room = Room::new(PAGE_BYTES);
+        let count = page.entries.iter().take_while(|entry| room.takes(bytes(&entry.commit))).count();
+        if count < page.entries.len() {
+            page.entries.truncate(count);
+            page.cursor = page.entries.last().map_or(page.cursor, |last| last.cursor.clone());
+        }
         if page.entries.is_empty() {
             // Whoever goes on from here need not look again at all that others have committed meanwhile.
             page.cursor = feed.cursor(&FeedPlace::after(last).to_string());
@@ -123,5 +131,14 @@ impl App {
         let is_this = stored.created == position && has_state;
         let (session, forked_at) = (key.clone(), stored.forked_at);
         is_this.then(|| FeedCommit::Created { session, state: to_map(&stored.initial), forked_at })
+    }
+}
+
+/// About how many bytes a commit has as JSON text.
+fn bytes(commit: &FeedCommit) -> u64 {
+    match commit {
+        FeedCommit::Event { event, .. } => bytes_of(event.as_ref()),
+        FeedCommit::Created { state, .. } => bytes_of(state),
+        FeedCommit::State { changes, .. } => changes.iter().map(StateChange::bytes).sum(),
     }
 }

@@ -7,11 +7,13 @@ use serde_json::Map;
 
 use super::app::{App, OwnedState, Stored, User};
 use crate::error::{Error, KeyWriter, Result};
+use crate::json::bytes_of;
 use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::fork::{check_event_number, log_pruned};
 use crate::store::limits::state_bytes;
 use crate::store::resolve::WrittenKey;
+use crate::store::room::Room;
 use crate::store::taken;
 
 impl App {
@@ -200,10 +202,15 @@ impl OwnedState {
             Some(after) if after >= prefix => Excluded(after),
             _ => Included(prefix),
         };
-        let mut names = self.values.range::<_, str>((from, Unbounded)).take_while(|(name, _)| name.starts_with(prefix));
-        let page = names.by_ref().take(config.page_size);
-        let values: Map<_, _> = page.map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
-        let next = names.next().and_then(|_| values.keys().next_back().cloned());
-        StatePage::new(values, next)
+        let names = self.values.range::<_, str>((from, Unbounded)).take_while(|(name, _)| name.starts_with(prefix));
+        let (mut values, mut room) = (Map::new(), Room::new(config.page_bytes));
+        for (name, value) in names {
+            if values.len() == config.page_size || !room.takes(name.len() as u64 + bytes_of(value.as_ref())) {
+                let next = values.keys().next_back().cloned();
+                return StatePage::new(values, next);
+            }
+            values.insert(name.to_string(), value.as_ref().clone());
+        }
+        StatePage::new(values, None)
     }
 }

@@ -30,14 +30,15 @@ use super::limits::Limits;
 use super::locate::{LocateQuery, taken_within};
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
 use super::quota::{Quotas, hold_event, hold_fork, hold_session};
+use super::room::{Room, Users, bytes_of_values};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
     ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
+    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -225,7 +226,7 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         Ok(self.live(&app, key).map(|(user, stored)| {
             let state = app.merged(user, stored, &state);
-            stored.to_session(state, stored.select(events), self.position())
+            stored.to_session(state, events.fit(stored.select(events), config.page_bytes), self.position())
         }))
     }
 
@@ -293,6 +294,11 @@ impl SessionService for InMemorySessionService {
         };
         let live = places.filter_map(|place| Some((place.clone(), stored(place)?)));
         let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
+        let mut users = Users::default();
+        let (page, token) = query.fit(page, token, |place, (user, stored)| {
+            let of_user = if users.counts(&place.user_id) { bytes_of_values(&user.state.values) } else { 0 };
+            of_user + bytes_of_values(&stored.state) + stored.metadata.bytes()
+        });
         let sessions = page.into_iter().map(|(_, (user, stored))| {
             let state = app.merged(user, stored, &StateQuery::All);
             stored.to_session(state, Events::default(), self.position())
@@ -379,7 +385,9 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
         let from = log.partition_point(|change| change.position <= after);
-        let mut to = from.saturating_add(limit).min(log.len());
+        let mut room = Room::new(PAGE_BYTES);
+        let page = log.iter().skip(from).take(limit);
+        let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
         // All changes of a commit have its position: a page that ended among them would lose the rest.
         while from < to && to < log.len() && log[to].position == log[to - 1].position {
             to += 1;
@@ -400,7 +408,9 @@ impl SessionService for InMemorySessionService {
         let app = read(&app);
         let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
         let until = log.partition_point(|change| change.position < before);
-        Ok(log[..until].iter().rev().filter(|change| change.name == name).take(limit).cloned().collect())
+        let (mut room, of_key) =
+            (Room::new(PAGE_BYTES), log[..until].iter().rev().filter(|change| change.name == name));
+        Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
     }
 
     async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {

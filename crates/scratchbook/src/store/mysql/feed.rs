@@ -20,7 +20,7 @@ use super::row::Cells;
 use crate::error::Result;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
 use crate::state::Scope;
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::feed::{Feed, FeedPlace, ahead};
 use crate::store::rows::{self, damaged, stored_key};
 
@@ -43,21 +43,27 @@ struct Read {
 
 impl MySql {
     /// Reads a page of a feed.
-    pub(super) async fn read_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
+    pub(super) async fn read_feed(
+        &self,
+        owner: &StateOwner,
+        start: &FeedStart,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let app = owner.app_name();
         let mut after = match start {
             FeedStart::Beginning => 0,
             FeedStart::Now => {
                 while self.number_some(app).await? == AT_ONCE {}
-                let end = self.read_entries(owner, u64::MAX, 1).await?.end;
+                let end = self.read_entries(owner, u64::MAX, 1, RowRoom::ANY).await?.end;
                 self.watched(app, end);
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(&FeedPlace::after(end).to_string())));
             }
             FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?.position,
         };
         loop {
-            let Read { commits, end, pending } = self.read_entries(owner, after, limit).await?;
+            let Read { commits, end, pending } = self.read_entries(owner, after, limit, room).await?;
             if after > end {
                 return Err(ahead().into());
             }
@@ -82,7 +88,7 @@ impl MySql {
     }
 
     /// Reads what has a number above this one, so many commits of each sort.
-    async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Read> {
+    async fn read_entries(&self, owner: &StateOwner, after: u64, limit: usize, room: RowRoom) -> Attempt<Read> {
         let app = Value::from(owner.app_name());
         let user = owner.user_id().map(Value::from);
         let of_user = |alias: &str| user.as_ref().map_or_else(String::new, |_| format!("AND {alias}.user_id = ?"));
@@ -129,7 +135,7 @@ impl MySql {
         let (of_app, now) = ([app], [now]);
         let values = [&head[..], &place, user, &end, &of_app, &now, &place, user, &end, &now, &place, user, &end];
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, values.concat()).await?;
+        let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
         drop(lease);
         Ok(read(owner, rows)?)
     }

@@ -11,7 +11,7 @@ use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
 use crate::json;
 use crate::session::{Session, SessionKey, micros_of_seconds, no_session};
-use crate::store::database::{Attempt, Done, Failure, NewFork, PastScopes};
+use crate::store::database::{Attempt, Done, Failure, NewFork, PastScopes, RowRoom};
 use crate::store::fork::check_event_number;
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows;
@@ -67,7 +67,7 @@ impl MySql {
         self.count_bytes(&mut lease, &new.key).await?;
         lease.commit().await?;
         drop(lease);
-        self.read_session(&new.key, EventQuery::None, &StateQuery::All).await
+        self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
     }
 
     /// Locks the session that is forked, so that nobody prunes or deletes it meanwhile: up to which event it is taken
@@ -205,7 +205,9 @@ impl MySql {
         drop(lease);
         let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
         match known {
-            Some(known) if known == token => self.read_session(&new.key, EventQuery::None, &StateQuery::All).await,
+            Some(known) if known == token => {
+                self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+            }
             Some(_) => Ok(None),
             None => {
                 let message = format!("the session {} was deleted just now; try again", new.key);

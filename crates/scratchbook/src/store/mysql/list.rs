@@ -13,7 +13,7 @@ use super::row::Cells;
 use crate::error::Result;
 use crate::session::{ListOrder, ListSessionsResponse, LogPositions, Session, SessionKey, SessionUpdate};
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::query::{ListPosition, ListQuery};
 use crate::store::rows::{described, metadata, number, stored_key};
 use crate::store::text::TextMetadata;
@@ -27,11 +27,16 @@ const USER_LOG: i64 = 4;
 
 impl MySql {
     /// Reads a page of sessions with their merged state.
-    pub(super) async fn read_list(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
+    pub(super) async fn read_list(
+        &self,
+        app_name: &str,
+        query: &ListQuery,
+        room: RowRoom,
+    ) -> Attempt<ListSessionsResponse> {
         let found = found(app_name, query, self.now());
         let mut lease = self.connections.lease(Care::Again).await?;
         if query.filter.is_empty() {
-            let sessions = self.read_found(&mut lease, app_name, query, found).await?;
+            let sessions = self.read_found(&mut lease, app_name, query, found, room).await?;
             let (page, token) = query.pick(sessions, Session::metadata);
             return Ok(response(page, token));
         }
@@ -48,7 +53,7 @@ impl MySql {
         }
         let keys: Vec<_> = page.iter().map(|(at, _)| (&at.user_id, &at.session_id)).collect();
         let picked = picked(app_name, json(&keys)?, self.now());
-        let mut page = self.read_found(&mut lease, app_name, query, picked).await?;
+        let mut page = self.read_found(&mut lease, app_name, query, picked, room).await?;
         // What was changed since it was picked may not be wanted any more.
         page.retain(|(_, session)| query.filter.matches(session.metadata()));
         Ok(response(page, token))
@@ -61,6 +66,7 @@ impl MySql {
         app_name: &str,
         query: &ListQuery,
         Picked { sql: page, values: here }: Picked,
+        room: RowRoom,
     ) -> Attempt<Vec<(ListPosition, Session)>> {
         let sql = self.sql(&format!(
             "SELECT {SESSION} AS part, {TIMES_AND_TITLE} AS name, p.labels AS text, p.user_id, p.id, p.seq AS number,
@@ -85,7 +91,10 @@ impl MySql {
         ));
         let app = [Value::from(app_name)];
         let values = [&here[..], &here, &app, &here, &app, &app, &here, &app, &app].concat();
-        let rows = lease.rows(&sql, values).await?;
+        // The state of one user is in every page, as is that of the app.
+        let of_users = query.user_id.is_none();
+        let is_of_item = |row: &Row| matches!(row.get(0), Some(OWN)) || of_users && matches!(row.get(0), Some(USERS));
+        let rows = lease.rows_within(&sql, values, room, is_of_item).await?;
         Ok(sessions(app_name, query, rows)?)
     }
 

@@ -9,7 +9,7 @@ use super::row::Cells;
 use crate::error::Result;
 use crate::session::{StateChange, StateOwner};
 use crate::state::Scope;
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::rows::{self, stored_key};
 
 /// The rows of one owner.
@@ -21,7 +21,13 @@ pub(super) const COLUMNS: &str =
 
 impl MySql {
     /// Reads the log above a position, at least `limit` changes of it and up to the end of a commit.
-    pub(super) async fn read_log(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
+    pub(super) async fn read_log(
+        &self,
+        owner: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>> {
         let Some(before_last) = limit.checked_sub(1) else {
             return Ok(Vec::new());
         };
@@ -41,7 +47,7 @@ impl MySql {
         let first = [&here[..], &[number(after), sql_limit(limit)]].concat();
         let last = [&here[..], &[number(after), sql_limit(before_last)]].concat();
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, [&first[..], &last, &here].concat()).await?;
+        let rows = lease.rows_within(&sql, [&first[..], &last, &here].concat(), room, |_| true).await?;
         drop(lease);
         let mut changes = rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<Vec<_>>>()?;
         changes.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));
@@ -55,6 +61,7 @@ impl MySql {
         name: &str,
         before: u64,
         limit: usize,
+        room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
         let scope = scope_of(owner);
         let sql = self.sql(&format!(
@@ -63,7 +70,8 @@ impl MySql {
         ));
         let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default(), name].map(Value::from);
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, [&here[..], &[number(before), sql_limit(limit)]].concat()).await?;
+        let values = [&here[..], &[number(before), sql_limit(limit)]].concat();
+        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
         drop(lease);
         Ok(rows.into_iter().map(|row| change(owner, scope, row)).collect::<Result<_>>()?)
     }

@@ -54,7 +54,7 @@ use super::artifact_text::{ArtifactAddress, NewArtifact};
 use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, Migrate, NewAppend,
-    NewFork, Past, PastScopes, Unresolved,
+    NewFork, Past, PastScopes, RowRoom, Unresolved,
 };
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
@@ -179,8 +179,14 @@ impl Dialect for MySql {
         self.write_session(new, token).await
     }
 
-    async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>> {
-        self.read_session(key, events, state).await
+    async fn session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>> {
+        self.read_session(key, events, state, room).await
     }
 
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
@@ -203,8 +209,8 @@ impl Dialect for MySql {
         self.write_fork(new, token).await
     }
 
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
-        self.read_list(app_name, query).await
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
+        self.read_list(app_name, query, room).await
     }
 
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
@@ -254,12 +260,18 @@ impl Dialect for MySql {
         self.write_state(owner, changes, limits, author, time).await
     }
 
-    async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
-        self.read_log(owner, after, limit).await
+    async fn state_changes(
+        &self,
+        owner: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>> {
+        self.read_log(owner, after, limit, room).await
     }
 
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
-        self.read_state_page(owner, config).await
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
+        self.read_state_page(owner, config, room).await
     }
 
     async fn key_changes(
@@ -268,12 +280,13 @@ impl Dialect for MySql {
         name: &str,
         before: u64,
         limit: usize,
+        room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        self.read_key_changes(owner, name, before, limit).await
+        self.read_key_changes(owner, name, before, limit, room).await
     }
 
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit).await
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit, room).await
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {

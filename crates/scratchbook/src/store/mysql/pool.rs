@@ -16,7 +16,7 @@ use tokio::time::{timeout, timeout_at};
 use super::connection::dial;
 use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
 use crate::error::{Error, ErrorKind};
-use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, TlsMode};
+use crate::store::database::{Attempt, DatabaseOptions, Done, Failure, RowCount, RowRoom, TlsMode};
 
 /// After so long without use a connection is asked whether it still is one.
 const IDLE: Duration = Duration::from_secs(10);
@@ -158,6 +158,26 @@ impl Lease<'_> {
         self.settle(sql, held, done)
     }
 
+    /// Runs a statement whose rows have so much room: what is beyond it is not read, and the connection is given up. Rows
+    /// of which `is_of_item` holds are of a page's items.
+    pub(super) async fn rows_within(
+        &mut self,
+        sql: &str,
+        values: Vec<Value>,
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool + Send + Sync,
+    ) -> Attempt<Vec<Row>> {
+        let mut held = self.hold()?;
+        let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item);
+        match timeout_at(self.end.into(), work).await {
+            // The connection goes with `held`: the rest is on its way still.
+            Ok(Ok(Err(full))) => Err(full),
+            Ok(Ok(Ok(rows))) => self.settle(sql, held, Ok(Ok(rows))),
+            Ok(Err(error)) => self.settle(sql, held, Ok(Err(error))),
+            Err(late) => self.settle(sql, held, Err(late)),
+        }
+    }
+
     /// Runs a statement as text.
     pub(super) async fn query(&mut self, sql: &str) -> Attempt<Vec<Row>> {
         let mut held = self.hold()?;
@@ -260,6 +280,32 @@ async fn execute(connection: &mut Option<Conn>, sql: &str, values: Vec<Value>) -
     // What follows, up to the end of a procedure: an error there is an error of the call.
     result.drop_result().await?;
     Ok(rows)
+}
+
+async fn execute_within(
+    connection: &mut Option<Conn>,
+    sql: &str,
+    values: Vec<Value>,
+    mut count: RowCount,
+    is_of_item: impl Fn(&Row) -> bool,
+) -> mysql_async::Result<Attempt<Vec<Row>>> {
+    let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
+    let mut result = connection.exec_iter(sql, values).await?;
+    let mut rows = Vec::new();
+    while let Some(row) = result.next().await? {
+        if let Err(full) = count.take(bytes_of(&row), is_of_item(&row)) {
+            return Ok(Err(full));
+        }
+        rows.push(row);
+    }
+    result.drop_result().await?;
+    Ok(Ok(rows))
+}
+
+/// How many bytes the texts of a row have.
+fn bytes_of(row: &Row) -> u64 {
+    let texts = (0..row.len()).filter_map(|column| row.as_ref(column));
+    texts.map(|value| if let Value::Bytes(text) = value { text.len() as u64 } else { 8 }).sum()
 }
 
 async fn query(connection: &mut Option<Conn>, sql: &str) -> mysql_async::Result<Vec<Row>> {

@@ -15,7 +15,7 @@ use crate::session::{
     seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows::{self, described};
 
@@ -44,6 +44,7 @@ impl MySql {
         key: &SessionKey,
         events: EventQuery,
         state: &StateQuery,
+        room: RowRoom,
     ) -> Attempt<Option<Session>> {
         let address = [key.app_name(), key.user_id(), key.session_id()];
         let mut sql = format!(
@@ -67,7 +68,8 @@ impl MySql {
         sql += &events;
         values.extend(more);
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&self.sql(&sql), values).await?;
+        let is_event = |row: &Row| row.get(0) == Some(EVENT);
+        let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
         drop(lease);
         Ok(session(key, rows)?)
     }
@@ -114,7 +116,12 @@ impl MySql {
 
 impl MySql {
     /// Reads a page of the state of a user or an app.
-    pub(super) async fn read_state_page(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
+    pub(super) async fn read_state_page(
+        &self,
+        owner: &StateOwner,
+        config: &ListStateConfig,
+        room: RowRoom,
+    ) -> Attempt<StatePage> {
         let (scope, table, address) = match owner.user_id() {
             Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
             None => (Scope::App, "app_states", vec![owner.app_name()]),
@@ -137,7 +144,7 @@ impl MySql {
              WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
         ));
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, values).await?;
+        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
         drop(lease);
         let more = rows.len() > config.page_size;
         let mut page = ScopeMap::new();

@@ -11,7 +11,7 @@ use super::Postgres;
 use super::read::{column, sql_limit};
 use crate::error::{Error, Result};
 use crate::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, StateChange, StateOwner};
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::feed::{Feed, FeedPlace};
 use crate::store::rows::{self, stored_key};
 
@@ -40,7 +40,13 @@ struct Part {
 }
 
 impl Postgres {
-    pub(super) async fn read_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
+    pub(super) async fn read_feed(
+        &self,
+        owner: &StateOwner,
+        start: &FeedStart,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<FeedPage> {
         let feed = Feed::new(self.database_id().await?, owner);
         let mut window = match start {
             FeedStart::Now => {
@@ -54,7 +60,7 @@ impl Postgres {
             FeedStart::After(cursor) => Window::parse(feed.place(cursor)?)?,
         };
         loop {
-            let part = self.read_window(owner, &window, limit).await?;
+            let part = self.read_window(owner, &window, limit, room).await?;
             window.check(&part.now)?;
             let page = window.page(&feed, &part, limit);
             let is_over = part.last.is_none() && window.to.is_none();
@@ -69,7 +75,7 @@ impl Postgres {
         }
     }
 
-    async fn read_window(&self, owner: &StateOwner, window: &Window, limit: usize) -> Attempt<Part> {
+    async fn read_window(&self, owner: &StateOwner, window: &Window, limit: usize, room: RowRoom) -> Attempt<Part> {
         let (app, user) = (owner.app_name(), owner.user_id());
         let from = match window.place.taken {
             usize::MAX => window.place.position.saturating_add(1),
@@ -85,7 +91,7 @@ impl Postgres {
         let now = self.now();
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] =
             [&app, &user, &window.from, &window.to, &from, &rows, &i64::MAX, &now];
-        let rows = lease.query(statement, &params).await?;
+        let rows = lease.query_within(statement, &params, room, |_| true).await?;
         drop(lease);
         Ok(Part::new(app, rows)?)
     }

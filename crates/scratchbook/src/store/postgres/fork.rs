@@ -8,7 +8,7 @@ use super::resolve::param;
 use super::write::SessionRow;
 use crate::error::{Error, Result};
 use crate::session::{IdScope, Session, SessionKey, micros_of_seconds, no_session};
-use crate::store::database::{Attempt, NewFork, PastScopes};
+use crate::store::database::{Attempt, NewFork, PastScopes, RowRoom};
 use crate::store::fork::check_event_number;
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows;
@@ -68,7 +68,7 @@ impl Postgres {
             lease.query(&statements.keys, &[&app, &user, &id, names, values, seqs]).await?;
         }
         lease.query(&statements.count, &[&app, &user, &id, &i64::MAX]).await?;
-        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All).await?;
+        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::ANY).await?;
         lease.commit().await?;
         Ok(Some(made(session, fork)?))
     }
@@ -82,7 +82,7 @@ impl Postgres {
         if !self.created_before(&lease, fork, IdScope::User, token).await? {
             return Ok(None);
         }
-        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All).await?;
+        let session = self.read_session_on(&lease, fork, EventQuery::None, &StateQuery::All, RowRoom::ANY).await?;
         Ok(Some(made(session, fork)?))
     }
 }

@@ -1,6 +1,7 @@
 //! What a call may do on a connection, each statement within its time.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::error;
 use super::params::Unshown;
 use super::statements::Statement;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::database::{Attempt, Done, Failure};
+use crate::store::database::{Attempt, Done, Failure, RowCount, RowRoom};
 
 /// A connection while a call has it. Nothing on it outlives the call: a transaction that was left open is rolled
 /// back, and a connection of which nobody knows what it is doing is closed.
@@ -62,6 +63,35 @@ impl Lease<'_> {
         let (client, deadline) = (self.client()?, self.deadline());
         let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
         self.within(deadline, all_rows(client, &prepared.map_err(not_done)?, params)).await
+    }
+
+    /// Runs a statement whose rows have so much room: what is beyond it is not read, and the connection is closed. Rows of
+    /// which `is_of_item` holds are of a page's items.
+    pub(super) async fn query_within(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool,
+    ) -> Attempt<Vec<Row>> {
+        let (client, deadline) = (self.client()?, self.deadline());
+        let prepared = self.within(deadline, client.prepare_typed_cached(&statement.sql, statement.types)).await;
+        let prepared = prepared.map_err(not_done)?;
+        let work = async {
+            let params = params.iter().map(|param| Unshown(*param));
+            let mut stream = pin!(client.query_raw(&prepared, params).await?);
+            let (mut rows, mut count) = (Vec::new(), RowCount::new(room));
+            while let Some(row) = stream.try_next().await? {
+                if let Err(full) = count.take(row.raw_size_bytes() as u64, is_of_item(&row)) {
+                    // The rest is on its way still.
+                    self.flags.broken.store(true, Ordering::Relaxed);
+                    return Ok(Err(full));
+                }
+                rows.push(row);
+            }
+            Ok(Ok(rows))
+        };
+        self.within(deadline, work).await?
     }
 
     /// Runs statements one after the other in one round trip. Of those that failed the first says why: the others only

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::lease::Step;
@@ -11,20 +12,24 @@ use super::resolve::param;
 use crate::error::Result;
 use crate::session::{ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata, SessionUpdate};
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::query::{ListPosition, ListQuery};
 use crate::store::rows::{self, described, stored_key};
 use crate::store::text::TextMetadata;
 
 impl Postgres {
-    pub(super) async fn list(&self, app: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
+    pub(super) async fn list(&self, app: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
         let (after, limit, now) = (query.start(), sql_limit(query.scan_limit()), self.now());
         let ListPosition { micros, user_id, session_id } = &after;
         let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
         let picks = !query.filter.is_empty();
         let lease = self.connections.lease().await?;
-        let statement = if picks { &statements.scan } else { &statements.page };
-        let rows = lease.query(statement, &[&app, micros, user_id, session_id, &limit, &now]).await?;
+        let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
+        // The state of one user is in every page, as is that of the app.
+        let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
+        let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));
+        let params: [&(dyn ToSql + Sync); 6] = [&app, micros, user_id, session_id, &limit, &now];
+        let rows = lease.query_within(statement, &params, found, is_of_item).await?;
         if !picks {
             drop(lease);
             let (page, token) = query.pick(sessions(app, query, &rows)?, Session::metadata);
@@ -36,7 +41,8 @@ impl Postgres {
         }
         let (users, ids): (Vec<_>, Vec<_>) =
             page.iter().map(|(place, _)| (place.user_id.as_str(), place.session_id.as_str())).unzip();
-        let rows = lease.query(&self.statements.list.of_keys, &[&app, &users, &ids, &now]).await?;
+        let params: [&(dyn ToSql + Sync); 4] = [&app, &users, &ids, &now];
+        let rows = lease.query_within(&self.statements.list.of_keys, &params, room, is_of_item).await?;
         drop(lease);
         let mut page = sessions(app, query, &rows)?;
         // What was changed since it was picked may not be wanted any more.

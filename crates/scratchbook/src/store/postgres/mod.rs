@@ -56,7 +56,7 @@ use super::artifact_text::{ArtifactAddress, NewArtifact};
 use super::commit::{PreparedSession, PreparedState};
 use super::database::{
     AppendRow, Attempt, Checkpoint, DatabaseOptions, DatabaseSessionService, DatabaseUri, Dialect, NewAppend, NewFork,
-    Past, PastScopes, Unresolved,
+    Past, PastScopes, RowRoom, Unresolved,
 };
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
@@ -191,8 +191,14 @@ impl Dialect for Postgres {
         self.create(new, token).await
     }
 
-    async fn session(&self, key: &SessionKey, events: EventQuery, state: &StateQuery) -> Attempt<Option<Session>> {
-        self.read_session(key, events, state).await
+    async fn session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>> {
+        self.read_session(key, events, state, room).await
     }
 
     async fn initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
@@ -215,8 +221,8 @@ impl Dialect for Postgres {
         self.fork(new, token).await
     }
 
-    async fn list_sessions(&self, app_name: &str, query: &ListQuery) -> Attempt<ListSessionsResponse> {
-        self.list(app_name, query).await
+    async fn list_sessions(&self, app_name: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
+        self.list(app_name, query, room).await
     }
 
     async fn users_with(&self, app_name: &str, session_id: &str) -> Attempt<Vec<String>> {
@@ -266,12 +272,18 @@ impl Dialect for Postgres {
         self.put(owner, changes, limits, author, time).await
     }
 
-    async fn state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
-        self.read_log(owner, after, limit).await
+    async fn state_changes(
+        &self,
+        owner: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>> {
+        self.read_log(owner, after, limit, room).await
     }
 
-    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
-        self.read_state_page(owner, config).await
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig, room: RowRoom) -> Attempt<StatePage> {
+        self.read_state_page(owner, config, room).await
     }
 
     async fn key_changes(
@@ -280,12 +292,13 @@ impl Dialect for Postgres {
         name: &str,
         before: u64,
         limit: usize,
+        room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
-        self.read_key_changes(owner, name, before, limit).await
+        self.read_key_changes(owner, name, before, limit, room).await
     }
 
-    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Attempt<FeedPage> {
-        self.read_feed(owner, start, limit).await
+    async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
+        self.read_feed(owner, start, limit, room).await
     }
 
     async fn listen(&self, notifier: &CommitNotifier) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
-use tokio_postgres::types::FromSql;
+use tokio_postgres::types::{FromSql, ToSql};
 
 use super::Postgres;
 use super::changes::owner;
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::session::{LogPositions, Session, SessionKey, SessionMetadata, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::query::{EventQuery, StateQuery, since_bounds};
 use crate::store::rows::{self, damaged, described, stored_key};
 
@@ -24,8 +24,9 @@ impl Postgres {
         key: &SessionKey,
         events: EventQuery,
         state: &StateQuery,
+        room: RowRoom,
     ) -> Attempt<Option<Session>> {
-        self.read_session_on(&self.connections.lease().await?, key, events, state).await
+        self.read_session_on(&self.connections.lease().await?, key, events, state, room).await
     }
 
     /// The same on a connection that may be in a transaction.
@@ -35,6 +36,7 @@ impl Postgres {
         key: &SessionKey,
         events: EventQuery,
         state: &StateQuery,
+        room: RowRoom,
     ) -> Attempt<Option<Session>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
         let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -43,7 +45,7 @@ impl Postgres {
         let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
         let statement = self.statements.session(events, keys);
         let rows = lease
-            .query(
+            .query_within(
                 statement,
                 &[
                     &app,
@@ -59,6 +61,8 @@ impl Postgres {
                     &of_app.unwrap_or_default(),
                     &self.now(),
                 ],
+                room,
+                |row| row.try_get(0).is_ok_and(|kind: &str| kind == "event"),
             )
             .await?;
         Ok(assemble(key, &rows)?)
@@ -83,14 +87,21 @@ impl Postgres {
         Ok(values)
     }
 
-    pub(super) async fn read_log(&self, of: &StateOwner, after: u64, limit: usize) -> Attempt<Vec<StateChange>> {
+    pub(super) async fn read_log(
+        &self,
+        of: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
         let ([app, user, _], scope) = (owner(of), scope_of(of));
         let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
         let lease = self.connections.lease().await?;
-        let rows = lease.query(&self.statements.state_changes, &[&app, &scope.as_str(), &user, &after, &limit]).await?;
+        let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
+        let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
         drop(lease);
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }

@@ -1,6 +1,7 @@
 //! Keys of a user or an app: pages of them, and the past of one.
 
 use serde_json::Map;
+use tokio_postgres::types::ToSql;
 
 use super::Postgres;
 use super::changes::owner;
@@ -8,23 +9,31 @@ use super::read::{change, column, scope_of, sql_limit};
 use crate::error::Result;
 use crate::session::{ListStateConfig, StateChange, StateOwner, StatePage};
 use crate::state::MAX_KEY_BYTES;
-use crate::store::database::Attempt;
+use crate::store::database::{Attempt, RowRoom};
 use crate::store::rows;
 
 impl Postgres {
-    pub(super) async fn read_state_page(&self, of: &StateOwner, config: &ListStateConfig) -> Attempt<StatePage> {
+    pub(super) async fn read_state_page(
+        &self,
+        of: &StateOwner,
+        config: &ListStateConfig,
+        room: RowRoom,
+    ) -> Attempt<StatePage> {
         let [app, user, _] = owner(of);
         let (prefix, after) = (config.prefix.as_str(), config.after.as_deref());
         // Names with U+0000 are refused when they are written, so there is none after such a one that is not after this.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
         let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
         let lease = self.connections.lease().await?;
+        let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
         let rows = match of {
             StateOwner::User { .. } => {
-                lease.query(&self.statements.user_page, &[&app, &user, &from, &upper, &after, &limit]).await?
+                let params: [&(dyn ToSql + Sync); 6] = [&app, &user, &from, &upper, &after, &limit];
+                lease.query_within(of_user, &params, room, |_| true).await?
             }
             StateOwner::App { .. } => {
-                lease.query(&self.statements.app_page, &[&app, &from, &upper, &after, &limit]).await?
+                let params: [&(dyn ToSql + Sync); 5] = [&app, &from, &upper, &after, &limit];
+                lease.query_within(of_app, &params, room, |_| true).await?
             }
         };
         drop(lease);
@@ -45,6 +54,7 @@ impl Postgres {
         name: &str,
         before: u64,
         limit: usize,
+        room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
         let ([app, user, _], scope) = (owner(of), scope_of(of));
         let (before, limit) = (i64::try_from(before).unwrap_or(i64::MAX), sql_limit(limit));
@@ -52,9 +62,8 @@ impl Postgres {
             return Ok(Vec::new());
         }
         let lease = self.connections.lease().await?;
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-            [&app, &scope.as_str(), &user, &name, &before, &limit];
-        let rows = lease.query(&self.statements.key_changes, &params).await?;
+        let params: [&(dyn ToSql + Sync); 6] = [&app, &scope.as_str(), &user, &name, &before, &limit];
+        let rows = lease.query_within(&self.statements.key_changes, &params, room, |_| true).await?;
         drop(lease);
         Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
     }

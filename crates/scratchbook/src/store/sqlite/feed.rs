@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::error::Fallible;
 use super::owned::{CHANGE, change};
-use super::read::{decode, event, lossy, named, number, sql_number};
+use super::read::{decode, event, lossy, named, number, sql_number, text_length};
 use super::retention::no_session_expired;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
 use crate::store::rows::{damaged, stored_key};
 
 /// About as much as is read for a page, so that one of large events does not fill the memory.
-const PAGE_BYTES: usize = 16 << 20;
+const PAGE_BYTES: u64 = 16 << 20;
 
 /// No more entries than these share a position: keys of the user, keys of the app, and a creation or an event.
 const ENTRIES_AT_ONE: usize = 3;
@@ -53,7 +53,7 @@ pub(super) fn page(
 #[derive(Default)]
 struct Part {
     commits: Vec<(u64, FeedCommit)>,
-    bytes: usize,
+    bytes: u64,
     /// The last position that was read wholly, where there may be more.
     end: Option<u64>,
 }
@@ -197,10 +197,6 @@ impl Part {
         }
         self.end.is_some()
     }
-}
-
-fn text_length(row: &Row<'_>, column: usize) -> usize {
-    row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len)
 }
 
 #[cfg(test)]

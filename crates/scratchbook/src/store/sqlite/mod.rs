@@ -264,7 +264,7 @@ impl SqliteSessionService {
     /// waits for the writer. `None` where somebody was quick to delete it.
     async fn made(&self, key: &SessionKey, events: EventQuery) -> Result<Option<Session>> {
         let key = key.clone();
-        self.read(move |connection| read::session(connection, &key, events, &StateQuery::All, i64::MIN)).await
+        self.read(move |connection| read::session(connection, &key, events.into(), &StateQuery::All, i64::MIN)).await
     }
 
     /// What is to be done behind an append.

@@ -5,10 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::{Map, Value};
 
 use super::error::Fallible;
-use super::read::{self, decode, lossy, named, number, sql_limit, sql_number};
-use crate::session::{ListStateConfig, StateChange, StateOwner, StatePage};
+use super::read::{self, decode, lossy, named, number, sql_limit, sql_number, text_length};
+use crate::session::{ListStateConfig, PAGE_BYTES, StateChange, StateOwner, StatePage};
 use crate::state::Scope;
 use crate::store::query::StateQuery;
+use crate::store::room::Room;
 use crate::store::rows::stored_key;
 
 /// The columns of a change, as [`change`] reads them.
@@ -21,10 +22,12 @@ pub(super) fn scope_and_user(owner: &StateOwner) -> (Scope, &str) {
 
 /// The state of a user or an app.
 pub(super) fn state(connection: &Connection, owner: &StateOwner) -> Fallible<Map<String, Value>> {
-    let app = owner.app_name();
+    let (app, mut left) = (owner.app_name(), u64::MAX);
     let values = match owner.user_id() {
-        Some(user) => read::values(connection, read::USER_STATE, &[app, user], &StateQuery::All, Scope::User)?,
-        None => read::values(connection, read::APP_STATE, &[app], &StateQuery::All, Scope::App)?,
+        Some(user) => {
+            read::values(connection, read::USER_STATE, &[app, user], &StateQuery::All, Scope::User, &mut left)?
+        }
+        None => read::values(connection, read::APP_STATE, &[app], &StateQuery::All, Scope::App, &mut left)?,
     };
     Ok(values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
 }
@@ -50,9 +53,10 @@ pub(super) fn page(connection: &Connection, owner: &StateOwner, config: &ListSta
     sql.push_str(&format!(" ORDER BY key LIMIT {}", config.page_size + 1));
     let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query(params_from_iter(bounds))?;
-    let mut page = StatePage::default();
+    let (mut page, mut room) = (StatePage::default(), Room::new(config.page_bytes));
     while let Some(row) = rows.next()? {
-        if page.values.len() == config.page_size {
+        let bytes = text_length(row, 0) + text_length(row, 1);
+        if page.values.len() == config.page_size || !room.takes(bytes) {
             page.next = page.values.keys().next_back().cloned();
             break;
         }
@@ -90,13 +94,16 @@ pub(super) fn changes(
          WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND position > ?4 ORDER BY position, key"
     ))?;
     let mut rows = statement.query(params![owner.app_name(), scope.as_str(), user, sql_number(after)])?;
-    let mut changes: Vec<StateChange> = Vec::new();
+    let (mut changes, mut bytes): (Vec<StateChange>, u64) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
+        let length = text_length(row, 3);
         let change = change(row, owner)?;
+        let is_full = changes.len() >= limit || !changes.is_empty() && bytes + length > PAGE_BYTES;
         // A page ends between two commits, never inside one.
-        if changes.len() >= limit && changes.last().is_none_or(|last| last.position != change.position) {
+        if is_full && changes.last().is_none_or(|last| last.position != change.position) {
             break;
         }
+        bytes += length;
         changes.push(change);
     }
     Ok(changes)
@@ -118,8 +125,11 @@ pub(super) fn key_changes(
     ))?;
     let app = owner.app_name();
     let mut rows = statement.query(params![app, scope.as_str(), user, name, sql_number(before), sql_limit(limit)])?;
-    let mut changes = Vec::new();
+    let (mut changes, mut room) = (Vec::new(), Room::new(PAGE_BYTES));
     while let Some(row) = rows.next()? {
+        if !room.takes(text_length(row, 3)) {
+            break;
+        }
         changes.push(change(row, owner)?);
     }
     Ok(changes)

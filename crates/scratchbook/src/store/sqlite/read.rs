@@ -16,6 +16,7 @@ use crate::session::{
 };
 use crate::state::{Scope, ScopeMap, StateMap};
 use crate::store::query::{EventQuery, ListPosition, ListQuery, StateQuery, since_bounds};
+use crate::store::room::{MOST_AT_ONCE, Room, too_much};
 use crate::store::rows::{self, damaged, described, stored_key};
 
 const SESSION_STATE: &str = "SELECT key, value FROM session_states
@@ -28,7 +29,7 @@ pub(super) const APP_STATE: &str = "SELECT key, value FROM app_states WHERE app_
 pub(super) fn session(
     connection: &Connection,
     key: &SessionKey,
-    events: EventQuery,
+    events: EventPage,
     state: &StateQuery,
     now: i64,
 ) -> Fallible<Option<Session>> {
@@ -45,10 +46,11 @@ pub(super) fn session(
         return Ok(None);
     };
     let metadata = metadata(title, labels, place)?;
+    let mut left = events.bytes.map_or(u64::MAX, |_| MOST_AT_ONCE);
     let state = StateMap::new(
-        values(connection, SESSION_STATE, &address, state, Scope::Session)?,
-        values(connection, USER_STATE, &address[..2], state, Scope::User)?,
-        values(connection, APP_STATE, &address[..1], state, Scope::App)?,
+        values(connection, SESSION_STATE, &address, state, Scope::Session, &mut left)?,
+        values(connection, USER_STATE, &address[..2], state, Scope::User, &mut left)?,
+        values(connection, APP_STATE, &address[..1], state, Scope::App, &mut left)?,
     );
     let events = self::events(connection, key, events)?;
     let session = described(key.clone(), state, times, seq).with_events(events).with_expire_time(seconds(expires));
@@ -80,26 +82,37 @@ pub(super) fn list(
     query: &ListQuery,
     now: i64,
 ) -> Fallible<ListSessionsResponse> {
-    let (page, token) = query.pick(places(connection, app_name, query, now)?, |listed| &listed.metadata);
-    let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App)?;
+    let (page, mut token) = query.pick(places(connection, app_name, query, now)?, |listed| &listed.metadata);
+    let mut of_app = MOST_AT_ONCE;
+    let app = values(connection, APP_STATE, &[app_name], &StateQuery::All, Scope::App, &mut of_app)?;
     let logs = log_positions(connection)?;
-    let mut users = HashMap::<String, ScopeMap>::new();
-    let mut sessions = Vec::with_capacity(page.len());
-    for (ListPosition { micros, user_id, session_id }, Listed { seq, made, expires, bytes, metadata }) in page {
-        let key = stored_key(app_name, &user_id, &session_id)?;
-        let address = [app_name, &user_id, &session_id];
-        let user = match users.get(&user_id) {
+    let (mut users, mut room, mut last) = (HashMap::<String, ScopeMap>::new(), Room::new(query.bytes), None);
+    let mut sessions = Vec::new();
+    for (place, Listed { seq, made, expires, bytes: stored, metadata }) in page {
+        let ListPosition { micros, user_id, session_id } = &place;
+        let key = stored_key(app_name, user_id, session_id)?;
+        let address = [app_name, user_id, session_id];
+        let (mut left, is_first) = (MOST_AT_ONCE, users.is_empty());
+        let user = match users.get(user_id) {
             Some(user) => user.clone(),
             None => {
-                let user = values(connection, USER_STATE, &address[..2], &StateQuery::All, Scope::User)?;
+                let user = values(connection, USER_STATE, &address[..2], &StateQuery::All, Scope::User, &mut left)?;
                 users.insert(user_id.clone(), user.clone());
                 user
             }
         };
-        let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session)?;
-        let state = StateMap::new(own, user, app.clone());
+        // The state of the first session's user is in every page.
+        let before = if is_first { left } else { MOST_AT_ONCE };
+        let own = values(connection, SESSION_STATE, &address, &StateQuery::All, Scope::Session, &mut left)?;
+        let bytes = before - left + metadata.bytes();
+        if !room.takes(bytes) {
+            token = last.as_ref().map(ListPosition::to_token);
+            break;
+        }
+        let (state, micros) = (StateMap::new(own, user, app.clone()), *micros);
+        last = Some(place.clone());
         let session =
-            described(key, state, (made, micros), seq).with_expire_time(seconds(expires)).with_stored_bytes(bytes);
+            described(key, state, (made, micros), seq).with_expire_time(seconds(expires)).with_stored_bytes(stored);
         sessions.push(session.with_metadata(metadata).with_log_positions(logs));
     }
     Ok(ListSessionsResponse::new(sessions, token))
@@ -183,50 +196,67 @@ fn log_positions(connection: &Connection) -> Fallible<LogPositions> {
     Ok(LogPositions::of_feed(named(position, || "the feed's position".to_owned())?))
 }
 
-fn events(connection: &Connection, key: &SessionKey, query: EventQuery) -> Fallible<Events> {
-    const ALL: usize = usize::MAX;
-    match query {
-        EventQuery::None => Ok(Events::default()),
-        EventQuery::All => ascending(connection, key, 0, ALL),
-        EventQuery::Last(count) => descending(connection, key, u64::MAX, count),
-        EventQuery::After(seq, limit) => ascending(connection, key, seq, limit),
-        EventQuery::Before(seq, limit) => descending(connection, key, seq, limit),
-        EventQuery::Since(seconds, count) => since(connection, key, seconds, count.unwrap_or(ALL)),
+/// Which events of a session are read, and after how many bytes they end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventPage {
+    pub(super) query: EventQuery,
+    pub(super) bytes: Option<u64>,
+}
+
+impl From<EventQuery> for EventPage {
+    fn from(query: EventQuery) -> Self {
+        Self { query, bytes: None }
     }
 }
 
-fn ascending(connection: &Connection, key: &SessionKey, after: u64, limit: usize) -> Fallible<Events> {
+fn events(connection: &Connection, key: &SessionKey, EventPage { query, bytes }: EventPage) -> Fallible<Events> {
+    const ALL: usize = usize::MAX;
+    let room = Room::new(bytes.unwrap_or(u64::MAX));
+    match query {
+        EventQuery::None => Ok(Events::default()),
+        EventQuery::All => ascending(connection, key, 0, ALL, room),
+        EventQuery::Last(count) => descending(connection, key, u64::MAX, count, room),
+        EventQuery::After(seq, limit) => ascending(connection, key, seq, limit, room),
+        EventQuery::Before(seq, limit) => descending(connection, key, seq, limit, room),
+        EventQuery::Since(seconds, count) => since(connection, key, seconds, count.unwrap_or(ALL), room),
+    }
+}
+
+fn ascending(connection: &Connection, key: &SessionKey, after: u64, limit: usize, room: Room) -> Fallible<Events> {
     let sql = "SELECT seq, event FROM events
         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq > ?4 ORDER BY seq LIMIT ?5";
     let page = params![key.app_name(), key.user_id(), key.session_id(), sql_number(after), sql_limit(limit)];
-    select(connection, key, sql, page).map(Events::from_iter)
+    select(connection, key, sql, page, room).map(Events::from_iter)
 }
 
-fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usize) -> Fallible<Events> {
+fn descending(connection: &Connection, key: &SessionKey, before: u64, limit: usize, room: Room) -> Fallible<Events> {
     let sql = "SELECT seq, event FROM events
         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq < ?4 ORDER BY seq DESC LIMIT ?5";
     let page = params![key.app_name(), key.user_id(), key.session_id(), sql_number(before), sql_limit(limit)];
-    Ok(select(connection, key, sql, page)?.into_iter().rev().collect())
+    Ok(select(connection, key, sql, page, room)?.into_iter().rev().collect())
 }
 
 /// Events from a time on, the last `count` of them in the store's order.
 ///
 /// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way
 /// back by number, unless the clock was very wrong.
-fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize) -> Fallible<Events> {
+fn since(connection: &Connection, key: &SessionKey, seconds: f64, count: usize, room: Room) -> Fallible<Events> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     if let Some(first) = first_since(connection, key, seconds, count)? {
         let sql = "SELECT seq, event FROM events
-            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq >= ?4 AND timestamp >= ?5 ORDER BY seq";
-        return select(connection, key, sql, params![app, user, session, first, seconds]).map(Events::from_iter);
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq >= ?4 AND timestamp >= ?5
+            ORDER BY seq DESC";
+        let events = select(connection, key, sql, params![app, user, session, first, seconds], room)?;
+        return Ok(events.into_iter().rev().collect());
     }
     let sql = "SELECT seq, event FROM events WHERE position IN (
             SELECT position FROM events INDEXED BY events_by_time
             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND timestamp >= ?4
             ORDER BY seq DESC LIMIT ?5
         )
-        ORDER BY seq";
-    select(connection, key, sql, params![app, user, session, seconds, sql_limit(count)]).map(Events::from_iter)
+        ORDER BY seq DESC";
+    let events = select(connection, key, sql, params![app, user, session, seconds, sql_limit(count)], room)?;
+    Ok(events.into_iter().rev().collect())
 }
 
 /// The number of the first of the last `count` events from a time on, where there are many more and it is near.
@@ -260,11 +290,21 @@ fn first_since(connection: &Connection, key: &SessionKey, seconds: f64, count: u
     Ok(None)
 }
 
-fn select(connection: &Connection, key: &SessionKey, sql: &str, params: impl Params) -> Fallible<Vec<Arc<Event>>> {
+/// Events in the order of the statement, as many as there is room for.
+fn select(
+    connection: &Connection,
+    key: &SessionKey,
+    sql: &str,
+    params: impl Params,
+    mut room: Room,
+) -> Fallible<Vec<Arc<Event>>> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(params)?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
+        if !room.takes(text_length(row, 1)) {
+            break;
+        }
         events.push(Arc::new(event(row, key)?));
     }
     Ok(events)
@@ -279,16 +319,19 @@ pub(super) fn event(row: &Row<'_>, key: &SessionKey) -> Fallible<Event> {
     Ok(rows::event(sql_number(seq), text, key)?)
 }
 
-/// The values of one scope; `owner` is app, user and session, as far as the scope has them.
+/// The values of one scope; `owner` is app, user and session, as far as the scope has them. What they have in bytes is
+/// taken from `left`; if that is not enough, they are refused.
 pub(super) fn values(
     connection: &Connection,
     sql: &str,
     owner: &[&str],
     query: &StateQuery,
     scope: Scope,
+    left: &mut u64,
 ) -> Fallible<ScopeMap> {
     let mut values = ScopeMap::new();
     let mut insert = |row: &Row<'_>| -> Fallible<()> {
+        *left = left.checked_sub(text_length(row, 0) + text_length(row, 1)).ok_or_else(too_much)?;
         let name = row.get_ref(0)?.as_str().map_err(rusqlite::Error::from);
         let name = named(name, || format!("the key '{}' of {}", scope.key(&lossy(row, 0)), owner.join("/")))?;
         let place = || format!("the value of key '{}' of {}", scope.key(name), owner.join("/"));
@@ -341,6 +384,11 @@ pub(super) fn lossy(row: &Row<'_>, column: usize) -> String {
         Ok(ValueRef::Text(text)) => String::from_utf8_lossy(text).into_owned(),
         _ => "?".to_owned(),
     }
+}
+
+/// How many bytes a text has.
+pub(super) fn text_length(row: &Row<'_>, column: usize) -> u64 {
+    row.get_ref(column).ok().and_then(|text| text.as_str().ok()).map_or(0, str::len) as u64
 }
 
 /// A column that is never negative.

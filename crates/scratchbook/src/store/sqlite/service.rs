@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
+use super::read::EventPage;
 use super::write::Appended;
 use super::{
     Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
@@ -62,6 +63,7 @@ impl SessionService for SqliteSessionService {
 
     async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
         let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        let events = EventPage { query: events, bytes: config.page_bytes };
         let (key, now) = (key.clone(), self.now_micros());
         self.read(move |connection| read::session(connection, &key, events, &state, now)).await
     }

@@ -1,5 +1,6 @@
 //! What a token reaches, tried on every route that there is.
 
+mod credentials;
 mod isolation;
 mod pages;
 mod rights;

@@ -1,4 +1,4 @@
-//! Secrets of credentials, which ADK takes out of what it shows.
+//! Secrets of credentials: ADK takes them out of all that it shows, the other surfaces out of what a user is shown.
 
 use std::sync::LazyLock;
 
@@ -64,7 +64,7 @@ const CREDENTIALS: [&str; 4] =
 /// # Errors
 ///
 /// Where it is not JSON.
-pub(super) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
+pub(crate) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
     if !has_marks(text) {
         return Ok(None);
     }
@@ -73,7 +73,21 @@ pub(super) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>
     serde_json::to_vec(&value).map(Some)
 }
 
-fn has_marks(text: &[u8]) -> bool {
+/// JSON text that we wrote, without the secrets in it, also without those that a key has that is told of by its name and its
+/// value apart, as on `/v1`.
+///
+/// # Errors
+///
+/// Where it is not JSON.
+pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8>> {
+    let mut value = serde_json::from_slice(text)?;
+    redact_named(&mut value);
+    redact(&mut value);
+    serde_json::to_vec(&value)
+}
+
+/// Whether a text may have a credential in it.
+pub(super) fn has_marks(text: &[u8]) -> bool {
     /// Prepared once: every answer is looked through.
     static MARKS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
         ["authType", "auth_type", REQUEST, CONFIGS[1], "AuthCredential", "auth_credential"].map(Finder::new)
@@ -82,6 +96,19 @@ fn has_marks(text: &[u8]) -> bool {
     // Each event has this one; it is empty where nothing is asked for.
     let mut configs = CONFIG.find_iter(text).map(|at| text.get(at + CONFIGS[0].len()..).unwrap_or_default());
     MARKS.iter().any(|mark| mark.find(text).is_some()) || configs.any(|rest| !rest.starts_with(b"\":{}"))
+}
+
+/// Takes the secrets out of objects whose `key` is the name of what holds a credential.
+fn redact_named(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            let key = map.get("key").and_then(Value::as_str);
+            let is_named = key.is_some_and(|key| CONFIGS.contains(&key) || CREDENTIALS.contains(&key));
+            map.values_mut().for_each(if is_named { strip } else { redact_named });
+        }
+        Value::Array(items) => items.iter_mut().for_each(redact_named),
+        _ => {}
+    }
 }
 
 fn redact(value: &mut Value) {
@@ -152,6 +179,19 @@ mod tests {
             json!({"name": "adk_request_credential", "response": {"privateKey": "hunter2"}}),
         ] {
             assert!(!shown(credential.clone()).contains("hunter2"), "{credential}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_told_of_by_name_is_as_one_that_is_there() {
+        for told in [
+            json!({"key": "rawAuthCredential", "value": {"oauth2": {"clientSecret": "hunter2"}}}),
+            json!({"key": "requestedAuthConfigs", "writes": [{"value": {"c": {"token": "hunter2"}}}]}),
+        ] {
+            let text = told.to_string().into_bytes();
+            assert!(has_marks(&text), "{told}");
+            let shown = String::from_utf8(without_secrets_or_named(&text).unwrap()).unwrap();
+            assert!(!shown.contains("hunter2"), "{shown}");
         }
     }
 

@@ -1,0 +1,254 @@
+//! Sessions whole, as ADK's clients are shown them: read page by page, as one snapshot, and no larger than an answer may
+//! be.
+
+use axum::response::Response;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result, Scope, Session, SessionKey};
+
+use super::shape;
+use crate::answers::{self, Share, too_large};
+use crate::heavy::{bytes_of, is_small, off_worker};
+use crate::served::Served;
+
+/// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
+const OF_EVALUATION: [&str; 2] = ["adk-eval-session-", "___eval___session___"];
+
+/// How many events are read at first, and how many events or sessions at a time at most.
+const FIRST_PAGE: usize = 500;
+const PAGE: usize = 1000;
+
+/// How many times as much as an answer may have is stored of a session that is not even begun to be written.
+const MUCH_TOO_LARGE: u64 = 4;
+
+/// What is to be asked for in place of a whole session.
+const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
+    /v1/apps/{app}/users/{user}/sessions/{session}/events";
+
+/// How often a session is read anew that was made anew or pruned meanwhile.
+const TRIES: u32 = 3;
+
+/// A session with its last events, all of them where it is not said how many. `None` where there is none.
+///
+/// What the first page shows of it, its state and its last number, is a snapshot; the events up to that number stay as they
+/// are, so that reading them page by page gives the same snapshot.
+///
+/// # Errors
+///
+/// `PayloadTooLarge` where it has more bytes than an answer may have.
+pub(super) async fn session(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
+    for _ in 0..TRIES {
+        match read(served, key, last).await? {
+            Read::Whole(text) => return Ok(Some(text.ready())),
+            Read::Missing => return Ok(None),
+            Read::Moved => {}
+        }
+    }
+    Err(Error::new(ErrorKind::Unavailable, format!("the session {key} was changed all the time; try again")))
+}
+
+/// A session that is at hand.
+///
+/// # Errors
+///
+/// As [`session`].
+pub(super) async fn at_hand(served: &Served, session: Session) -> Result<Response> {
+    Text::new(served).write_session(session).await.map(Text::ready)
+}
+
+/// A session that was written to, as it is now: what was done is told of, whatever the size of what it was done to. If the
+/// session is too large for an answer, its last events are there alone; if its state is, that is left out.
+pub(super) async fn written(served: &Served, key: &SessionKey) -> Result<Option<Response>> {
+    let too_large = match session(served, key, None).await {
+        Err(error) if error.kind() == ErrorKind::PayloadTooLarge => error,
+        done => return done,
+    };
+    tracing::debug!(error = %too_large, "a session that was written to is shown in part");
+    let some = GetSessionConfig::default().with_page_bytes(served.page_bytes());
+    for config in [some.clone(), some.without_state().with_num_recent_events(0)] {
+        match served.store.sessions.get_session(key, &config).await {
+            Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
+            Err(error) => return Err(error),
+            Ok(None) => return Ok(None),
+            Ok(Some(session)) => match at_hand(served, session).await {
+                Err(error) if error.kind() == ErrorKind::PayloadTooLarge => {}
+                done => return done.map(Some),
+            },
+        }
+    }
+    Err(too_large)
+}
+
+/// All sessions of a user, whatever number of pages they fill.
+///
+/// Each shows the state of the user and of the app, which are one in memory, and in text are there as often as there are
+/// sessions.
+///
+/// # Errors
+///
+/// `PayloadTooLarge` where they have more bytes than an answer may have.
+pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Result<Response> {
+    let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
+    let mut config = config.with_page_bytes(served.page_bytes());
+    let mut text = Text::new(served);
+    text.instead = "list the sessions page by page at /v1/apps/{app}/users/{user}/sessions";
+    loop {
+        let mut page = served.store.sessions.list_sessions(app_name, &config).await?;
+        config.page_size = next_limit(config.page_size, page.sessions.len());
+        page.sessions.retain(|session| !OF_EVALUATION.iter().any(|begin| session.id().starts_with(begin)));
+        text = text.write_list(page.sessions).await?;
+        let Some(token) = page.next_page_token else { break };
+        config = config.with_page_token(token);
+    }
+    text.out.extend_from_slice(if text.out.is_empty() { b"[]" } else { b"]" });
+    Ok(text.ready())
+}
+
+/// How many items are asked for next, where so many of `limit` came: what did not fit into a page would be read in vain
+/// by some stores.
+fn next_limit(limit: usize, came: usize) -> usize {
+    if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
+}
+
+/// What came of reading a session.
+enum Read {
+    Whole(Text),
+    Missing,
+    /// It is not the same any more.
+    Moved,
+}
+
+async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Read> {
+    let sessions = &served.store.sessions;
+    let page = |after, limit| {
+        let config = GetSessionConfig::default().with_events_after(after, limit);
+        config.with_page_bytes(served.page_bytes())
+    };
+    let mut limit = FIRST_PAGE;
+    let begin = match last {
+        None => 0,
+        Some(last) => {
+            let nothing = GetSessionConfig::state_only().without_state();
+            let Some(session) = sessions.get_session(key, &nothing).await? else { return Ok(Read::Missing) };
+            session.seq().saturating_sub(last as u64)
+        }
+    };
+    let Some(first) = sessions.get_session(key, &page(begin, limit)).await? else { return Ok(Read::Missing) };
+    let Some(to) = first.known_seq() else {
+        // A store that has no numbers has no pages by them.
+        let mut config = GetSessionConfig::default();
+        config.num_recent_events = last;
+        let Some(whole) = sessions.get_session(key, &config).await? else { return Ok(Read::Missing) };
+        return Text::new(served).write_session(whole).await.map(Read::Whole);
+    };
+    // Since the last number was asked for, others may have appended.
+    let from = last.map_or(begin, |last| to.saturating_sub(last as u64));
+    if from == begin && first.events().last().is_none_or(|event| event.seq >= Some(to)) {
+        return Text::new(served).write_session(first).await.map(Read::Whole);
+    }
+    // What is by far too large need not be written to know it. The text that is shown may be shorter than the stored one.
+    let most = (served.limits.answer_bytes as u64).saturating_mul(MUCH_TOO_LARGE);
+    if last.is_none() && first.stored_bytes().is_some_and(|bytes| bytes > most) {
+        return Err(too_large(served.limits.answer_bytes, OF_SESSION));
+    }
+    let (made, updated, mut after) = (first.create_time(), first.last_update_time(), begin);
+    let mut text = Text::new(served);
+    let mut session = first.clone();
+    text = text.write(move |out| shape::push_session_head(out, &first)).await?;
+    loop {
+        let events: Vec<_> = session.events().iter().filter(|event| event.seq <= Some(to)).cloned().collect();
+        let (begins, ends) = (events.first().and_then(|event| event.seq), events.last().and_then(|event| event.seq));
+        // Before the first page there may be some that were pruned; after it none is missing.
+        let is_next = after == begin || begins == Some(after + 1);
+        let Some(end) = ends.filter(|_| is_next && session.create_time() == made) else { return Ok(Read::Moved) };
+        after = end;
+        limit = next_limit(limit, events.len());
+        let write = move |out: &mut Vec<u8>| {
+            events
+                .iter()
+                .filter(|event| event.seq > Some(from))
+                .try_for_each(|event| shape::push_next_event(out, event))
+        };
+        text = text.write(write).await?;
+        if after >= to {
+            break;
+        }
+        match sessions.get_session(key, &page(after, limit).without_state()).await? {
+            Some(next) => session = next,
+            None => return Ok(Read::Moved),
+        }
+    }
+    shape::push_session_end(&mut text.out, updated)?;
+    Ok(Read::Whole(text))
+}
+
+/// How many bytes a session has of the state of its user and its app.
+fn shared_bytes(session: &Session) -> usize {
+    let of = |scope| bytes_of(&session.state().only(scope));
+    of(Scope::User) + of(Scope::App)
+}
+
+/// What is written of an answer.
+struct Text {
+    out: Vec<u8>,
+    share: Share,
+    answer_bytes: usize,
+    /// What is to be asked for where it is too large.
+    instead: &'static str,
+}
+
+impl Text {
+    fn new(served: &Served) -> Self {
+        let (share, answer_bytes) = (served.answers.share(), served.limits.answer_bytes);
+        Self { out: Vec::new(), share, answer_bytes, instead: OF_SESSION }
+    }
+
+    /// Writes more of it, off the workers.
+    async fn write(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<()> + Send + 'static) -> Result<Self> {
+        let mut out = std::mem::take(&mut self.out);
+        self.out = off_worker(move || write(&mut out).map(|()| out)).await??;
+        self.checked()
+    }
+
+    async fn write_session(mut self, session: Session) -> Result<Self> {
+        if is_small(&session) {
+            shape::push_session(&mut self.out, &session)?;
+            return self.checked();
+        }
+        self.write(move |out| shape::push_session(out, &session)).await
+    }
+
+    /// Writes the next sessions of a list, as many as an answer may have.
+    async fn write_list(mut self, sessions: Vec<Session>) -> Result<Self> {
+        let (most, is_small) = (self.answer_bytes, is_small(&sessions));
+        let instead = self.instead;
+        let push = move |out: &mut Vec<u8>| {
+            // Often the state that they share is too much already, and need not be written to know it.
+            if !is_small && sessions.first().map_or(0, shared_bytes).saturating_mul(sessions.len()) > most {
+                return Err(too_large(most, instead));
+            }
+            // What is beyond is refused, whatever there is more of it.
+            let mut left = sessions.iter();
+            while let Some(session) = left.next().filter(|_| out.len() <= most) {
+                out.push(if out.is_empty() { b'[' } else { b',' });
+                shape::push_session(out, session)?;
+            }
+            Ok(())
+        };
+        if is_small {
+            push(&mut self.out)?;
+            return self.checked();
+        }
+        self.write(push).await
+    }
+
+    fn checked(mut self) -> Result<Self> {
+        if self.out.len() > self.answer_bytes {
+            return Err(too_large(self.answer_bytes, self.instead));
+        }
+        self.share.grow_to(self.out.len())?;
+        Ok(self)
+    }
+
+    fn ready(self) -> Response {
+        answers::ready(self.out, Some(self.share))
+    }
+}

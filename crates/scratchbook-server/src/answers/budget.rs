@@ -1,0 +1,151 @@
+//! The bytes of all answers that are made and sent, which together are bounded: a client that reads slowly holds its
+//! answer as long as it likes.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::response::Response;
+use hyper::body::{Frame, SizeHint};
+use scratchbook::{Error, ErrorKind, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What is counted: bytes in units of this many.
+const UNIT: usize = 1 << 10;
+
+/// How many bytes all answers may have together.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Semaphore>);
+
+/// What one answer holds of them, until it is sent.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Budget,
+    held: Option<OwnedSemaphorePermit>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new((bytes / UNIT).clamp(1, Semaphore::MAX_PERMITS))))
+    }
+
+    /// The share of an answer that has nothing yet.
+    pub(crate) fn share(&self) -> Share {
+        Share { budget: self.clone(), held: None, bytes: 0 }
+    }
+}
+
+impl Share {
+    /// Takes what is missing for an answer of this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where other answers have taken it all.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
+        let (has, wanted) = (self.bytes.div_ceil(UNIT), bytes.div_ceil(UNIT));
+        let Some(missing) = wanted.checked_sub(has).filter(|missing| *missing > 0) else { return Ok(()) };
+        let missing = u32::try_from(missing).map_err(|_| busy())?;
+        let permit = Arc::clone(&self.budget.0).try_acquire_many_owned(missing).map_err(|_| busy())?;
+        match &mut self.held {
+            Some(held) => held.merge(permit),
+            held => *held = Some(permit),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Is held as long as the body of an answer is.
+    pub(crate) fn hold(self, response: Response) -> Response {
+        response.map(|body| Body::new(Held { body, _share: self }))
+    }
+}
+
+fn busy() -> Error {
+    let message = "the answers that are being sent take up all the room there is for answers; try again in a moment";
+    Error::new(ErrorKind::Unavailable, message)
+}
+
+/// A body with its share.
+struct Held {
+    body: Body,
+    _share: Share,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// How many bytes of a body are handed over at a time.
+const PIECE: usize = 64 << 10;
+
+/// A body that is ready, handed over in pieces.
+pub(super) struct Pieces(Bytes);
+
+impl Pieces {
+    pub(super) fn of(text: Vec<u8>) -> Body {
+        Body::new(Self(text.into()))
+    }
+}
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.0.len().min(PIECE);
+        Poll::Ready((piece > 0).then(|| Ok(Frame::data(self.0.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_given_back_with_its_answer() {
+        let budget = Budget::new(10 * UNIT);
+        let mut share = budget.share();
+        share.grow_to(UNIT).unwrap();
+        share.grow_to(8 * UNIT).unwrap();
+        // It never shrinks, and asks for what is missing alone.
+        share.grow_to(1).unwrap();
+        let refused = budget.share().grow_to(3 * UNIT).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        assert!(refused.is_retryable());
+        let answer = share.hold(Response::new(Body::from("all of it")));
+        assert_eq!(answer.body().size_hint().exact(), Some(9));
+        assert!(budget.share().grow_to(3 * UNIT).is_err());
+        drop(answer);
+        budget.share().grow_to(10 * UNIT).unwrap();
+    }
+}

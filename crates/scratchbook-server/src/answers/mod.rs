@@ -1,0 +1,108 @@
+//! What every answer goes through on its way out: it has a bound in bytes, as have all of them together, and callers
+//! that are held to a user are shown no secrets of credentials.
+
+mod budget;
+mod credentials;
+mod shown;
+
+use std::sync::Arc;
+
+use axum::body::HttpBody;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use scratchbook::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+use crate::access::Caller;
+use crate::heavy::{is_small, off_worker};
+use crate::refusal;
+use crate::served::Served;
+use crate::vertex;
+
+use budget::Pieces;
+pub(crate) use budget::{Budget, Share};
+pub(crate) use credentials::without_secrets;
+
+/// How many bytes a page of an answer is read with; it is the least of this and what an answer may have.
+pub(crate) const PAGE_BYTES: u64 = 4 << 20;
+
+/// The same for what is read while it is streamed, and held as long as its client likes.
+pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
+
+/// Answers with fewer bytes are not counted.
+const SMALL: usize = 64 << 10;
+
+/// After how many seconds a client tries again what could not be done just now.
+const TRY_AGAIN: u64 = 1;
+
+/// Bounds an answer, and takes out of it what its caller is not to see.
+pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let is_read = [Method::GET, Method::HEAD].contains(request.method());
+    let is_of_user = request.extensions().get::<Caller>().is_some_and(|caller| caller.user().is_some());
+    let mut response = next.run(request).await;
+    // ADK's surface shows them to nobody, and leaves them out as it writes.
+    if is_of_user && (vertex::serves(&path) || path.starts_with("/v1/")) {
+        response = match shown::to_user(response).await {
+            Ok(response) => response,
+            Err(error) => return refusal::of(&path, error),
+        };
+    }
+    let mut response = bounded(&served, is_read, response).unwrap_or_else(|error| refusal::of(&path, error));
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().entry(RETRY_AFTER).or_insert(TRY_AGAIN.into());
+    }
+    response
+}
+
+fn bounded(served: &Served, is_read: bool, mut response: Response) -> Result<Response> {
+    if let Some(share) = response.extensions_mut().remove::<Arc<Share>>().and_then(Arc::into_inner) {
+        return Ok(share.hold(response));
+    }
+    let Some(bytes) = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()) else {
+        // A stream, which is made while it is sent.
+        return Ok(response);
+    };
+    // What has been written is written: its answer comes.
+    if is_read && response.status().is_success() && bytes > served.limits.answer_bytes {
+        return Err(too_large(served.limits.answer_bytes, "ask for less of it: pages, some keys, or fewer events"));
+    }
+    if bytes < SMALL {
+        return Ok(response);
+    }
+    let mut share = served.answers.share();
+    share.grow_to(bytes)?;
+    Ok(share.hold(response))
+}
+
+/// The error for an answer that is larger than answers may be.
+pub(crate) fn too_large(answer_bytes: usize, instead: &str) -> Error {
+    let message = format!("the answer has more than the {answer_bytes} bytes that an answer may have; {instead}");
+    Error::new(ErrorKind::PayloadTooLarge, message)
+}
+
+/// An answer of JSON that is ready, with its share of all answers, if it has one already.
+pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
+    let mut response = ([(CONTENT_TYPE, "application/json")], Pieces::of(text)).into_response();
+    if let Some(share) = share {
+        response.extensions_mut().insert(Arc::new(share));
+    }
+    response
+}
+
+/// Writes what may be large as JSON, off the workers.
+///
+/// # Errors
+///
+/// `Internal` where it cannot be written, which is a defect.
+pub(crate) async fn json(value: impl Serialize + Send + 'static) -> Result<Response> {
+    let written = match is_small(&value) {
+        true => serde_json::to_vec(&value),
+        false => off_worker(move || serde_json::to_vec(&value)).await?,
+    };
+    let text = written.map_err(|e| Error::internal("an answer cannot be written as JSON").with_source(e))?;
+    Ok(ready(text, None))
+}
