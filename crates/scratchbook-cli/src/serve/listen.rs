@@ -4,7 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use scratchbook::{Error, ErrorKind};
-use tokio::net::{TcpListener, lookup_host};
+use tokio::net::{TcpListener, TcpSocket, lookup_host};
+
+/// How many connections the system keeps until they are accepted. One for which it has no room is asked to come again
+/// in a second, so that 128, which is usual, makes others wait in a burst.
+const BACKLOG: u32 = 4096;
 
 /// Listens, or says why that is not possible here.
 pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> {
@@ -16,7 +20,23 @@ pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> 
             Error::new(ErrorKind::InvalidArgument, message).with_source(e)
         })?
         .collect();
-    TcpListener::bind(addresses.as_slice()).await.map_err(|e| refused(host, port, e))
+    let mut failed = io::ErrorKind::AddrNotAvailable.into();
+    for address in addresses {
+        match bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = error,
+        }
+    }
+    Err(refused(host, port, failed))
+}
+
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that is started again gets its port at once.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Where a listener is.
