@@ -70,7 +70,7 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         (
             "POST",
             "/v1/apps/demo/users/u/sessions/s/events",
-            json!({"author": "user", "actions": {"stateDelta": state}}),
+            json!({"event": {"author": "user", "actions": {"stateDelta": state}}}),
         ),
         ("POST", "/v1/reasoningEngines/demo/sessions/s:appendEvent", event),
         ("POST", "/v1/apps/demo/users/u/sessions/s/runs", json!({"message": "x".repeat(20_000)})),
@@ -117,7 +117,7 @@ async fn a_full_database_is_unavailable_and_its_path_is_for_the_log() {
     }
     // A little room for small things may be left.
     for text in [2_000, 200, 20, 2] {
-        let body = json!({"author": "user", "actions": {"stateDelta": {"k": "x".repeat(text)}}});
+        let body = json!({"event": {"author": "user", "actions": {"stateDelta": {"k": "x".repeat(text)}}}});
         while client.send(method, path, Some(&body)).await.status < 300 {}
     }
     assert_untold(&client, &["ledger7", folder.path().to_str().unwrap()], &[503]).await;
