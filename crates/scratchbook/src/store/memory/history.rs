@@ -81,7 +81,7 @@ impl Stored {
     pub(super) fn new(key: &SessionKey, initial: ScopeMap, position: u64, micros: i64) -> Self {
         Self {
             key: key.clone(),
-            bytes: bytes_of(&initial),
+            bytes: initial_bytes(&initial),
             sizes: VecDeque::new(),
             state: initial.clone(),
             initial,
@@ -142,7 +142,7 @@ impl Stored {
         let sizes: VecDeque<_> = self.sizes.iter().take(count).copied().collect();
         Self {
             key: fork.clone(),
-            bytes: bytes_of(&self.initial) + sizes.iter().sum::<u64>(),
+            bytes: initial_bytes(&self.initial) + sizes.iter().sum::<u64>(),
             sizes,
             initial: self.initial.clone(),
             base: self.base,
@@ -165,7 +165,7 @@ impl Stored {
 }
 
 /// What the state that a fold begins with takes as JSON. It was checked when it was written.
-pub(super) fn bytes_of(initial: &ScopeMap) -> u64 {
+pub(super) fn initial_bytes(initial: &ScopeMap) -> u64 {
     state_bytes(initial.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::app::{App, OwnedState, Stored, time_order};
-use super::history::bytes_of;
+use super::history::initial_bytes;
 use crate::session::{SessionKey, StateOwner};
 
 impl App {
@@ -44,9 +44,9 @@ impl Stored {
         if count == 0 {
             return Vec::new();
         }
-        let (begins, pruned_bytes) = (bytes_of(&self.initial), self.sizes.drain(..count).sum::<u64>());
+        let (begins, pruned_bytes) = (initial_bytes(&self.initial), self.sizes.drain(..count).sum::<u64>());
         self.initial = self.state_at(base);
-        self.bytes = self.bytes - begins - pruned_bytes + bytes_of(&self.initial);
+        self.bytes = self.bytes - begins - pruned_bytes + initial_bytes(&self.initial);
         for event in self.events.slice(0, count).iter() {
             self.ids.remove(&event.id);
             self.by_time.remove(&(time_order(event.timestamp.unwrap_or_default()), event.seq.unwrap_or_default()));
