@@ -53,7 +53,7 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for IdempotencyKey {
 /// The refusal of a change; of one that may have been stored it says how to find out. What a store says of it is about
 /// ids of events, which this request has not.
 pub(super) fn unfinished(error: Error, key: Option<&IdempotencyKey>) -> AdkError {
-    if error.kind() != ErrorKind::Unavailable {
+    if error.public_kind() != ErrorKind::Unavailable {
         return error.into();
     }
     tracing::warn!(%error, "it is not known whether a change of a session's state was stored");
