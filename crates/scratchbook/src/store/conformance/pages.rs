@@ -143,14 +143,14 @@ pub async fn shared_state_ends_by_its_bytes(store: &Store) {
 pub async fn a_log_ends_by_its_bytes(store: &Store) {
     let ground = Ground::new(store);
     let owner = ground.user("alice");
-    let large = noise(3 << 20);
+    let large = noise(5 << 19);
     for n in 0..7 {
         put(&ground, &owner, json!({"note": format!("{n}{large}")})).await;
     }
     let (mut after, mut versions) = (0, Vec::new());
     loop {
         let page = ground.sessions().list_state_changes(&owner, after, 100).await.expect("list_state_changes");
-        assert!(page.len() <= 6, "{} changes of 3 MiB each", page.len());
+        assert!(page.len() <= 6, "{} changes of 2.5 MiB each", page.len());
         let Some(last) = page.last() else { break };
         after = last.position;
         versions.extend(page.iter().map(|change| change.version));
@@ -159,7 +159,7 @@ pub async fn a_log_ends_by_its_bytes(store: &Store) {
     let (mut before, mut versions) = (u64::MAX, Vec::new());
     loop {
         let page = ground.sessions().list_key_changes(&owner, "note", before, 100).await.expect("list_key_changes");
-        assert!(page.len() <= 6, "{} changes of 3 MiB each", page.len());
+        assert!(page.len() <= 6, "{} changes of 2.5 MiB each", page.len());
         let Some(last) = page.last() else { break };
         before = last.position;
         versions.extend(page.iter().map(|change| change.version));

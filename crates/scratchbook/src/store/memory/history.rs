@@ -7,7 +7,6 @@ use serde_json::Map;
 
 use super::app::{App, OwnedState, Stored, User};
 use crate::error::{Error, KeyWriter, Result};
-use crate::json::bytes_of;
 use crate::session::{Events, ListStateConfig, SessionKey, StatePage, no_session};
 use crate::state::{Scope, ScopeMap, StateMap, change_scope};
 use crate::store::fork::{check_event_number, log_pruned};
@@ -205,7 +204,9 @@ impl OwnedState {
         let names = self.values.range::<_, str>((from, Unbounded)).take_while(|(name, _)| name.starts_with(prefix));
         let (mut values, mut room) = (Map::new(), Room::new(config.page_bytes));
         for (name, value) in names {
-            if values.len() == config.page_size || !room.takes(name.len() as u64 + bytes_of(value.as_ref())) {
+            if values.len() == config.page_size
+                || !room.takes(name.len() as u64 + crate::json::bytes_of(value.as_ref()))
+            {
                 let next = values.keys().next_back().cloned();
                 return StatePage::new(values, next);
             }
