@@ -16,6 +16,8 @@ use crate::served::Served;
 const SEATS: usize = 64;
 /// How long they wait before they are refused.
 const WAIT: Duration = Duration::from_secs(1);
+/// How many connections end if the system has no more files for others.
+const SOME: usize = 64;
 /// How often it is looked whether somebody who is slow has to make room by now.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -98,9 +100,10 @@ impl Connections {
         timeout(WAIT, entered).await.map_or(Late::Seat(seat), Late::Place)
     }
 
-    /// Has the connection end that loses least by it: there is something else than places that is short.
+    /// Has some connections end that lose least by it: there is something else than places that is short.
     pub(super) fn make_room(&self) {
-        self.lock().make_room(Instant::now());
+        let (mut places, now) = (self.lock(), Instant::now());
+        let _ = (0..SOME).all(|_| places.make_room(now));
     }
 
     /// Lets nobody in any more. A connection ends with the request that is under way on it, or now.

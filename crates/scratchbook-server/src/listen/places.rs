@@ -1,7 +1,7 @@
 //! Which connections are open and what they do: who gets a place, and who makes room for it.
 //!
 //! A connection on which nothing is asked costs its client nothing, so that it has no right to a place that another one
-//! needs. One on which a request is under way keeps its place until that is answered.
+//! needs. One whose request has come whole keeps its place until that is answered.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
