@@ -157,6 +157,7 @@ impl CommitNotifier {
     }
 
     /// What is followed now.
+    #[cfg(any(feature = "mysql", test))]
     pub(crate) fn followed(&self) -> Vec<Followed> {
         self.0.followers().values().flatten().map(|follower| follower.followed.clone()).collect()
     }

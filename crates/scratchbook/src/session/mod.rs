@@ -48,9 +48,8 @@ pub use verify::Verified;
 pub use watch::{Watch, Watched};
 pub use watches::Watches;
 
+#[cfg(feature = "mysql")]
 pub(crate) use commits::Followed;
-pub(crate) use options::PAGE_BYTES;
-
 pub(crate) use ext::no_session;
 #[cfg(feature = "agent")]
 pub(crate) use ext::temp_changes;
@@ -58,6 +57,7 @@ pub(crate) use feed::feed_name;
 pub(crate) use history::event_writer;
 pub use key::check_id;
 pub(crate) use key::{check_owner, check_session_id};
+pub(crate) use options::PAGE_BYTES;
 pub(crate) use retry::pauses as retry_pauses;
 pub(crate) use whose::Whose;
 

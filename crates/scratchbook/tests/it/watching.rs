@@ -128,12 +128,21 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
     let mut ratios = Vec::new();
     let (mut with, mut without) = (0.0, 0.0);
     for _ in 0..5 {
-        let mut watchers = JoinSet::new();
+        let (mut watchers, begun) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
         for n in 0..1000 {
             let what = [idle.app().into(), idle.user().into(), Watched::session(idle.clone())][n % 3].clone();
-            watchers.spawn(follow(Arc::clone(&watches), what, Arc::default()));
+            let (watches, begun) = (Arc::clone(&watches), Arc::clone(&begun));
+            watchers.spawn(async move {
+                let mut watch = watches.start(what, FeedStart::Now).await.unwrap();
+                begun.fetch_add(1, Ordering::Relaxed);
+                while watch.next().await.is_ok() {}
+            });
         }
-        sleep(Duration::from_millis(500)).await;
+        while begun.load(Ordering::Relaxed) < 1000 {
+            sleep(Duration::from_millis(20)).await;
+        }
+        // Until they have taken their places and sleep.
+        sleep(Duration::from_millis(1500)).await;
         with = append_time(&*sessions, &busy).await;
         watchers.shutdown().await;
         without = append_time(&*sessions, &busy).await;
@@ -142,7 +151,7 @@ async fn idle_watchers_cost_a_writer_next_to_nothing(store: Store) {
     ratios.sort_by(f64::total_cmp);
     println!("an append with 1,000 idle watchers {with:.6} s, without {without:.6} s, ratios {ratios:.2?}");
     // Measured exactly by the benches; while other tests run this only shows that it is not a multiple.
-    assert!(ratios[0] < 1.3, "{ratios:?}");
+    assert!(ratios[0] < 1.5, "{ratios:?}");
 }
 
 macro_rules! watching_tests {

@@ -368,10 +368,9 @@ mod tests {
                 .write(Whose::Nobody, 9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into()))
         );
         let mut small = pin!(service.write(Whose::Nobody, 9, |tx| tx.next_position()));
-        let mut large =
-            pin!(service.write(Whose::Nobody, 2 << 20, move |_| {
-                gone.recv().map_err(|_| Error::internal("nobody lets it").into())
-            }));
+        let mut large = pin!(service.write(Whose::Nobody, 2 << 20, move |_| {
+            gone.recv().map_err(|_| Error::internal("nobody lets it").into())
+        }));
         assert!(first.as_mut().now_or_never().is_none());
         assert!(small.as_mut().now_or_never().is_none());
         assert!(large.as_mut().now_or_never().is_none());
