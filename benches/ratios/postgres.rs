@@ -18,6 +18,7 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("PostgreSQL: get of the last 10 at 100,000 events against 100", get_last),
     ("PostgreSQL: get of state alone at 100,000 events against 100", get_state),
     ("PostgreSQL: append at 100,000 events against 100", append_by_events),
+    ("PostgreSQL: append with 1,000 idle watchers against none", append_beside_watchers),
 ];
 
 /// Seconds that pgbench runs for one round.
@@ -140,4 +141,17 @@ fn append_by_events(name: &'static str) -> Row {
     let (long, short) = (bench.session("long", 100_000, 10), bench.session("short", 100, 10));
     let target = Target::CostAtMost(1.2);
     compare(name, target, "appends", || bench.append(&long, 2000), || bench.append(&short, 2000))
+}
+
+fn append_beside_watchers(name: &'static str) -> Row {
+    let watched = bench("watched").with_idle_watchers(1000);
+    let unwatched = bench("unwatched");
+    let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
+    compare(
+        name,
+        Target::CostAtMost(1.03),
+        "appends",
+        || watched.append(&of_watched, 1500),
+        || unwatched.append(&of_unwatched, 1500),
+    )
 }

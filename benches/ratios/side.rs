@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
+use scratchbook::{
+    AppendOptions, CreateSessionConfig, Event, FeedStart, GetSessionConfig, SessionKey, SessionService, Watched,
+    Watches,
+};
 use scratchbook_benches::{event, event_of_three, session};
 use tokio::runtime::Runtime;
 
@@ -23,6 +26,21 @@ impl<H> Side<H> {
     pub(crate) fn close(self) -> H {
         self.runtime.block_on(self.store.close()).unwrap();
         self.home
+    }
+
+    /// With so many who follow an app, a user and a session that nothing happens to.
+    pub(crate) fn with_idle_watchers(self, count: usize) -> Self {
+        let watches = Watches::new(Arc::clone(&self.store));
+        self.runtime.block_on(async {
+            let config = CreateSessionConfig::default().with_session_id("idle");
+            let key = self.store.create_session("idle", "idle", config).await.unwrap().key().clone();
+            let whats = [key.app().into(), key.user().into(), Watched::session(key)];
+            for n in 0..count {
+                let mut watch = watches.start(whats[n % whats.len()].clone(), FeedStart::Now).await.unwrap();
+                tokio::spawn(async move { watch.next().await.map(drop) });
+            }
+        });
+        self
     }
 
     pub(crate) fn session(&self, id: &str, events: usize, keys: usize) -> SessionKey {

@@ -20,6 +20,7 @@ pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("SQLite: append at 100,000 events against 100", append_by_events),
     ("SQLite: append with 10,000 state keys against 10", append_by_keys),
     ("SQLite: append among 10,000 sessions against 10", append_by_sessions),
+    ("SQLite: append with 1,000 idle watchers against none", append_beside_watchers),
 ];
 
 /// A store in a folder of its own.
@@ -178,4 +179,17 @@ fn append_by_sessions(name: &'static str) -> Row {
     (0..10).for_each(|n| drop(few.session(&format!("s{n}"), 1, 1)));
     let key = SessionKey::new("app", "user", "s5").unwrap();
     compare(name, Target::CostAtMost(1.2), "appends", || many.append(&key, 3000), || few.append(&key, 3000))
+}
+
+fn append_beside_watchers(name: &'static str) -> Row {
+    let watched = bench(Synchronous::Normal).with_idle_watchers(1000);
+    let unwatched = bench(Synchronous::Normal);
+    let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
+    compare(
+        name,
+        Target::CostAtMost(1.03),
+        "appends",
+        || watched.append(&of_watched, 6000),
+        || unwatched.append(&of_unwatched, 6000),
+    )
 }

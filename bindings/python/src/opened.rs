@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, connect};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, Watches, connect};
 use tokio::sync::OnceCell;
 
 use crate::runtime::{OpenFile, check_file, check_process};
@@ -18,6 +18,8 @@ pub(crate) struct Opened {
     /// The process of the first call.
     process: OnceLock<u32>,
     store: OnceCell<Store>,
+    /// Watches of its sessions, which read together.
+    watches: OnceLock<Watches<Arc<dyn SessionService>>>,
     is_closed: AtomicBool,
     /// Until it is closed, where it is a file.
     file: Mutex<Option<OpenFile>>,
@@ -29,6 +31,7 @@ impl Opened {
             uri,
             process: OnceLock::new(),
             store: OnceCell::new(),
+            watches: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             file: Mutex::default(),
         }
@@ -61,6 +64,12 @@ impl Opened {
             Ok(store)
         };
         self.store.get_or_try_init(open).await
+    }
+
+    /// What watches of the store begin with.
+    pub(crate) async fn watches(&self) -> Result<&Watches<Arc<dyn SessionService>>> {
+        let store = self.store().await?;
+        Ok(self.watches.get_or_init(|| Watches::new(Arc::clone(&store.sessions))))
     }
 
     /// Opens the store before it is needed.

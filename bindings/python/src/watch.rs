@@ -108,8 +108,8 @@ impl Shared {
             return Err(closed());
         }
         let begin = async || {
-            let sessions = Arc::clone(&self.opened.store().await?.sessions);
-            let feed = scratchbook::Watch::start(sessions, self.wanted.watched()?, self.wanted.start()?).await?;
+            let watches = self.opened.watches().await?;
+            let feed = watches.start(self.wanted.watched()?, self.wanted.start()?).await?;
             Ok(Mutex::new(Reading { feed, given: 0, last: Vec::new() }))
         };
         self.begun.get_or_try_init(begin).await

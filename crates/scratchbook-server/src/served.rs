@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, Store};
+use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, Watches};
 
 use crate::access::Access;
 use crate::answers::{Budget, PAGE_BYTES};
@@ -18,6 +18,8 @@ use crate::surfaces::Surface;
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(crate) store: Store,
+    /// Watches of the store's sessions, which read together.
+    pub(crate) watches: Watches<Arc<dyn SessionService>>,
     pub(crate) apps: Apps,
     pub(crate) access: Access,
     pub(crate) limits: ServerLimits,

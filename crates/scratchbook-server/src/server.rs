@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, SystemEnvironment};
+use scratchbook::{Agent, Environment, Error, ErrorKind, Result, Runner, Store, SystemEnvironment, Watches};
 use tokio::net::TcpListener;
 
 use crate::access::{Access, Login};
@@ -198,8 +198,10 @@ impl ServerBuilder {
         let (rates, lanes, closing) = (limits.rate.map(Rates::new), Lanes::new(&limits), Closing::default());
         let (room, heavy) = (Room::new(&limits), Heavy::new(limits.body_wait));
         let (streams, readiness) = (Streams::new(&limits, &access), Readiness::default());
+        let watches = Watches::new(Arc::clone(&store.sessions));
         let served = Served {
             store,
+            watches,
             apps,
             runs,
             access,

@@ -123,7 +123,7 @@ pub use session::{
     IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
     LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
     SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
-    StatePage, StateSelection, TitleFilter, Verified, Watch, Watched,
+    StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

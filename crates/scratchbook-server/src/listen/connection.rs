@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
 use super::connections::Place;
+use super::gone::{self, SharedStream};
 use super::guarded::{Guarded, Then};
 use super::places::Phase;
 use super::stall::Unstalled;
@@ -50,9 +51,10 @@ impl Connection {
             tracing::debug!(%error, "a connection was gone at once");
             return;
         }
-        let stream = Unstalled::new(stream, self.served.limits.stall_time);
+        let client = SharedStream::new(stream);
+        let stream = Unstalled::new(client.clone(), self.served.limits.stall_time);
         let Some(certificates) = &self.served.certificates else {
-            return self.speak(stream, Scheme::HTTP).await;
+            return self.speak(client, stream, Scheme::HTTP).await;
         };
         let handshake = timeout(HANDSHAKE_TIME, certificates.acceptor().accept(stream));
         let agreed = tokio::select! {
@@ -60,13 +62,18 @@ impl Connection {
             () = self.place.ends() => return,
         };
         match agreed {
-            Ok(Ok(stream)) => self.speak(stream, Scheme::HTTPS).await,
+            Ok(Ok(stream)) => self.speak(client, stream, Scheme::HTTPS).await,
             Ok(Err(error)) => tracing::debug!(peer = %self.peer, %error, "no TLS"),
             Err(_) => tracing::debug!(peer = %self.peer, "no TLS in time"),
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, scheme: Scheme) {
+    async fn speak(
+        self,
+        client: SharedStream,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        scheme: Scheme,
+    ) {
         let Self { served, router, peer, place } = self;
         let (line, of_requests, limits) = (&place.line, Arc::clone(&place.line), &served.limits);
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
@@ -82,7 +89,8 @@ impl Connection {
             request.extensions_mut().insert(scheme.clone());
             request.extensions_mut().insert(Arc::clone(line));
             let then = Then::new(line, Phase::Idle);
-            let answer = router.clone().oneshot(request);
+            let method = request.method().clone();
+            let answer = gone::answer(client.clone(), method, router.clone().oneshot(request));
             answer.map_ok(move |response| response.map(|body| Guarded::new(body, then)))
         });
         let connection = http1::Builder::new()
@@ -90,7 +98,7 @@ impl Connection {
             .header_read_timeout(limits.header_time)
             .max_headers(limits.headers)
             .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
-            // A client that has said all it has to say still gets its answer.
+            // A client that has said all it has to say still gets its answer, to a read if it is ready soon.
             .half_close(true)
             .serve_connection(TokioIo::new(stream), service);
         let (mut connection, mut first) = (pin!(connection), pin!(sleep(limits.first_header_time)));

@@ -3,6 +3,7 @@
 mod closing;
 mod connection;
 mod connections;
+mod gone;
 mod guarded;
 mod places;
 mod refused;

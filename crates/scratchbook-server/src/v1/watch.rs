@@ -118,7 +118,7 @@ async fn follow(served: &Served, what: Watched, query: Follow, headers: &HeaderM
     let said = start(query.cursor.as_deref(), query.from)?;
     let start = seen.or(said).unwrap_or(FeedStart::Now);
     let what = what.with_key_prefix(query.prefix);
-    let watch = Watch::start(Arc::clone(&served.store.sessions), what, start).await?;
+    let watch = served.watches.start(what, start).await?;
     Ok(sse::stream(frames(watch)))
 }
 

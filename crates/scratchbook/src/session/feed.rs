@@ -1,4 +1,4 @@
-//! The feed of what is committed: what a watcher reads, from where on, and how it hears that there is more.
+//! The feed of what is committed: what a watcher reads, and from where on. `commits.rs` says that there is more.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,10 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use tokio::sync::watch;
 
 use super::{SessionKey, StateChange, StateOwner};
-use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::state::Scope;
 
@@ -140,75 +138,5 @@ impl FeedEntry {
                 changes.iter().map(|change| scope.key(&change.name).into_owned()).collect()
             }
         }
-    }
-}
-
-/// Wakes those who wait for commits; for stores, yours among them.
-#[derive(Clone, Debug)]
-pub struct CommitNotifier(Arc<watch::Sender<Open>>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
-    Yes,
-    No,
-}
-
-impl Default for CommitNotifier {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl CommitNotifier {
-    /// One that nobody waits for yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(Open::Yes)))
-    }
-
-    /// Says that something was committed. Cheap, above all where nobody waits, and never waits itself.
-    pub fn notify(&self) {
-        if self.is_heard() {
-            self.0.send_modify(|_| {});
-        }
-    }
-
-    /// Says that the store was closed: whoever waits is told so, now and later.
-    pub fn close(&self) {
-        self.0.send_replace(Open::No);
-    }
-
-    /// Whether anybody waits.
-    #[must_use]
-    pub fn is_heard(&self) -> bool {
-        self.0.receiver_count() > 0
-    }
-
-    /// One more who waits.
-    #[must_use]
-    pub fn subscribe(&self) -> CommitNotices {
-        CommitNotices(self.0.subscribe())
-    }
-}
-
-/// Hears of commits. It says that there may be something new, not what: the feed says that.
-#[derive(Clone, Debug)]
-pub struct CommitNotices(watch::Receiver<Open>);
-
-impl CommitNotices {
-    /// Forgets what was heard until now: to be called before the feed is read, so that no commit falls between.
-    pub fn forget(&mut self) {
-        self.0.mark_unchanged();
-    }
-
-    /// Waits until there may be something new. It may be woken for nothing.
-    ///
-    /// # Errors
-    ///
-    /// `FailedPrecondition` where the store was closed.
-    pub async fn next(&mut self) -> Result<()> {
-        let is_open = *self.0.borrow() == Open::Yes && self.0.changed().await.is_ok() && *self.0.borrow() == Open::Yes;
-        let closed = "the store was closed while its feed was watched; open it again";
-        if is_open { Ok(()) } else { Err(Error::new(ErrorKind::FailedPrecondition, closed)) }
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions: what a service returns, how it is asked, and the contract it keeps.
 
 mod check;
+mod commits;
 mod ext;
 mod feed;
 mod history;
@@ -11,8 +12,11 @@ mod retry;
 mod secret;
 mod seen;
 mod service;
+mod tail;
 mod verify;
 mod watch;
+mod watches;
+mod whose;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +30,9 @@ use crate::event::Event;
 use crate::state::{StateDelta, StateMap};
 
 pub use check::{CheckedWrite, StateCheck};
+pub use commits::{CommitNotices, CommitNotifier};
 pub use ext::SessionServiceExt;
-pub use feed::{CommitNotices, CommitNotifier, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
+pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
 pub use history::{KeyDiff, KeyWrite, StateDiff};
 pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};
@@ -41,9 +46,10 @@ pub use seen::{LogPositions, Seen};
 pub use service::SessionService;
 pub use verify::Verified;
 pub use watch::{Watch, Watched};
+pub use watches::Watches;
 
-pub(crate) use options::PAGE_BYTES;
-
+#[cfg(feature = "mysql")]
+pub(crate) use commits::Followed;
 pub(crate) use ext::no_session;
 #[cfg(feature = "agent")]
 pub(crate) use ext::temp_changes;
@@ -51,7 +57,9 @@ pub(crate) use feed::feed_name;
 pub(crate) use history::event_writer;
 pub use key::check_id;
 pub(crate) use key::{check_owner, check_session_id};
+pub(crate) use options::PAGE_BYTES;
 pub(crate) use retry::pauses as retry_pauses;
+pub(crate) use whose::Whose;
 
 /// A conversation as it was when it was read: its events and its merged state.
 ///

@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::commits::{Followed, Moment};
 use super::ext::no_session;
 use super::feed::feed_name;
+use super::tail::Seat;
 use super::{
     CommitNotices, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, GetSessionConfig, SessionKey,
     SessionService, StateOwner,
@@ -19,14 +21,8 @@ const PAGE: usize = 200;
 /// What is to be watched.
 #[derive(Clone, Debug)]
 pub struct Watched {
-    what: What,
+    what: Followed,
     prefix: String,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    Owner(StateOwner),
-    Session(SessionKey),
 }
 
 impl Watched {
@@ -51,7 +47,7 @@ impl Watched {
     /// The events of one session. What other sessions do to the user's and the app's keys is in their feeds.
     #[must_use]
     pub fn session(key: SessionKey) -> Self {
-        Self { what: What::Session(key), prefix: String::new() }
+        Self { what: Followed::Session(key), prefix: String::new() }
     }
 
     /// Only what changes a key that begins so, scope and all: `user:cart`, `app:`, or `step` for a session's own.
@@ -59,6 +55,10 @@ impl Watched {
     pub fn with_key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
+    }
+
+    pub(super) fn followed(&self) -> &Followed {
+        &self.what
     }
 
     fn keep(&self, entries: &mut Vec<FeedEntry>) {
@@ -69,7 +69,7 @@ impl Watched {
 
 impl From<StateOwner> for Watched {
     fn from(owner: StateOwner) -> Self {
-        Self { what: What::Owner(owner), prefix: String::new() }
+        Self { what: Followed::Owner(owner), prefix: String::new() }
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Watch<S> {
     service: S,
     what: Watched,
     notices: CommitNotices,
-    start: FeedStart,
+    seat: Seat,
     /// What was read already, and how far.
     ready: VecDeque<FeedEntry>,
     read: FeedCursor,
@@ -91,27 +91,42 @@ pub struct Watch<S> {
 /// The cursor of a watch that began at the beginning and has given nothing yet: there is no place in the feed to name.
 const BEGINNING: &str = "beginning";
 
+/// How often a watch tries to find the place of the others before it goes on by itself for a while.
+const TRIES: usize = 3;
+
+/// What has come of looking for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    /// There is more, or there may be.
+    More,
+    /// There was nothing more when it was looked.
+    End,
+}
+
 impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
-    /// Begins to follow a feed.
+    /// Begins to follow a feed. [`Watches`](super::Watches) begin many of one service, which read together.
     ///
     /// # Errors
     ///
     /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
     pub async fn start(service: S, what: Watched, start: FeedStart) -> Result<Self> {
-        let notices = service.commits()?;
+        Self::start_on(service, what, start, Seat::new(Arc::default())).await
+    }
+
+    pub(super) async fn start_on(service: S, what: Watched, start: FeedStart, seat: Seat) -> Result<Self> {
+        let notices = service.commits()?.of(what.what.clone());
         let start = match start {
             FeedStart::After(cursor) if cursor.as_str() == BEGINNING => FeedStart::Beginning,
             start => start,
         };
-        let page = page(&*service, &what.what, &start, PAGE).await?;
+        let page = page(&*service, &what.what, &start, PAGE).await?.page;
         let cursor = match start {
             FeedStart::After(cursor) => cursor,
             FeedStart::Beginning => FeedCursor::new(BEGINNING),
             FeedStart::Now => page.cursor.clone(),
         };
-        let start = FeedStart::After(page.cursor.clone());
-        let mut watch =
-            Self { service, what, notices, start, ready: VecDeque::new(), read: page.cursor.clone(), cursor };
+        let ready = VecDeque::new();
+        let mut watch = Self { service, what, notices, seat, ready, read: page.cursor.clone(), cursor };
         watch.take(page);
         Ok(watch)
     }
@@ -130,16 +145,102 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 return Ok(entry);
             }
             self.cursor = self.read.clone();
-            self.notices.forget();
-            let page = page(&*self.service, &self.what.what, &self.start, PAGE).await?;
-            let is_end = page.entries.is_empty();
-            self.take(page);
-            if is_end {
+            if self.look().await? == Looked::End {
                 // It may be long until there is more, and there may be many who wait.
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
             }
         }
+    }
+
+    /// Looks for more: among what others have read, or in the store.
+    async fn look(&mut self) -> Result<Looked> {
+        let heard = self.notices.forget_until();
+        if self.seat.is_taken() || self.seat.sit_at(&self.read) {
+            if self.take_shared() {
+                return Ok(Looked::More);
+            }
+            if self.seat.is_taken() {
+                return self.look_for_all(&heard).await;
+            }
+        }
+        let page = self.page_after(&self.read).await?.page;
+        let looked = if page.entries.is_empty() { Looked::End } else { Looked::More };
+        self.take(page);
+        if looked == Looked::More {
+            return Ok(looked);
+        }
+        self.join(heard).await
+    }
+
+    /// Reads on for all who have read as far, unless somebody does so already.
+    async fn look_for_all(&mut self, heard: &Moment) -> Result<Looked> {
+        let tail = Arc::clone(&self.seat.tail);
+        let _turn = tail.reading.lock().await;
+        if self.take_shared() || !self.seat.is_taken() {
+            return Ok(Looked::More);
+        }
+        if let Some(end) = tail.end_at(heard) {
+            self.read = end;
+            return Ok(Looked::End);
+        }
+        let now = self.notices.last();
+        let from = tail.end().unwrap_or_else(|| self.read.clone());
+        let Read { page, is_last } = self.page_after(&from).await?;
+        if page.entries.is_empty() {
+            tail.set_end(page.cursor.clone(), now);
+            self.read = page.cursor;
+            return Ok(Looked::End);
+        }
+        tail.push(page.entries, page.cursor, is_last.then_some(now));
+        self.take_shared();
+        Ok(Looked::More)
+    }
+
+    /// Takes a seat among those who read together. This one has just read to the end. If neither it nor they find
+    /// anything more, it stands where they stand, however the places are called.
+    async fn join(&mut self, heard: Moment) -> Result<Looked> {
+        let tail = Arc::clone(&self.seat.tail);
+        let _turn = tail.reading.lock().await;
+        if self.seat.sit_at(&self.read) {
+            return Ok(Looked::More);
+        }
+        for _ in 0..TRIES {
+            let Some(end) = tail.end() else {
+                tail.set_end(self.read.clone(), heard);
+                self.seat.sit();
+                return Ok(Looked::End);
+            };
+            let own = self.page_after(&self.read).await?.page;
+            let is_end = own.entries.is_empty();
+            self.take(own);
+            if !is_end {
+                return Ok(Looked::More);
+            }
+            let now = self.notices.last();
+            let Read { page, is_last } = self.page_after(&end).await?;
+            if page.entries.is_empty() {
+                tail.set_end(page.cursor.clone(), now);
+                self.read = page.cursor;
+                self.seat.sit();
+                return Ok(Looked::End);
+            }
+            tail.push(page.entries, page.cursor, is_last.then_some(now));
+        }
+        Ok(Looked::More)
+    }
+
+    async fn page_after(&self, place: &FeedCursor) -> Result<Read> {
+        page(&*self.service, &self.what.what, &FeedStart::After(place.clone()), PAGE).await
+    }
+
+    /// Takes what was read for all, if there is something.
+    fn take_shared(&mut self) -> bool {
+        let Some((entries, end)) = self.seat.take() else {
+            return false;
+        };
+        self.take(FeedPage::new(entries.to_vec(), end));
+        true
     }
 
     /// Where another watch goes on from: after the entry that was given last, and all that did not match; from the
@@ -150,7 +251,6 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
     }
 
     fn take(&mut self, mut page: FeedPage) {
-        self.start = FeedStart::After(page.cursor.clone());
         self.read = page.cursor;
         self.what.keep(&mut page.entries);
         self.ready.extend(page.entries);
@@ -168,25 +268,34 @@ pub(super) async fn list<T: SessionService + ?Sized>(
         FeedStart::After(cursor) if cursor.as_str() == BEGINNING => &FeedStart::Beginning,
         start => start,
     };
-    let mut page = page(service, &what.what, start, limit).await?;
+    let mut page = page(service, &what.what, start, limit).await?.page;
     what.keep(&mut page.entries);
     Ok(page)
 }
 
+/// A page, and whether it is known that there was nothing behind it.
+struct Read {
+    page: FeedPage,
+    is_last: bool,
+}
+
 async fn page<T: SessionService + ?Sized>(
     service: &T,
-    what: &What,
+    what: &Followed,
     start: &FeedStart,
     limit: usize,
-) -> Result<FeedPage> {
-    match what {
-        What::Owner(owner) => service.list_feed(owner, start, limit).await,
-        What::Session(key) => match start {
-            FeedStart::Beginning => events_after(service, key, None, limit).await,
-            FeedStart::Now => now(service, key).await,
-            FeedStart::After(cursor) => events_after(service, key, Some(Place::read(key, cursor)?), limit).await,
+) -> Result<Read> {
+    let page = match what {
+        Followed::Owner(owner) => service.list_feed(owner, start, limit).await?,
+        Followed::Session(key) => match start {
+            FeedStart::Beginning => return events_after(service, key, None, limit).await,
+            FeedStart::Now => now(service, key).await?,
+            FeedStart::After(cursor) => {
+                return events_after(service, key, Some(Place::read(key, cursor)?), limit).await;
+            }
         },
-    }
+    };
+    Ok(Read { page, is_last: false })
 }
 
 /// How far a session's events were read: its numbers are without gaps, so that no feed of the store's is needed.
@@ -237,7 +346,7 @@ async fn events_after<T: SessionService + ?Sized>(
     key: &SessionKey,
     place: Option<Place<'_>>,
     limit: usize,
-) -> Result<FeedPage> {
+) -> Result<Read> {
     // From the event that was read last, that one included: it tells whether this is still the same session.
     let from = place.as_ref().map_or(0, |place| place.seq);
     let config = events(GetSessionConfig::default().with_events_after(from.saturating_sub(1), limit + 1));
@@ -261,18 +370,21 @@ async fn events_after<T: SessionService + ?Sized>(
             return Err(Error::new(ErrorKind::FailedPrecondition, message));
         }
     }
+    let found: Vec<_> = found.take(limit).collect();
+    let last = found.last().and_then(|event| event.seq);
     let entries: Vec<_> = found
-        .take(limit)
+        .into_iter()
         .map(|event| {
             let cursor = Place::cursor(key, Some(&event));
             session.secret_keys().hide(FeedEntry::new(cursor, FeedCommit::Event { session: key.clone(), event }))
         })
         .collect();
+    let is_last = last.is_some_and(|last| last >= session.seq());
     let cursor = match (entries.last(), &place) {
         (Some(last), _) => last.cursor.clone(),
         (None, Some(place)) => FeedCursor::new(format!("{} {} {}", name_of(key), place.seq, place.event_id)),
         // Of this one reading: what was committed since is still to come.
         (None, None) => FeedCursor::new(format!("{} {} ", name_of(key), session.seq())),
     };
-    Ok(FeedPage::new(entries, cursor))
+    Ok(Read { page: FeedPage::new(entries, cursor), is_last })
 }

@@ -18,6 +18,7 @@ mod database;
 mod fixtures;
 mod generate;
 mod instructions;
+mod leaving;
 mod limits;
 #[cfg(feature = "mysql")]
 mod mariadb;
@@ -43,4 +44,6 @@ mod tools;
 mod travel;
 mod unique;
 mod verify;
+#[cfg(feature = "metrics")]
+mod watching;
 mod wire;

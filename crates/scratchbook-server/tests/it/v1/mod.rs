@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod feeds;
 mod idle;
+mod leaving;
 mod page;
 mod past;
 mod rights;

@@ -113,7 +113,7 @@ const NEEDS: &[(Capability, &[Promises])] = &[
             ("sizes", &["a_fork_stores_what_it_has_taken_over"]),
         ],
     ),
-    (Feed, &[("titles", &["an_update_is_no_event"]), ("feed", &[]), ("watch", &[])]),
+    (Feed, &[("titles", &["an_update_is_no_event"]), ("feed", &[]), ("watch", &[]), ("watches", &[])]),
     (
         Retention,
         &[

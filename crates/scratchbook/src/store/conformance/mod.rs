@@ -70,6 +70,7 @@ pub mod time;
 pub mod titles;
 pub mod values;
 pub mod watch;
+pub mod watches;
 
 pub use capability::Capability;
 pub use lacking::lacks;

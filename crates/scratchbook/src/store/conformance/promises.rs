@@ -285,6 +285,10 @@ macro_rules! for_each_promise {
                 a_cursor_that_leads_nowhere_is_refused
                 a_watch_that_gave_nothing_has_lost_nothing
             }
+            watches {
+                who_reads_together_misses_nothing
+                each_of_those_who_read_together_has_its_own_prefix
+            }
             retention {
                 a_session_knows_when_it_expires
                 an_expired_session_is_not_there

@@ -1,5 +1,6 @@
 //! What follows a commit and nobody waits for: telling those who wait for commits, here and in other processes.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +12,13 @@ use tokio::task::AbortHandle;
 
 use super::Dialect;
 use super::gate::Pass;
-use crate::session::{CommitNotices, CommitNotifier};
+use crate::session::{CommitNotices, CommitNotifier, Whose};
 
 /// How long other processes are told nothing more after they were told something.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// With more than so many untold, others are told that it may be anybody's.
+const MOST_UNTOLD: usize = 1000;
 
 /// How long until it is tried again to hear of other processes.
 const DEAF: Duration = Duration::from_secs(1);
@@ -23,8 +27,8 @@ const DEAF: Duration = Duration::from_secs(1);
 pub(super) struct AfterCommit<D> {
     pub(super) dialect: Arc<D>,
     notifier: CommitNotifier,
-    /// Something was committed of which other processes were not told yet.
-    untold: AtomicBool,
+    /// Whose it was that was committed, of which other processes were not told yet.
+    untold: Mutex<HashSet<Whose>>,
     telling: AtomicBool,
     /// One at a time: nobody waits for them.
     pub(super) checkpoints: Semaphore,
@@ -35,19 +39,25 @@ impl<D: Dialect> AfterCommit<D> {
         Self {
             dialect: Arc::clone(dialect),
             notifier: CommitNotifier::new(),
-            untold: AtomicBool::new(false),
+            untold: Mutex::default(),
             telling: AtomicBool::new(false),
             checkpoints: Semaphore::new(1),
         }
     }
 
-    /// Something was committed. Costs next to nothing where nobody listens.
-    pub(super) fn committed(self: &Arc<Self>, pass: &Pass) {
-        self.notifier.notify();
-        if !self.dialect.is_listened_to() {
+    /// Something was committed. Costs next to nothing if nobody listens.
+    pub(super) fn committed(self: &Arc<Self>, whose: &[Whose], pass: &Pass) {
+        self.notifier.notify_whose(whose.iter().copied());
+        if !self.dialect.is_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
             return;
         }
-        self.untold.store(true, Ordering::SeqCst);
+        {
+            let mut untold = lock(&self.untold);
+            match untold.len() < MOST_UNTOLD {
+                true => untold.extend(whose),
+                false => *untold = HashSet::from([Whose::Anybody]),
+            }
+        }
         if !self.telling.swap(true, Ordering::SeqCst) {
             let (after, pass) = (Arc::clone(self), pass.clone());
             tokio::spawn(async move {
@@ -59,8 +69,8 @@ impl<D: Dialect> AfterCommit<D> {
 
     async fn tell(&self) {
         loop {
-            while self.untold.swap(false, Ordering::SeqCst) {
-                if let Err(failure) = self.dialect.announce().await {
+            while let Some(whose) = self.take_untold() {
+                if let Err(failure) = self.dialect.announce(&whose).await {
                     // They look for themselves every second.
                     tracing::debug!(error = %failure.error, "other processes were not told of a commit");
                 }
@@ -68,10 +78,17 @@ impl<D: Dialect> AfterCommit<D> {
             }
             self.telling.store(false, Ordering::SeqCst);
             // What was committed between the two has found somebody telling.
-            if !self.untold.load(Ordering::SeqCst) || self.telling.swap(true, Ordering::SeqCst) {
+            if lock(&self.untold).is_empty() || self.telling.swap(true, Ordering::SeqCst) {
                 return;
             }
         }
+    }
+}
+
+impl<D> AfterCommit<D> {
+    fn take_untold(&self) -> Option<Vec<Whose>> {
+        let whose = std::mem::take(&mut *lock(&self.untold));
+        if whose.is_empty() { None } else { Some(whose.into_iter().collect()) }
     }
 }
 
@@ -143,6 +160,6 @@ async fn listen<D: Dialect>(after: &AfterCommit<D>, own: &Mutex<Option<AbortHand
     }
 }
 
-fn lock(task: &Mutex<Option<AbortHandle>>) -> MutexGuard<'_, Option<AbortHandle>> {
-    task.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

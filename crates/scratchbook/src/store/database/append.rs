@@ -19,7 +19,7 @@ use super::gate::Pass;
 use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppend};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::session::{Committed, Outcome, SessionKey, no_session};
+use crate::session::{Committed, Outcome, SessionKey, Whose, no_session};
 use crate::store::commit::{Prepared, replay};
 use crate::store::rows;
 
@@ -209,7 +209,8 @@ impl<D: Dialect> Lane<D> {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
-                    self.after.committed(&job.work.pass);
+                    let whose: Vec<_> = batch.iter().map(|job| Whose::session(&job.work.append.key)).collect();
+                    self.after.committed(&whose, &job.work.pass);
                 }
                 for (job, row) in batch.into_iter().zip(rows) {
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());

@@ -10,7 +10,7 @@ use super::{DatabaseSessionService, Dialect};
 use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, Whose};
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::quota::hold;
 
@@ -32,7 +32,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
             let new = Arc::clone(&new);
             async move { dialect.save_artifact(&new).await }
         };
-        let version = self.write(Again::Twice, save).await?;
+        let version = self.write(Whose::Nobody, Again::Twice, save).await?;
         held.keep();
         Ok(version)
     }
@@ -57,7 +57,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
             let address = Arc::clone(&address);
             async move { dialect.delete_artifact(&address).await }
         };
-        self.write(Again::Same, delete).await?;
+        self.write(Whose::Nobody, Again::Same, delete).await?;
         self.quotas.forget(&session.user());
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig,
-    LogPositions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage,
+    LogPositions, Session, SessionKey, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
 };
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::commit::{Prepared, PreparedSession, PreparedState};
@@ -215,8 +215,8 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     /// Whether other processes may want to hear of commits. Asked after each of them, so it asks the database nothing.
     fn is_listened_to(&self) -> bool;
 
-    /// Tells other processes that something was committed.
-    async fn announce(&self) -> Attempt<()>;
+    /// Tells other processes whose it was that was committed.
+    async fn announce(&self, whose: &[Whose]) -> Attempt<()>;
 
     /// Reads who there is after an owner, each app before its users, in byte order.
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>>;

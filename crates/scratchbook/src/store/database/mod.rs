@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use crate::session::Whose;
 use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
 use crate::store::quota::Quotas;
@@ -54,6 +55,16 @@ pub(crate) use uri::DatabaseUri;
 /// How long a statement waits for a lock before it is given up and tried again. A commit of ours holds its locks for
 /// milliseconds; whoever holds one for longer must not hold up what does not need it.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// After so many rows of one answer others have a turn.
+const ROWS_AT_ONCE: usize = 256;
+
+/// Between the rows of an answer, once for each: now and then lets others have a turn, and whoever drops the call end it.
+pub(crate) async fn breathe(count: usize) {
+    if count % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+        tokio::task::yield_now().await;
+    }
+}
 
 /// Keeps sessions, state and artifacts in a database on a server, shared by as many processes as there are.
 ///
@@ -138,8 +149,14 @@ impl<D: Dialect> DatabaseSessionService<D> {
         retry(self.options.retry_timeout, Again::Same, attempt).await.map_err(|failure| failure.error)
     }
 
-    /// Has something written, in a task of its own: dropping the call does not take it back.
-    async fn write<T, F>(&self, again: Again, mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static) -> Result<T>
+    /// Has something written, in a task of its own: dropping the call does not take it back. Those wake who follow whose it
+    /// is.
+    async fn write<T, F>(
+        &self,
+        whose: Whose,
+        again: Again,
+        mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Attempt<T>> + Send,
@@ -149,7 +166,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let task = tokio::spawn(async move {
             let done = retry(timeout, again, || attempt(Arc::clone(&after.dialect))).await;
             if done.is_ok() {
-                after.committed(&pass);
+                after.committed(&[whose], &pass);
             }
             done
         });

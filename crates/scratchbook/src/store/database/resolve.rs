@@ -11,7 +11,7 @@ use super::append::answer_to;
 use super::failure::Again;
 use super::{Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Committed, Outcome, StateOwner};
+use crate::session::{Committed, Outcome, StateOwner, Whose};
 use crate::store::commit::{PreparedSession, PreparedState};
 
 /// Who is next of those that wait for a connection to read and write on.
@@ -48,7 +48,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
             async move { dialect.append_resolved(&new).await }
         };
         let pass = self.gate.enter()?;
-        let (row, event) = self.write_in_turn(Again::Same, append).await?;
+        let (row, event) = self.write_in_turn(Whose::session(&new.key), Again::Same, append).await?;
         let committed = answer_to(&new.key, &new.prepared, event, row)?;
         if committed.outcome == Outcome::Stored {
             self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
@@ -57,12 +57,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
     }
 
     pub(super) async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
+        let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |dialect: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.create_resolved(&new, &token).await }
         };
-        self.write_in_turn(Again::Same, make).await
+        self.write_in_turn(whose, Again::Same, make).await
     }
 
     pub(super) async fn put_resolved(
@@ -72,6 +73,7 @@ impl<D: Dialect> DatabaseSessionService<D> {
         author: String,
         time: f64,
     ) -> Result<u64> {
+        let whose = Whose::owner(&owner);
         let change = Arc::new((owner, new, author));
         let put = move |dialect: Arc<D>| {
             let change = Arc::clone(&change);
@@ -80,11 +82,12 @@ impl<D: Dialect> DatabaseSessionService<D> {
                 dialect.put_resolved(owner, new, author, time).await
             }
         };
-        self.write_in_turn(Again::Twice, put).await
+        self.write_in_turn(whose, Again::Twice, put).await
     }
 
     async fn write_in_turn<T, F>(
         &self,
+        whose: Whose,
         again: Again,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
@@ -94,6 +97,6 @@ impl<D: Dialect> DatabaseSessionService<D> {
     {
         let turns = self.turns.clone();
         // Each try takes a turn of its own: one that pauses between two must not hold up others.
-        self.write(again, move |dialect| turns.clone().take(attempt(dialect))).await
+        self.write(whose, again, move |dialect| turns.clone().take(attempt(dialect))).await
     }
 }

@@ -13,8 +13,8 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome, PAGE_BYTES,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
-    check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
+    check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
@@ -89,7 +89,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.fork_session(&new, &token).await }
         };
-        let made = self.write(Again::Same, fork).await?.ok_or_else(|| taken(&forked))?;
+        let made = self.write(Whose::session(&forked), Again::Same, fork).await?.ok_or_else(|| taken(&forked))?;
         held.keep();
         Ok(made)
     }
@@ -133,7 +133,7 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             let key = Arc::clone(&shared);
             async move { dialect.set_expiry(&key, expires).await }
         };
-        if self.write(Again::Same, set).await? { Ok(()) } else { Err(no_session(key)) }
+        if self.write(Whose::session(key), Again::Same, set).await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
@@ -143,19 +143,19 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             let shared = Arc::clone(&shared);
             async move { dialect.update_session(&shared.0, &shared.1).await }
         };
-        if self.write(Again::Same, change).await? { Ok(()) } else { Err(no_session(key)) }
+        if self.write(Whose::session(key), Again::Same, change).await? { Ok(()) } else { Err(no_session(key)) }
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
         let mut deleted = 0;
         for key in self.read(|| self.dialect.expired(limit)).await? {
-            let key = Arc::new(key);
+            let (whose, key) = (Whose::session(&key), Arc::new(key));
             let delete = move |dialect: Arc<D>| {
                 let key = Arc::clone(&key);
                 async move { dialect.delete_expired(&key).await }
             };
             // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
-            deleted += u64::from(self.write(Again::Same, delete).await?);
+            deleted += u64::from(self.write(whose, Again::Same, delete).await?);
         }
         if deleted > 0 {
             self.quotas.forget_all();
@@ -164,23 +164,23 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
-        let (key, user) = (Arc::new(key.clone()), key.user());
+        let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
         let prune = move |dialect: Arc<D>| {
             let key = Arc::clone(&key);
             async move { dialect.prune_events(&key, before, limit).await }
         };
-        let pruned = self.write(Again::Same, prune).await?;
+        let pruned = self.write(whose, Again::Same, prune).await?;
         self.quotas.forget(&user);
         Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
-        let owner = Arc::new(owner.clone());
+        let (whose, owner) = (Whose::owner(owner), Arc::new(owner.clone()));
         let prune = move |dialect: Arc<D>| {
             let owner = Arc::clone(&owner);
             async move { dialect.prune_state_log(&owner, before, limit).await }
         };
-        self.write(Again::Same, prune).await
+        self.write(whose, Again::Same, prune).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -199,12 +199,12 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let (key, user) = (Arc::new(key.clone()), key.user());
+        let (whose, key, user) = (Whose::session(key), Arc::new(key.clone()), key.user());
         let delete = move |dialect: Arc<D>| {
             let key = Arc::clone(&key);
             async move { dialect.delete_session(&key).await }
         };
-        self.write(Again::Same, delete).await?;
+        self.write(whose, Again::Same, delete).await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -238,13 +238,14 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if !new.is_plain() {
             return self.put_resolved(owner.clone(), new, author, time).await;
         }
+        let whose = Whose::owner(owner);
         let (owner, author) = (Arc::new(owner.clone()), Arc::new(author));
         let (limits, changes) = (new.limits, Arc::new(TextChange::all(&new.changes)?));
         let put = move |dialect: Arc<D>| {
             let (owner, changes, author) = (Arc::clone(&owner), Arc::clone(&changes), Arc::clone(&author));
             async move { dialect.put_state(&owner, &changes, &limits, &author, time).await }
         };
-        self.write(Again::Twice, put).await
+        self.write(whose, Again::Twice, put).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
@@ -259,12 +260,13 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
+        let whose = Whose::all_of(&user);
         let address = Arc::new((app_name.to_owned(), user_id.to_owned()));
         let delete = move |dialect: Arc<D>| {
             let address = Arc::clone(&address);
             async move { dialect.delete_user(&address.0, &address.1).await }
         };
-        self.write(Again::Same, delete).await?;
+        self.write(whose, Again::Same, delete).await?;
         self.quotas.forget(&user);
         Ok(())
     }
@@ -284,11 +286,12 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 /// Writes that wait for nobody.
 impl<D: Dialect> DatabaseSessionService<D> {
     async fn create(&self, new: NewSession) -> Result<bool> {
+        let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |dialect: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.create_session(&new, &token).await }
         };
-        self.write(Again::Same, make).await
+        self.write(whose, Again::Same, make).await
     }
 }

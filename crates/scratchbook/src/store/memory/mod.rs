@@ -38,7 +38,7 @@ use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
     ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
     ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
-    StateChange, StateOwner, StatePage, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -212,7 +212,7 @@ impl SessionService for InMemorySessionService {
             app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
         }
         held.keep();
-        self.notifier.notify();
+        self.notifier.notify_session(&key);
         let (user, stored) = app.session(&key).ok_or_else(|| Error::internal("a session without its user"))?;
         let state = app.merged(user, stored, &StateQuery::All);
         Ok(stored.to_session(state, stored.events.clone(), self.position()))
@@ -262,7 +262,7 @@ impl SessionService for InMemorySessionService {
         let created = self.now_micros();
         app.fork(key, &fork, config.at, created, || self.next_position())?;
         held.keep();
-        self.notifier.notify();
+        self.notifier.notify_session(&fork);
         let (user, stored) = app.session(&fork).ok_or_else(|| Error::internal("a session without its user"))?;
         let state = app.merged(user, stored, &StateQuery::All);
         Ok(stored.to_session(state, Events::default(), self.position()))
@@ -320,7 +320,7 @@ impl SessionService for InMemorySessionService {
             write(&app).remove_session(key);
             self.quotas.forget(&key.user());
             // Whoever follows it is told that it is gone.
-            self.notifier.notify();
+            self.notifier.notify_session(key);
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl SessionService for InMemorySessionService {
         if committed.outcome == Outcome::Stored {
             held.keep();
         }
-        self.notifier.notify();
+        self.notifier.notify_session(key);
         Ok(committed)
     }
 
@@ -374,7 +374,7 @@ impl SessionService for InMemorySessionService {
         let origin = Origin { position, session: None, event_id: "", author: &author, time };
         app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
         app.enter_feed(position, Item::State(owner.clone()));
-        self.notifier.notify();
+        self.notifier.notify_owner(owner);
         Ok(position)
     }
 
@@ -452,8 +452,8 @@ impl SessionService for InMemorySessionService {
         }
         if deleted > 0 {
             self.quotas.forget_all();
+            self.notifier.notify();
         }
-        self.notifier.notify();
         Ok(deleted as u64)
     }
 
@@ -510,7 +510,7 @@ impl SessionService for InMemorySessionService {
                     change.author.clear();
                 }
             }
-            self.notifier.notify();
+            self.notifier.notify_whose([Whose::all_of(&StateOwner::user(app_name, user_id)?)]);
         }
         Ok(())
     }

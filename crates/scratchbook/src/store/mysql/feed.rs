@@ -230,7 +230,7 @@ impl MySql {
 }
 
 /// Whether an app has commits without a number; takes its name three times.
-pub(super) const PENDING: &str = "(
+const PENDING: &str = "(
     EXISTS (SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_feed) WHERE app_name = ? AND feed_position = -1)
     OR EXISTS (SELECT 1 FROM `{prefix}state_commits` FORCE INDEX (state_commits_by_feed)
         WHERE app_name = ? AND feed_position = -1)

@@ -68,7 +68,7 @@ use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    SessionUpdate, StateChange, StateOwner, StatePage, micros_of_seconds,
+    SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 
 use options::Target;
@@ -298,7 +298,7 @@ impl Dialect for MySql {
         false
     }
 
-    async fn announce(&self) -> Attempt<()> {
+    async fn announce(&self, _: &[Whose]) -> Attempt<()> {
         Ok(())
     }
 

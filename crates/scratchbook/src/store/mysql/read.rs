@@ -15,7 +15,7 @@ use crate::session::{
     seconds_of_micros,
 };
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::{Attempt, RowRoom};
+use crate::store::database::{Attempt, RowRoom, breathe};
 use crate::store::query::{EventQuery, StateQuery};
 use crate::store::rows::{self, described};
 
@@ -71,7 +71,7 @@ impl MySql {
         let is_event = |row: &Row| row.get(0) == Some(EVENT);
         let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
         drop(lease);
-        Ok(session(key, rows)?)
+        Ok(session(key, rows).await?)
     }
 
     /// Reads where the fold of a session's events begins. It has no row where that is empty.
@@ -192,12 +192,13 @@ fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope:
     values.extend(address);
 }
 
-fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
+async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
     let address = [key.app_name(), key.user_id(), key.session_id()];
     let whole = || format!("the session {key}");
     let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
-    for row in rows {
+    for (count, row) in rows.into_iter().enumerate() {
+        breathe(count).await;
         let mut cells = Cells::from(row);
         match cells.integer(0, whole)? {
             SESSION => {

@@ -1,34 +1,56 @@
-//! Hearing of commits by other processes: feeds that were read are looked at, often while something happens and seldom
-//! else.
+//! Hearing of commits by other processes: what is followed is looked at, often while something happens and seldom else.
+//! Feeds that were read are asked for what was committed since; sessions for their last number, all of them at once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mysql_async::Value;
 
 use super::MySql;
-use super::feed::PENDING;
+use super::batch::json;
+use super::events::number;
 use super::pool::Care;
 use super::row::Cells;
-use crate::session::CommitNotifier;
+use crate::error::Result;
+use crate::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
+use crate::state::Scope;
 use crate::store::database::Attempt;
-use crate::store::rows;
+use crate::store::rows::{self, stored_key};
 
 /// How long between two looks, right after something was committed and when nothing has been for a while.
 const SOON: Duration = Duration::from_millis(20);
 const LATE: Duration = Duration::from_millis(500);
 
-/// Who reads no feed, but a session, is woken after so long whatever happens.
-const AT_LEAST: Duration = Duration::from_secs(1);
+/// How long until sessions that are followed are looked at again.
+const SESSIONS: Duration = Duration::from_secs(1);
 
-/// Apps whose feeds were read, and how far they were numbered then. One of whose commits was told is left out until its
-/// feed is read again.
+/// Everybody is woken after so long whatever happens.
+const AT_LEAST: Duration = Duration::from_secs(30);
+
+/// How many commits of a sort are looked through for whose they are.
+const COMMITS: usize = 500;
+
+/// How many sessions are looked at by one statement.
+const SESSIONS_AT_ONCE: usize = 1000;
+
+/// Apps whose feeds were read.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<HashMap<String, u64>>);
+pub(super) struct Watched(Mutex<HashMap<String, Feed>>);
+
+/// How far the commits of a feed are told.
+#[derive(Clone, Copy, Debug)]
+struct Feed {
+    told: u64,
+    /// Once something was told it is left out until it is read again.
+    due: bool,
+}
+
+/// The last numbers of sessions that are followed, and their incarnations; `None` for one that is gone.
+type Numbers = HashMap<SessionKey, Option<(i64, i64)>>;
 
 impl Watched {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Feed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -38,51 +60,187 @@ impl MySql {
     pub(super) fn watched(&self, app: &str, end: u64) {
         let mut watched = self.watched.lock();
         match watched.get_mut(app) {
-            Some(known) => *known = end.max(*known),
-            None => drop(watched.insert(app.to_owned(), end)),
+            Some(feed) => feed.due = true,
+            None => drop(watched.insert(app.to_owned(), Feed { told: end, due: true })),
         }
     }
 
-    /// Wakes those who wait whenever there may be something new in a feed that was read.
+    /// Wakes those who wait whenever there may be something new in what they follow.
     pub(super) async fn watch(&self, notifier: &CommitNotifier) {
-        let (mut pause, mut told) = (SOON, Instant::now());
+        let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
+        let mut numbers = Numbers::new();
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
-            let watched: Vec<_> = self.watched.lock().iter().map(|(app, end)| (app.clone(), *end)).collect();
-            for (app, end) in watched {
-                match self.has_more(&app, end).await {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        self.watched.lock().remove(&app);
-                        notifier.notify();
-                        (pause, told) = (SOON, Instant::now());
-                    }
-                    Err(failure) => {
-                        tracing::debug!(error = %failure.error, "commits of others cannot be looked for");
-                        return;
-                    }
+            match self.told_by_feeds().await {
+                Ok(whose) if whose.is_empty() => {}
+                Ok(whose) => {
+                    notifier.notify_whose(whose);
+                    pause = SOON;
                 }
+                Err(failure) => return deaf(&failure.error),
             }
-            if told.elapsed() >= AT_LEAST {
+            if looked.elapsed() >= SESSIONS {
+                match self.moved_sessions(notifier, &mut numbers).await {
+                    Ok(whose) => notifier.notify_whose(whose),
+                    Err(failure) => return deaf(&failure.error),
+                }
+                looked = Instant::now();
+            }
+            if woken.elapsed() >= AT_LEAST {
                 notifier.notify();
-                told = Instant::now();
+                woken = Instant::now();
             }
         }
     }
 
-    /// Whether an app has commits that were not there when its feed had been numbered so far.
-    async fn has_more(&self, app: &str, end: u64) -> Attempt<bool> {
+    /// Whose commits there are that were not told yet, in the feeds that were read since.
+    async fn told_by_feeds(&self) -> Attempt<HashSet<Whose>> {
+        let due: HashMap<String, u64> = {
+            let watched = self.watched.lock();
+            watched.iter().filter(|(_, feed)| feed.due).map(|(app, feed)| (app.clone(), feed.told)).collect()
+        };
+        let mut all = HashSet::new();
+        for app in self.feeds_with_more(&due).await? {
+            let told = due.get(&app).copied().unwrap_or_default();
+            let (whose, told) = self.told_by_feed(&app, told).await?;
+            if !whose.is_empty() {
+                self.watched.lock().insert(app, Feed { told, due: false });
+                all.extend(whose);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Which of some apps have commits that have no place in the feed yet, or one after what was told.
+    async fn feeds_with_more(&self, due: &HashMap<String, u64>) -> Attempt<Vec<String>> {
+        let feeds: Vec<_> = due.iter().collect();
+        let Some(feeds) = json(&feeds)? else {
+            return Ok(Vec::new());
+        };
+        let pending = |table| {
+            format!(
+                "EXISTS (SELECT 1 FROM `{{prefix}}{table}` AS t FORCE INDEX ({table}_by_feed)
+                 WHERE t.app_name = j.app_name AND t.feed_position = -1)"
+            )
+        };
         let sql = self.sql(&format!(
-            "SELECT COALESCE((SELECT position FROM `{{prefix}}feeds` WHERE app_name = ?), 0), {PENDING}"
+            "SELECT j.app_name FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 told BIGINT PATH '$[1]' ERROR ON ERROR
+             )) AS j
+             WHERE {} OR {} OR {} OR EXISTS (
+                 SELECT 1 FROM `{{prefix}}feeds` AS f FORCE INDEX (PRIMARY)
+                 WHERE f.app_name = j.app_name AND f.position > j.told
+             )",
+            pending("events"),
+            pending("state_commits"),
+            pending("initial_states"),
         ));
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, vec![Value::from(app); 4]).await?;
+        let rows = lease.rows(&sql, vec![feeds.into()]).await?;
+        drop(lease);
+        let place = || "a feed that is followed".to_owned();
+        Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
+    }
+
+    /// Whose an app's commits are that have no place in the feed yet or one after what was told; and how far that goes.
+    async fn told_by_feed(&self, app: &str, told: u64) -> Attempt<(HashSet<Whose>, u64)> {
+        // What has no place has the place -1.
+        let tables = [
+            ("state_commits", "scope, user_id, NULL"),
+            ("initial_states", "NULL, user_id, session_id"),
+            ("events", "NULL, user_id, session_id"),
+        ];
+        let mut sql = "SELECT COALESCE((SELECT position FROM `{prefix}feeds` WHERE app_name = ?), 0) AS place,
+                 NULL AS scope, NULL AS user_id, NULL AS session_id"
+            .to_owned();
+        let mut values = vec![Value::from(app)];
+        for (table, columns) in tables {
+            for which in ["= -1", "> ?"] {
+                sql += &format!(
+                    " UNION ALL (SELECT -1, {columns} FROM `{{prefix}}{table}` FORCE INDEX ({table}_by_feed)
+                     WHERE app_name = ? AND feed_position {which} ORDER BY feed_position LIMIT {COMMITS})"
+                );
+                values.push(app.into());
+                values.extend((which == "> ?").then(|| number(told)));
+            }
+        }
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let place = || format!("the feed of {app:?}");
-        let Some(cells) = rows.into_iter().next().map(Cells::from) else {
-            return Ok(false);
-        };
-        Ok(rows::number(cells.integer(0, place)?, place)? > end || cells.integer(1, place)? != 0)
+        let (mut whose, mut end, count) = (HashSet::new(), told, rows.len());
+        for row in rows {
+            let mut cells = Cells::from(row);
+            if let Ok(position) = rows::number(cells.integer(0, place)?, place) {
+                end = position;
+                continue;
+            }
+            whose.insert(whose_of(app, &mut cells, place)?);
+        }
+        // There may be more than was read.
+        if count > COMMITS {
+            whose = HashSet::from([Whose::all_of(&StateOwner::app(app)?)]);
+        }
+        Ok((whose, end))
     }
+
+    /// Which of the sessions that are followed have other numbers than when they were looked at last.
+    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<Whose>> {
+        let sessions = notifier.followed().into_iter().filter_map(|followed| match followed {
+            Followed::Session(key) => Some(key),
+            Followed::Owner(_) => None,
+        });
+        let sessions: Vec<_> = sessions.collect();
+        let mut found = Numbers::with_capacity(sessions.len());
+        for some in sessions.chunks(SESSIONS_AT_ONCE) {
+            self.numbers_of(some, &mut found).await?;
+        }
+        // One that is looked at for the first time may have moved since it was read.
+        let moved = found.iter().filter(|(key, number)| numbers.get(key) != Some(number));
+        let whose = moved.map(|(key, _)| Whose::session(key)).collect();
+        *numbers = found;
+        Ok(whose)
+    }
+
+    async fn numbers_of(&self, sessions: &[SessionKey], found: &mut Numbers) -> Attempt<()> {
+        let names: Vec<_> = sessions.iter().map(|key| [key.app_name(), key.user_id(), key.session_id()]).collect();
+        let Some(names) = json(&names)? else {
+            return Ok(());
+        };
+        let sql = self.sql(
+            "SELECT s.app_name, s.user_id, s.id, s.seq, s.create_time FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
+             WHERE s.expire_time IS NULL OR s.expire_time > ?",
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, vec![names.into(), self.now().into()]).await?;
+        drop(lease);
+        found.extend(sessions.iter().map(|key| (key.clone(), None)));
+        for row in rows {
+            let (mut cells, place) = (Cells::from(row), || "a session that is followed".to_owned());
+            let key = stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)?;
+            found.insert(key, Some((cells.integer(3, place)?, cells.integer(4, place)?)));
+        }
+        Ok(())
+    }
+}
+
+fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<Whose> {
+    let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
+    Ok(match cells.optional_text(3, place)? {
+        Some(session) => Whose::session(&stored_key(app, &user, &session)?),
+        None if scope.as_deref() == Some(Scope::App.as_str()) => Whose::owner(&StateOwner::app(app)?),
+        None => Whose::owner(&StateOwner::user(app, &user)?),
+    })
+}
+
+fn deaf(error: &crate::error::Error) {
+    tracing::debug!(%error, "commits of others cannot be looked for");
 }

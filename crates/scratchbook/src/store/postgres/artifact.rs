@@ -42,7 +42,7 @@ impl Postgres {
     pub(super) async fn load(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
         let [app, user, session, filename] = address.columns();
         let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease
             .query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version, &self.now()])
             .await?;
@@ -56,7 +56,7 @@ impl Postgres {
 
     pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
         let mut names = Vec::with_capacity(rows.len());
         for row in &rows {
@@ -67,7 +67,7 @@ impl Postgres {
 
     pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
         let [app, user, session, filename] = address.columns();
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
         let rows = lease.query(&self.statements.artifact.versions, &params).await?;
         let mut versions = Vec::with_capacity(rows.len());

@@ -5,18 +5,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
-use tokio_postgres::{Client, Config};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::{CancelToken, Client, Config};
 
 use super::connector::{Connector, Learnt};
 use super::lease::Lease;
+use super::listen::Notices;
 use super::{error, uri};
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::database::{Attempt, DatabaseOptions, DatabaseUri, Done, Failure};
 
 /// How long a server that is just starting is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long the server has to take a cancellation.
+const CANCEL: Duration = Duration::from_secs(5);
 
 /// The connections of a service.
 pub(super) struct Connections {
@@ -78,16 +82,34 @@ impl Connections {
         self.pool.retain(|_, _| false);
     }
 
-    /// A connection that is not of the pool, and what is woken by the notices that come on it.
-    pub(super) async fn listener(&self) -> std::result::Result<(Client, Arc<Notify>), tokio_postgres::Error> {
+    /// A connection that is not of the pool, and the notices that come on it.
+    pub(super) async fn listener(&self) -> std::result::Result<(Client, Arc<Notices>), tokio_postgres::Error> {
         let (connector, address) = &self.listening;
         let (client, _) = connector.connect(address).await?;
         Ok((client, connector.notices()))
     }
 
+    /// Has the server give up what it does on a connection, whether or not it hears of that.
+    pub(super) fn cancel(&self, token: CancelToken) {
+        // Where the runtime ends, so do the connections.
+        if let Ok(runtime) = Handle::try_current() {
+            let tls = self.listening.0.tls();
+            runtime.spawn(async move {
+                if !matches!(timeout(CANCEL, token.cancel_query(tls)).await, Ok(Ok(()))) {
+                    tracing::debug!("a read that nobody waits for could not be cancelled");
+                }
+            });
+        }
+    }
+
     /// A connection for one call.
     pub(super) async fn lease(&self) -> Attempt<Lease<'_>> {
         self.lease_for(Some(self.statement_timeout)).await
+    }
+
+    /// A connection for a call that only reads. When that is dropped the server stops working on it.
+    pub(super) async fn lease_to_read(&self) -> Attempt<Lease<'_>> {
+        Ok(self.lease().await?.only_reading())
     }
 
     /// A connection for what may take as long as it takes. Waiting for a lock still ends, by the server's setting.

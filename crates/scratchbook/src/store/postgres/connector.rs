@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Connect;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::LoadBalanceHosts;
 use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::listen::Notices;
 use super::{tls, uri};
 use crate::error::Result;
 use crate::store::database::DatabaseOptions;
@@ -35,8 +35,8 @@ pub(super) struct Connector {
     settings: String,
     time: Duration,
     learnt: Arc<Learnt>,
-    /// Woken by the server's notices, for which one has to ask on a connection.
-    notices: Arc<Notify>,
+    /// The server's notices, for which one has to ask on a connection.
+    notices: Arc<Notices>,
 }
 
 type Connected = Result<(Client, JoinHandle<()>), tokio_postgres::Error>;
@@ -47,7 +47,11 @@ impl Connector {
         Ok(Self { tls, settings, time: options.connect_timeout, learnt, notices: Arc::default() })
     }
 
-    pub(super) fn notices(&self) -> Arc<Notify> {
+    pub(super) fn tls(&self) -> MakeRustlsConnect {
+        self.tls.clone()
+    }
+
+    pub(super) fn notices(&self) -> Arc<Notices> {
         Arc::clone(&self.notices)
     }
 
@@ -99,7 +103,7 @@ impl Connector {
         let task = tokio::spawn(async move {
             while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
-                    Ok(AsyncMessage::Notification(_)) => notices.notify_one(),
+                    Ok(AsyncMessage::Notification(notice)) => notices.hear(notice.payload()),
                     Ok(_) => {}
                     // Whoever waits for an answer is told; the reason may quote what was sent.
                     Err(_) => return tracing::debug!("a connection to PostgreSQL has ended"),

@@ -26,6 +26,7 @@ pub(super) struct Lease<'a> {
     /// Taken when it is dropped.
     object: Option<Object>,
     statement_timeout: Option<Duration>,
+    only_reads: bool,
     flags: Flags,
 }
 
@@ -53,7 +54,14 @@ struct Flags {
 impl<'a> Lease<'a> {
     /// Without a timeout, statements take as long as they take.
     pub(super) fn new(connections: &'a Connections, object: Object, statement_timeout: Option<Duration>) -> Self {
-        Self { connections, object: Some(object), statement_timeout, flags: Flags::default() }
+        Self { connections, object: Some(object), statement_timeout, only_reads: false, flags: Flags::default() }
+    }
+
+    /// Nothing is written on it, so that what runs may be cancelled when the call is dropped. An append never is: a
+    /// cancelled wait for a synchronous standby ends like a commit.
+    pub(super) fn only_reading(mut self) -> Self {
+        self.only_reads = true;
+        self
     }
 }
 
@@ -237,6 +245,9 @@ impl Drop for Lease<'_> {
             return;
         };
         if *self.flags.broken.get_mut() || *self.flags.in_flight.get_mut() > 0 {
+            if self.only_reads {
+                self.connections.cancel(object.cancel_token());
+            }
             drop(Object::take(object));
             if *self.flags.silent.get_mut() {
                 // The others go the same way, and finding out one by one would take a deadline each.

@@ -23,7 +23,7 @@ impl Postgres {
         let ListPosition { micros, user_id, session_id } = &after;
         let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
         let picks = !query.filter.is_empty();
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
         // The state of one user is in every page, as is that of the app.
         let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };

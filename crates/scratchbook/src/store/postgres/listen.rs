@@ -4,21 +4,73 @@
 //! that has committed sends it some time later, and only where somebody listens, which each write is told by the way.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
+use uuid::Uuid;
 
 use super::Postgres;
 use super::read::column;
-use crate::session::CommitNotifier;
+use crate::session::{CommitNotifier, Whose};
 use crate::store::database::Attempt;
 
 /// How long at most until it is looked whether anything was committed: where no notice comes through, as behind a pooler.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The same where notices come through, for what was committed by those who could not tell of it.
+const LOOK_BESIDE_NOTICES: Duration = Duration::from_secs(30);
+
 /// How often those who write are told that somebody listens still, who believe it for thrice as long.
 const SAY: Duration = Duration::from_secs(10);
+
+/// More notices than these are one that says nothing of whose it was.
+const MOST: usize = 1000;
+
+/// What a notice says that is to show only that notices come through.
+const HELLO: &str = "!";
+
+/// The notices that came and that nobody has taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    heard: Mutex<Vec<String>>,
+    more: Notify,
+}
+
+impl Notices {
+    /// One more has come.
+    pub(super) fn hear(&self, text: &str) {
+        let mut heard = self.heard();
+        if heard.len() >= MOST {
+            heard.clear();
+            heard.push(String::new());
+        } else {
+            heard.push(text.to_owned());
+        }
+        self.more.notify_one();
+    }
+
+    async fn next(&self) -> Vec<String> {
+        loop {
+            let heard = std::mem::take(&mut *self.heard());
+            if !heard.is_empty() {
+                return heard;
+            }
+            self.more.notified().await;
+        }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Vec<String>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What notices of one service begin with.
+pub(super) fn new_sender() -> String {
+    format!("@{}", Uuid::new_v4().simple())
+}
 
 impl Postgres {
     pub(super) async fn hear(&self, notifier: &CommitNotifier) {
@@ -32,19 +84,28 @@ impl Postgres {
         let statements = &self.statements.listen;
         let answer = Duration::from_secs(30);
         timeout(answer, client.batch_execute(&statements.listen)).await??;
-        let (mut seen, mut said) = (String::new(), None);
+        let (mut seen, mut said, mut looked) = (String::new(), None, Instant::now());
+        let (mut is_known, mut comes_through) = (false, false);
         // What was committed before we listened.
         notifier.notify();
+        // Shows whether notices come through. A server that takes no writes sends none.
+        let _ = self.tell(&[HELLO.to_owned()]).await;
         while notifier.is_heard() {
             if said.is_none_or(|at: Instant| at.elapsed() >= SAY) {
-                // A server that takes no writes tells nobody; then there is nothing but to look.
-                let _ = timeout(answer, client.batch_execute(&statements.say)).await?;
+                // A server that takes no writes tells nobody, nor does one where our role may not; then there is nothing
+                // but to look.
+                is_known = timeout(answer, client.batch_execute(&statements.say)).await?.is_ok();
                 said = Some(Instant::now());
             }
-            if timeout(LOOK, notices.notified()).await.is_ok() {
-                notifier.notify();
+            if let Ok(texts) = timeout(LOOK, notices.next()).await {
+                comes_through = true;
+                notifier.notify_whose(texts.iter().flat_map(|text| self.whose(text)));
+            }
+            let pause = if is_known && comes_through { LOOK_BESIDE_NOTICES } else { LOOK };
+            if looked.elapsed() < pause {
                 continue;
             }
+            looked = Instant::now();
             let now = timeout(answer, snapshot(&client, &statements.now)).await??;
             if std::mem::replace(&mut seen, now.clone()) != now {
                 notifier.notify();
@@ -53,9 +114,20 @@ impl Postgres {
         Ok(())
     }
 
-    pub(super) async fn tell(&self) -> Attempt<()> {
+    /// Whose commits another service tells of; our own were heard of when they were made.
+    fn whose(&self, text: &str) -> Vec<Whose> {
+        if text.starts_with(&self.sender) {
+            return Vec::new();
+        }
+        // One that does not begin so is of an older version, which says nothing of whose it was.
+        let sent = text.get(self.sender.len()..).filter(|_| text.starts_with('@')).unwrap_or_default();
+        if sent == HELLO { Vec::new() } else { Whose::parse(sent) }
+    }
+
+    pub(super) async fn tell(&self, texts: &[String]) -> Attempt<()> {
+        let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.sender)).collect();
         let lease = self.connections.lease().await?;
-        lease.query(&self.statements.listen.notify, &[]).await?;
+        lease.query(&self.statements.listen.notify, &[&texts]).await?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use crate::store::database::Attempt;
 
 impl Postgres {
     pub(super) async fn read_users_with(&self, app: &str, session: &str) -> Attempt<Vec<String>> {
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease.query(&self.statements.users_with, &[&app, &self.now(), &session]).await?;
         drop(lease);
         let user = |row| column(row, 0, || format!("the user of a session {session} of {app}"));

@@ -70,7 +70,7 @@ use crate::error::{KeyWriter, Result};
 use crate::event::Event;
 use crate::session::{
     CommitNotifier, FeedPage, FeedStart, InitialState, ListSessionsResponse, ListStateConfig, Session, SessionKey,
-    SessionUpdate, StateChange, StateOwner, StatePage, micros_of_seconds,
+    SessionUpdate, StateChange, StateOwner, StatePage, Whose, micros_of_seconds,
 };
 
 use connection::Connections;
@@ -131,6 +131,8 @@ pub struct Postgres {
     database_id: OnceCell<String>,
     /// Whether somebody wants to hear of commits, as far as it was told by the last write.
     heard: AtomicBool,
+    /// Tells our notices from those of others.
+    sender: String,
 }
 
 impl Postgres {
@@ -161,6 +163,7 @@ impl Dialect for Postgres {
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
             heard: AtomicBool::new(false),
+            sender: listen::new_sender(),
         })
     }
 
@@ -309,8 +312,8 @@ impl Dialect for Postgres {
         self.heard.load(Ordering::Relaxed)
     }
 
-    async fn announce(&self) -> Attempt<()> {
-        self.tell().await
+    async fn announce(&self, whose: &[Whose]) -> Attempt<()> {
+        self.tell(&Whose::to_texts(whose)).await
     }
 
     async fn owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {

@@ -17,7 +17,7 @@ impl Postgres {
         };
         let app = after.map_or("", StateOwner::app_name);
         let user = after.and_then(StateOwner::user_id).unwrap_or_default();
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease.query(statement, &[&app, &user, &limit]).await?;
         drop(lease);
         let owner = |row| {

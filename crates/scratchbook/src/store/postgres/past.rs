@@ -18,7 +18,7 @@ use crate::store::rows;
 
 impl Postgres {
     pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
-        self.read_past_on(&self.connections.lease().await?, key, seq, scopes).await
+        self.read_past_on(&self.connections.lease_to_read().await?, key, seq, scopes).await
     }
 
     /// The same on a connection that may be in a transaction.
@@ -48,7 +48,7 @@ impl Postgres {
 
     pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease.query(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
         drop(lease);
         let place = || format!("the initial state of {key}");
@@ -63,7 +63,7 @@ impl Postgres {
 
     pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
         let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = lease.query(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
         drop(lease);
         let mut found = false;

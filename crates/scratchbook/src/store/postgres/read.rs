@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::session::{LogPositions, Session, SessionKey, SessionMetadata, StateChange, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
-use crate::store::database::{Attempt, RowRoom};
+use crate::store::database::{Attempt, RowRoom, breathe};
 use crate::store::query::{EventQuery, StateQuery, since_bounds};
 use crate::store::rows::{self, damaged, described, stored_key};
 
@@ -26,7 +26,7 @@ impl Postgres {
         state: &StateQuery,
         room: RowRoom,
     ) -> Attempt<Option<Session>> {
-        self.read_session_on(&self.connections.lease().await?, key, events, state, room).await
+        self.read_session_on(&self.connections.lease_to_read().await?, key, events, state, room).await
     }
 
     /// The same on a connection that may be in a transaction.
@@ -65,12 +65,12 @@ impl Postgres {
                 |row| row.try_get(0).is_ok_and(|kind: &str| kind == "event"),
             )
             .await?;
-        Ok(assemble(key, &rows)?)
+        Ok(assemble(key, &rows).await?)
     }
 
     pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
         let [app, user, _] = owner(of);
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let rows = match of {
             StateOwner::User { .. } => lease.query(&self.statements.user_state, &[&app, &user]).await?,
             StateOwner::App { .. } => lease.query(&self.statements.app_state, &[&app]).await?,
@@ -99,7 +99,7 @@ impl Postgres {
         }
         let ([app, user, _], scope) = (owner(of), scope_of(of));
         let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
         let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
         drop(lease);
@@ -136,12 +136,13 @@ impl Bounds {
     }
 }
 
-fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
+async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let (mut place, mut logs, mut bytes) = (None, LogPositions::default(), 0);
     let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
     let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
-    for row in rows {
+    for (count, row) in rows.iter().enumerate() {
+        breathe(count).await;
         let damaged_row = || format!("a row of the session {key}");
         let kind: &str = column(row, 0, damaged_row)?;
         let (values, scope, owner) = match kind {

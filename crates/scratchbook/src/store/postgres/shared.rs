@@ -24,7 +24,7 @@ impl Postgres {
         // Names with U+0000 are refused when they are written, so there is none after such a one that is not after this.
         let from = after.map_or(prefix, |after| after.max(prefix)).split('\0').next().unwrap_or_default();
         let (upper, limit) = (after_all(prefix), sql_limit(config.page_size + 1));
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let (of_user, of_app) = (&self.statements.user_page, &self.statements.app_page);
         let rows = match of {
             StateOwner::User { .. } => {
@@ -61,7 +61,7 @@ impl Postgres {
         if name.contains('\0') {
             return Ok(Vec::new());
         }
-        let lease = self.connections.lease().await?;
+        let lease = self.connections.lease_to_read().await?;
         let params: [&(dyn ToSql + Sync); 6] = [&app, &scope.as_str(), &user, &name, &before, &limit];
         let rows = lease.query_within(&self.statements.key_changes, &params, room, |_| true).await?;
         drop(lease);

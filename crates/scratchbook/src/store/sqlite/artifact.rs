@@ -10,7 +10,7 @@ use super::retention::{self, no_session_expired};
 use crate::artifact::{ArtifactService, ArtifactVersion};
 use crate::content::Part;
 use crate::error::Result;
-use crate::session::SessionKey;
+use crate::session::{SessionKey, Whose};
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::quota::hold;
 
@@ -27,7 +27,7 @@ impl ArtifactService for SqliteSessionService {
         let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
         let held = hold(self, session, new.usage()).await?;
         let (key, now) = (session.clone(), self.now_micros());
-        let version = self.write(new.text.len() + new.metadata.len(), move |tx| {
+        let version = self.write(Whose::Nobody, new.text.len() + new.metadata.len(), move |tx| {
             // What an expired session had must not come back with it.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
@@ -114,7 +114,7 @@ impl ArtifactService for SqliteSessionService {
 
     async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
         let address = ArtifactAddress::new(session, filename)?;
-        self.write(0, move |tx| {
+        self.write(Whose::Nobody, 0, move |tx| {
             tx.execute(
                 "DELETE FROM artifacts WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND filename = ?4",
                 address.columns(),

@@ -132,6 +132,7 @@ mod tests {
     use serde_json::json;
 
     use super::{NewCheckpoint, keep, make};
+    use crate::session::Whose;
     use crate::{
         CreateSessionConfig, Event, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta,
     };
@@ -168,13 +169,13 @@ mod tests {
         service.delete_session(&key).await.unwrap();
         created("second").await.unwrap();
         until_one_is_stored(&service).await;
-        service.write(0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
+        service.write(Whose::Nobody, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
         // Made late, when the session of its address is another, whose events have the same numbers and ids.
         let state = json!({"n": [512, "first 512"]}).to_string();
         let queues = service.queues().unwrap();
         keep(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
         // Behind it in the queue.
-        service.write(0, |_| Ok(())).await.unwrap();
+        service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
         assert_eq!(stored(&service).await, 0);
         let kept = service.get_state_at(&key, 512).await.unwrap();
         assert_eq!(json!(kept), json!({"n": "second 512"}));

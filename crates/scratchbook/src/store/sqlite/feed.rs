@@ -203,6 +203,7 @@ impl Part {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use crate::session::Whose;
     use crate::{
         CreateSessionConfig, Event, FeedStart, SessionService, SqliteOptions, SqliteSessionService, StateOwner,
     };
@@ -214,10 +215,10 @@ mod tests {
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
         for app in ["other", "app"] {
             let sql = foreign_events(app, foreign);
-            service.write(0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
+            service.write(Whose::Nobody, 0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
         }
         let moved = "UPDATE feed SET position = (SELECT max(position) FROM events)";
-        service.write(0, move |tx| tx.execute(moved, [])).await.unwrap();
+        service.write(Whose::Nobody, 0, move |tx| tx.execute(moved, [])).await.unwrap();
         let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
         let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
         service.create_session("late", "alice", config.clone()).await.unwrap();

@@ -54,7 +54,7 @@ use super::query::{EventQuery, StateQuery};
 use super::quota::Quotas;
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Session, SessionKey, SessionService, micros_of_seconds};
+use crate::session::{Session, SessionKey, SessionService, Whose, micros_of_seconds};
 use error::Fallible;
 use files::Files;
 use queue::{Queue, Taker, Timer};
@@ -224,21 +224,26 @@ impl SqliteSessionService {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has something written, in a commit that has succeeded when this returns.
+    /// Has something written, in a commit that has succeeded when this returns. Those wake who follow whose it is.
     async fn write<T: Send + 'static>(
         &self,
+        whose: Whose,
         bytes: usize,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
         let (queued, answered) = Queued::new(bytes, work);
-        self.enqueue(queued).await?;
+        self.enqueue(queued.of(whose)).await?;
         answered.await.map_err(|_| readers::unanswered())?
     }
 
     /// Has something removed, from the file and from its log.
-    async fn erase<T: Send + 'static>(&self, work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static) -> Result<T> {
+    async fn erase<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
+    ) -> Result<T> {
         let (queued, answered) = Queued::new(0, work);
-        self.enqueue(queued.erasing()).await?;
+        self.enqueue(queued.of(whose).erasing()).await?;
         answered.await.map_err(|_| readers::unanswered())?
     }
 
@@ -283,14 +288,14 @@ impl SqliteSessionService {
         Error::new(ErrorKind::ResourceExhausted, message)
     }
 
-    /// Has something read, on one snapshot.
+    /// Has something read, on one snapshot. Dropping the call ends the read.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (read, answered) = readers::queue(work);
+        let (read, asked) = readers::queue(work);
         self.queues()?.reads.push(read)?;
-        answered.await.map_err(|_| readers::unanswered())?
+        asked.answer().await
     }
 }
 
@@ -349,7 +354,7 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::time::timeout;
 
-    use super::{SqliteOptions, SqliteSessionService};
+    use super::{SqliteOptions, SqliteSessionService, Whose};
     use crate::{Error, ErrorKind};
 
     #[tokio::test]
@@ -358,11 +363,14 @@ mod tests {
         let path = folder.path().join("agents.db");
         let service = SqliteSessionService::open(path, SqliteOptions::default()).await.unwrap();
         let ((begin, begun), (go, gone)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-        let mut first =
-            pin!(service.write(9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into())));
-        let mut small = pin!(service.write(9, |tx| tx.next_position()));
-        let mut large =
-            pin!(service.write(2 << 20, move |_| gone.recv().map_err(|_| Error::internal("nobody lets it").into())));
+        let mut first = pin!(
+            service
+                .write(Whose::Nobody, 9, move |_| begun.recv().map_err(|_| Error::internal("nobody lets it").into()))
+        );
+        let mut small = pin!(service.write(Whose::Nobody, 9, |tx| tx.next_position()));
+        let mut large = pin!(service.write(Whose::Nobody, 2 << 20, move |_| {
+            gone.recv().map_err(|_| Error::internal("nobody lets it").into())
+        }));
         assert!(first.as_mut().now_or_never().is_none());
         assert!(small.as_mut().now_or_never().is_none());
         assert!(large.as_mut().now_or_never().is_none());
@@ -378,11 +386,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agents.db");
         let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
-        let write = service.write::<()>(0, |tx| {
+        let write = service.write::<()>(Whose::Nobody, 0, |tx| {
             tx.execute("INSERT INTO app_states VALUES ('app', 'half', '1', 1, 1)", [])?;
             panic!("a defect")
         });
-        let position = service.write(0, |tx| tx.next_position());
+        let position = service.write(Whose::Nobody, 0, |tx| tx.next_position());
         let (broken, position) = tokio::join!(write, position);
         assert_eq!(broken.unwrap_err().kind(), ErrorKind::Internal);
         assert_eq!(position.unwrap(), 1);
@@ -391,5 +399,45 @@ mod tests {
         let count = "SELECT count(*) FROM app_states";
         let count = service.read(|connection| Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)).await;
         assert_eq!(count.unwrap(), 0);
+    }
+
+    /// Counts for hours unless it is interrupted.
+    const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+
+    #[tokio::test]
+    async fn a_read_that_nobody_waits_for_ends_and_the_next_is_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(1)).await.unwrap();
+        let query = |sql: &'static str| {
+            service.read(move |connection| Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?))
+        };
+        for pause in [0, 1, 5, 20, 50] {
+            let endless = tokio::time::timeout(Duration::from_millis(pause), query(ENDLESS)).await;
+            assert!(endless.is_err());
+            // Those that wait behind one are taken out with it.
+            let many = futures_util::future::join_all((0..100).map(|_| query(ENDLESS)));
+            assert!(tokio::time::timeout(Duration::from_millis(pause), many).await.is_err());
+            let next = tokio::time::timeout(Duration::from_secs(10), query("SELECT 7")).await;
+            assert_eq!(next.expect("the reader is free").unwrap(), 7);
+        }
+    }
+
+    /// The interruption of one read never hits another.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn reads_beside_those_that_are_dropped_are_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let service = SqliteSessionService::open(path, SqliteOptions::default().with_readers(2)).await.unwrap();
+        let count = |most: i64| {
+            let sql =
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?1) SELECT count(*) FROM n";
+            service.read(move |connection| Ok(connection.query_row(sql, [most], |row| row.get::<_, i64>(0))?))
+        };
+        for round in 0..300 {
+            let dropped = tokio::time::timeout(Duration::from_micros(round * 7), count(20_000));
+            let (_, whole) = tokio::join!(dropped, count(1000));
+            assert_eq!(whole.unwrap(), 1000);
+        }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
+    /// Whoever waits is to look around.
+    nudged: bool,
 }
 
 impl<T> fmt::Debug for Queue<T> {
@@ -31,7 +33,7 @@ impl<T> fmt::Debug for Queue<T> {
 
 impl<T> Queue<T> {
     pub(super) fn new() -> Arc<Self> {
-        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false });
+        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, nudged: false });
         Arc::new(Self { waiting, changed: Condvar::new() })
     }
 
@@ -44,6 +46,12 @@ impl<T> Queue<T> {
         waiting.items.push_back(item);
         self.changed.notify_one();
         Ok(())
+    }
+
+    /// Ends a wait for the next, as if it had been too late.
+    pub(super) fn nudge(&self) {
+        self.waiting().nudged = true;
+        self.changed.notify_all();
     }
 
     /// Takes nothing more.
@@ -82,7 +90,7 @@ impl<T> Taker<T> {
     pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
         let mut waiting = self.0.waiting();
         let until = Instant::now().checked_add(timeout);
-        while waiting.items.is_empty() && !waiting.closed {
+        while waiting.items.is_empty() && !waiting.closed && !waiting.nudged {
             let Some(until) = until else {
                 waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -93,7 +101,12 @@ impl<T> Taker<T> {
             }
             waiting = self.0.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        waiting.items.pop_front().map_or(Next::End, Next::Item)
+        let nudged = std::mem::take(&mut waiting.nudged);
+        match waiting.items.pop_front() {
+            Some(item) => Next::Item(item),
+            None if nudged && !waiting.closed => Next::Late,
+            None => Next::End,
+        }
     }
 
     /// The next, if it is there and wanted.

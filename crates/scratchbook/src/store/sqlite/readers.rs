@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::oneshot;
 
 use super::error::Fallible;
@@ -22,21 +22,79 @@ pub(super) type Read = Box<dyn FnOnce(&Connection, &Files) + Send>;
 pub(super) type Reads = Arc<Taker<Read>>;
 
 /// A read, and its answer to come.
-pub(super) fn queue<T, W>(work: W) -> (Read, oneshot::Receiver<Result<T>>)
+pub(super) fn queue<T, W>(work: W) -> (Read, Asked<T>)
 where
     T: Send + 'static,
     W: FnOnce(&Connection) -> Fallible<T> + Send + 'static,
 {
     let (answer, answered) = oneshot::channel();
+    let progress = Arc::new(Mutex::new(Progress::Waiting));
+    let asked = Asked { answered, progress: Arc::clone(&progress) };
     let read: Read = Box::new(move |connection, files| {
         // Whoever asked may have gone.
-        if !answer.is_closed() {
-            let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
-            let result = files.check().and_then(|()| read());
-            let _ = answer.send(result);
-        }
+        let Some(running) = Running::begin(&progress, connection) else { return };
+        let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
+        let result = files.check().and_then(|()| read());
+        drop(running);
+        let _ = answer.send(result);
     });
-    (read, answered)
+    (read, asked)
+}
+
+/// How far a read is.
+enum Progress {
+    Waiting,
+    /// On a connection that can be interrupted.
+    Running(InterruptHandle),
+    /// Done, or given up by whoever asked.
+    Over,
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While a read runs it may be interrupted; no later one on its connection is.
+struct Running<'a>(&'a Mutex<Progress>);
+
+impl<'a> Running<'a> {
+    fn begin(progress: &'a Mutex<Progress>, connection: &Connection) -> Option<Self> {
+        let mut now = lock(progress);
+        if matches!(*now, Progress::Over) {
+            return None;
+        }
+        *now = Progress::Running(connection.get_interrupt_handle());
+        Some(Self(progress))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *lock(self.0) = Progress::Over;
+    }
+}
+
+/// The answer to a read. When it is dropped before it is there, the read ends, or never begins.
+pub(super) struct Asked<T> {
+    answered: oneshot::Receiver<Result<T>>,
+    progress: Arc<Mutex<Progress>>,
+}
+
+impl<T> Asked<T> {
+    pub(super) async fn answer(mut self) -> Result<T> {
+        (&mut self.answered).await.map_err(|_| unanswered())?
+    }
+}
+
+impl<T> Drop for Asked<T> {
+    fn drop(&mut self) {
+        // Under the lock, under which a read ends as well: what is interrupted is this one.
+        let mut progress = lock(&self.progress);
+        if let Progress::Running(connection) = &*progress {
+            connection.interrupt();
+        }
+        *progress = Progress::Over;
+    }
 }
 
 /// A read whose outcome nobody waits for. What it reads is to be read on one [snapshot].

@@ -18,11 +18,10 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
-    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, check_id,
-    check_owner, seconds_of_micros,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
+    check_id, check_owner, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
-use crate::store::closed;
 use crate::store::commit::{Prepared, prepare_event, prepare_session, prepare_state};
 use crate::store::folded::CHECKPOINT_EVENTS;
 use crate::store::fork::fork_key;
@@ -42,12 +41,13 @@ impl SessionService for SqliteSessionService {
         let metadata = prepared.metadata.clone();
         let held = hold_session(self, &prepared).await?;
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
+        let whose = Whose::session(&key);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write(new.bytes(), move |tx| write::create(tx, &new, now)).await?;
+            self.write(whose, new.bytes(), move |tx| write::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write(bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
+            self.write(whose, bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
         held.keep();
         // As behind so many appends.
@@ -93,7 +93,7 @@ impl SessionService for SqliteSessionService {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
         let held = hold_fork(self, key, config.at).await?;
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
-        self.write(0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
+        self.write(Whose::session(&fork), 0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
         held.keep();
         let made = self.made(&fork, EventQuery::None).await?;
         let made_now = || {
@@ -126,28 +126,31 @@ impl SessionService for SqliteSessionService {
     }
 
     fn commits(&self) -> Result<CommitNotices> {
-        let open = self.opened();
-        let Open { queues, running } = open.as_ref().ok_or_else(closed)?;
-        queues.commits.subscribe(self.files.path(), running)
+        let queues = self.queues()?;
+        let notices = queues.commits.subscribe();
+        // The writer looks for what other processes commit from now on.
+        queues.writes.nudge();
+        Ok(notices)
     }
 
     async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
         let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
         let (key, now) = (key.clone(), self.now_micros());
-        self.write(0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
+        self.write(Whose::session(&key), 0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
     }
 
     async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
         update.check()?;
         let (key, now) = (key.clone(), self.now_micros());
-        self.write(0, move |tx| retention::update_session(tx, &key, &update, now)).await
+        self.write(Whose::session(&key), 0, move |tx| retention::update_session(tx, &key, &update, now)).await
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
         let (now, mut deleted) = (self.now_micros(), 0);
         // Who has nothing to delete does not wait for the writer.
         while deleted < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
-            deleted += self.erase(move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
+            deleted +=
+                self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
         }
         if deleted > 0 {
             self.quotas.forget_all();
@@ -157,14 +160,15 @@ impl SessionService for SqliteSessionService {
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
         let (of, now) = (key.clone(), self.now_micros());
-        let pruned = self.erase(move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
+        let pruned =
+            self.erase(Whose::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
         self.quotas.forget(&key.user());
         Ok(pruned)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
         let owner = owner.clone();
-        self.erase(move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
+        self.erase(Whose::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
     }
 
     async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
@@ -180,7 +184,7 @@ impl SessionService for SqliteSessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         let gone = key.clone();
-        self.erase(move |tx| write::delete_session(tx, &gone)).await?;
+        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone)).await?;
         self.quotas.forget(&key.user());
         Ok(())
     }
@@ -196,7 +200,8 @@ impl SessionService for SqliteSessionService {
         let new = match new {
             Write::Plain(new) => new,
             Write::Resolved { bytes, of } => {
-                let append = self.write(bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
+                let append =
+                    self.write(Whose::session(key), bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
                 let committed = append.await?;
                 if committed.outcome == Outcome::Stored {
                     held.keep();
@@ -206,7 +211,8 @@ impl SessionService for SqliteSessionService {
             }
         };
         let shared = Arc::clone(&new);
-        let appended = self.write(new.bytes(), move |tx| write::append(tx, &address, &shared, now)).await?;
+        let append = self.write(Whose::session(key), new.bytes(), move |tx| write::append(tx, &address, &shared, now));
+        let appended = append.await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
@@ -231,12 +237,13 @@ impl SessionService for SqliteSessionService {
     async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
         let prepared = prepare_state(owner, delta, &options, &self.limits)?;
         let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
+        let whose = Whose::owner(&owner);
         if !prepared.is_plain() {
-            return self.write(0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
+            return self.write(whose, 0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
         }
         let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
         let bytes = changes.iter().map(TextChange::bytes).sum();
-        self.write(bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
+        self.write(whose, bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
     }
 
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
@@ -253,13 +260,14 @@ impl SessionService for SqliteSessionService {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
         let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
-        self.erase(move |tx| write::delete_user(tx, &app_name, &user_id)).await?;
+        let whose = Whose::all_of(&user);
+        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id)).await?;
         self.quotas.forget(&user);
         Ok(())
     }
 
     async fn check_writable(&self) -> Result<()> {
-        self.write(0, |tx| write::nothing(tx)).await
+        self.write(Whose::Nobody, 0, |tx| write::nothing(tx)).await
     }
 
     async fn close(&self) -> Result<()> {

@@ -1,147 +1,184 @@
 //! Who waits for commits hears of them: of this process's at once, of others' by a look at a counter that SQLite keeps.
 
-use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::watch;
 
-use super::connection;
 use super::error::Fallible;
-use super::lock::io_error;
-use crate::error::Result;
-use crate::session::{CommitNotices, CommitNotifier};
+use super::readers::snapshot;
+use crate::session::{CommitNotices, CommitNotifier, SessionKey, Whose};
 
 /// How often other processes' commits are looked for while anybody waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// How often everybody wakes at most while others commit what is not found to be anybody's in particular.
+const ALL_AGAIN: Duration = Duration::from_secs(1);
+
+/// How many commits by others are looked through for whose they are.
+const EVENTS: i64 = 1000;
 
 /// Tells of commits. Copies are one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Commits {
     notifier: CommitNotifier,
-    looking: Arc<(Mutex<Looking>, Condvar)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Looking {
-    #[default]
-    No,
-    /// A thread does.
-    Yes,
-    /// Nothing more is to be told.
-    Closed,
+/// What the writer has seen of other processes. Its own commits do not show in the counter of its connection.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    seen: Option<Seen>,
+    /// When it was looked last, and when everybody was woken last.
+    looked: Option<Instant>,
+    woken: Option<Instant>,
+    /// Others have committed since everybody was woken.
+    owed: bool,
+}
+
+/// How it stood when it was looked.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// A number that changes whenever another connection commits.
+    version: i64,
+    /// The last position of the feed.
+    position: i64,
 }
 
 impl Commits {
     /// Says that this process has committed something.
-    pub(super) fn notify(&self) {
-        self.notifier.notify();
+    pub(super) fn notify(&self, whose: impl IntoIterator<Item = Whose>) {
+        self.notifier.notify_whose(whose);
     }
 
-    /// One more who waits. While anybody does, a thread looks for what other processes commit; closing the store waits for
-    /// the end of that thread.
-    pub(super) fn subscribe(&self, path: &Path, running: &watch::Sender<()>) -> Result<CommitNotices> {
-        let mut looking = self.looking();
-        // Counted before the thread may find that nobody waits.
-        let notices = self.notifier.subscribe();
-        if *looking == Looking::No {
-            let (commits, of, running) = (self.clone(), path.to_owned(), running.clone());
-            let thread = thread::Builder::new().name("scratchbook-watch".to_owned());
-            let spawned = thread.spawn(move || {
-                commits.look(&of);
-                drop(running);
-            });
-            spawned.map_err(|e| io_error(path, "no thread to watch it", e))?;
-            *looking = Looking::Yes;
-        }
-        Ok(notices)
+    /// One more who waits. While anybody does, the writer looks for what other processes commit.
+    pub(super) fn subscribe(&self) -> CommitNotices {
+        self.notifier.subscribe()
     }
 
-    /// Ends the thread, and tells whoever waits.
+    /// Ends all waits.
     pub(super) fn close(&self) {
-        *self.looking() = Looking::Closed;
-        self.looking.1.notify_all();
         self.notifier.close();
     }
 
-    /// Looks for other processes' commits for as long as anybody waits.
-    fn look(&self, path: &Path) {
-        let (mut connection, mut seen) = (None, None);
-        let mut looking = self.looking();
-        while *looking == Looking::Yes {
-            if !self.notifier.is_heard() {
-                *looking = Looking::No;
-                return;
-            }
-            drop(looking);
-            match version(&mut connection, path) {
-                // At first as well: something may have been committed before there was a thread.
-                Ok(version) if seen != Some(version) => {
-                    seen = Some(version);
-                    self.notifier.notify();
-                }
-                Ok(_) => {}
-                // Whoever waits will hear from the feed what is wrong, or that it is right again.
-                Err(error) => {
-                    tracing::debug!(error = %error.into_error(path), "commits cannot be watched");
-                    (connection, seen) = (None, None);
-                    self.notifier.notify();
-                }
-            }
-            looking = self.looking();
-            if *looking == Looking::Yes {
-                let waited = self.looking.1.wait_timeout(looking, LOOK_AGAIN);
-                looking = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
+    /// How long the writer may sleep until it has to look again.
+    pub(super) fn patience(&self) -> Duration {
+        if self.notifier.is_heard() { LOOK_AGAIN } else { Duration::MAX }
     }
 
-    fn looking(&self) -> MutexGuard<'_, Looking> {
-        self.looking.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Looks for other processes' commits, if anybody waits and it is time again.
+    pub(super) fn look(&self, others: &mut Others, connection: &Connection) {
+        if !self.notifier.is_heard() {
+            *others = Others::default();
+        } else if others.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN) {
+            others.looked = Some(Instant::now());
+            let whose = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
+                // Whoever waits will hear from the feed what is wrong, or that it is right again.
+                tracing::debug!(?error, "commits of other processes cannot be looked for");
+                others.seen = None;
+                others.all_at_most()
+            });
+            self.notifier.notify_whose(whose);
+        }
     }
 }
 
-/// A number that changes whenever another connection commits.
-fn version(connection: &mut Option<Connection>, path: &Path) -> Fallible<i64> {
-    let connection = match connection {
-        Some(connection) => connection,
-        None => connection.insert(connection::open_reader(path)?),
-    };
-    Ok(connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
+impl Others {
+    /// Whose they are that were committed by others since the last look.
+    fn look(&mut self, connection: &Connection) -> Fallible<Vec<Whose>> {
+        let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
+        let seen = self.seen.replace(Seen { version, position });
+        let is_new = seen.is_none_or(|seen| seen.version != version);
+        self.owed |= is_new;
+        // What has no place in the feed, such as the end of a session, is anybody's.
+        if self.owed && self.may_wake_all() {
+            return Ok(self.all());
+        }
+        match seen.filter(|_| is_new) {
+            Some(seen) => Ok(appended(connection, seen.position, position)?.unwrap_or_else(|| self.all())),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn may_wake_all(&self) -> bool {
+        self.woken.is_none_or(|woken| woken.elapsed() >= ALL_AGAIN)
+    }
+
+    fn all(&mut self) -> Vec<Whose> {
+        (self.woken, self.owed) = (Some(Instant::now()), false);
+        vec![Whose::Anybody]
+    }
+
+    fn all_at_most(&mut self) -> Vec<Whose> {
+        if self.may_wake_all() { self.all() } else { Vec::new() }
+    }
+}
+
+/// The sessions that have events between two positions, if there is nothing else between them. Some may be our own.
+fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<Whose>>> {
+    if until - after > EVENTS {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT app_name, user_id, session_id, count(*) FROM events NOT INDEXED
+         WHERE position > ?1 AND position <= ?2 GROUP BY app_name, user_id, session_id",
+    )?;
+    let mut rows = statement.query([after, until])?;
+    let (mut found, mut whose) = (0, Vec::new());
+    while let Some(row) = rows.next()? {
+        let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+        found += row.get::<_, i64>(3)?;
+        match SessionKey::new(&app, &user, &session) {
+            Ok(key) => whose.push(Whose::session(&key)),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok((found == until - after).then_some(whose))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
     use std::time::{Duration, Instant};
 
-    use super::Looking;
     use crate::{ErrorKind, SessionService, SqliteOptions, SqliteSessionService};
 
+    /// How long the writer sleeps says whether it looks.
     #[tokio::test]
     async fn other_processes_are_looked_for_while_anybody_waits_and_no_longer() {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
         let commits = service.queues().unwrap().commits.clone();
         for _ in 0..3 {
-            assert_eq!(*commits.looking(), Looking::No);
+            assert_eq!(commits.patience(), Duration::MAX);
             let (first, second) = (service.commits().unwrap(), service.commits().unwrap());
-            assert_eq!(*commits.looking(), Looking::Yes);
             drop(first);
-            thread::sleep(Duration::from_millis(60));
-            assert_eq!(*commits.looking(), Looking::Yes);
+            assert!(commits.patience() < Duration::from_secs(1));
             drop(second);
-            let deadline = Instant::now() + Duration::from_secs(10);
-            while *commits.looking() == Looking::Yes {
-                assert!(Instant::now() < deadline, "nobody waits, and yet it is looked");
-                thread::sleep(Duration::from_millis(5));
-            }
         }
         let mut notices = service.commits().unwrap();
         service.close().await.unwrap();
         assert_eq!(notices.next().await.unwrap_err().kind(), ErrorKind::FailedPrecondition);
         assert_eq!(service.commits().unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    }
+
+    /// Another service on the same file is another process to this one.
+    #[tokio::test]
+    async fn what_others_append_wakes_only_those_who_follow_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default());
+        let (service, other) = (open().await.unwrap(), open().await.unwrap());
+        let busy = other.create_session("app", "busy", Default::default()).await.unwrap().key().clone();
+        let quiet = other.create_session("app", "quiet", Default::default()).await.unwrap().key().clone();
+        let mut of_busy = service.commits().unwrap().of_session(&busy);
+        let mut of_quiet = service.commits().unwrap().of_session(&quiet);
+        let (mut woken, begun) = ([0, 0], Instant::now());
+        while begun.elapsed() < Duration::from_secs(3) {
+            other.append(&busy, crate::Event::new("user"), Default::default()).await.unwrap();
+            for (notices, woken) in [&mut of_busy, &mut of_quiet].into_iter().zip(&mut woken) {
+                *woken += usize::from(tokio::time::timeout(Duration::from_millis(20), notices.next()).await.is_ok());
+                notices.forget();
+            }
+        }
+        assert!(woken[0] > 20, "{woken:?}");
+        assert!(woken[1] <= 5, "once a second, in case of what the feed does not show: {woken:?}");
     }
 }

@@ -17,8 +17,9 @@ use super::files::{Extent, Files, beside};
 use super::lock::FileLock;
 use super::queue::{Next, Taker};
 use super::transaction::Tx;
-use super::watch::Commits;
+use super::watch::{Commits, Others};
 use crate::error::{Error, Result};
+use crate::session::Whose;
 
 /// How much is committed together at most, unless a single job is more: a bound on how long the first waits for the last,
 /// so that a small write does not wait for large ones that came after it, and on how long other processes wait.
@@ -47,6 +48,7 @@ pub(super) struct Queued {
     pub(super) bytes: usize,
     since: Instant,
     erases: bool,
+    whose: Whose,
 }
 
 impl Queued {
@@ -62,7 +64,12 @@ impl Queued {
 
     /// A job of about so many bytes, of whose outcome only itself is told.
     pub(super) fn unasked(bytes: usize, job: impl Job + 'static) -> Self {
-        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false }
+        Self { job: Box::new(job), bytes, since: Instant::now(), erases: false, whose: Whose::Nobody }
+    }
+
+    /// Says whose it is that is written.
+    pub(super) fn of(self, whose: Whose) -> Self {
+        Self { whose, ..self }
     }
 
     /// What it removes is gone from the log, too, before it is answered, unless somebody is reading it.
@@ -118,6 +125,7 @@ struct Committer {
     room: Arc<Semaphore>,
     readers: Vec<JoinHandle<()>>,
     commits: Commits,
+    others: Others,
 }
 
 /// What the writer shares with others.
@@ -151,6 +159,7 @@ impl Writer {
             room,
             readers,
             commits,
+            others: Others::default(),
         };
         Self { connection, committer, running }
     }
@@ -175,16 +184,14 @@ impl Writer {
 impl Committer {
     fn work(&mut self, tx: &Tx<'_>) {
         loop {
-            let next = match self.erased {
-                true => self.jobs.take_within(ERASE_AGAIN),
-                false => self.jobs.take_within(Duration::MAX),
-            };
-            match next {
+            let patience = if self.erased { ERASE_AGAIN } else { Duration::MAX };
+            match self.jobs.take_within(patience.min(self.commits.patience())) {
                 Next::Item(first) => self.serve(tx, first),
                 Next::Late => {}
                 Next::End => break,
             }
             self.cut_wal(tx.connection());
+            self.commits.look(&mut self.others, tx.connection());
         }
     }
 
@@ -194,7 +201,7 @@ impl Committer {
         let mut group = self.locked_group(tx, first);
         self.check_written(tx, &mut group);
         // Before the answers: who has one may look at once whether others have heard.
-        self.commits.notify();
+        self.commits.notify(group.iter().filter(|done| done.outcome.is_ok()).map(|done| done.queued.whose));
         let (jobs, bytes) = (group.len(), group.iter().map(|done| done.queued.bytes).sum::<usize>());
         for Done { queued, outcome } in group {
             queued.job.answer(outcome.map_err(|e| e.into_error(self.files.path())));

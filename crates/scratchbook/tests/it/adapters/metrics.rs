@@ -71,7 +71,7 @@ async fn spans_have_counts_and_sizes_and_no_values() {
 }
 
 #[cfg(feature = "metrics")]
-mod facade {
+pub(crate) mod facade {
     use metrics::{
         Counter, CounterFn, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     };
@@ -80,7 +80,7 @@ mod facade {
 
     /// What was counted, by name and labels.
     #[derive(Clone, Default)]
-    struct Counts(Arc<Mutex<BTreeMap<String, f64>>>);
+    pub(crate) struct Counts(Arc<Mutex<BTreeMap<String, f64>>>);
 
     struct One(Counts, String);
 
@@ -104,6 +104,12 @@ mod facade {
     }
 
     impl Counts {
+        /// How many calls there were of an operation on an app.
+        pub(crate) fn calls(&self, operation: &str, app: &str) -> f64 {
+            let name = format!("scratchbook_calls_total operation={operation} app={app} ");
+            self.0.lock().unwrap().iter().filter(|(key, _)| key.starts_with(&name)).map(|(_, count)| count).sum()
+        }
+
         fn one(&self, key: &Key) -> Arc<One> {
             let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
             Arc::new(One(self.clone(), format!("{} {}", key.name(), labels.join(" "))))

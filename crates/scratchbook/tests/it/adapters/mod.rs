@@ -8,7 +8,7 @@ mod canary;
 mod compression;
 #[cfg(feature = "encryption")]
 mod encryption;
-mod metrics;
+pub(crate) mod metrics;
 mod read_only;
 #[cfg(feature = "encryption")]
 mod rotation;

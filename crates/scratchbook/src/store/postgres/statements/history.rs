@@ -181,7 +181,15 @@ impl Listens {
             listen: format!("LISTEN {name}"),
             say: fill.statement(say, &[]).sql,
             now: "SELECT pg_catalog.pg_current_snapshot()::text".to_owned(),
-            notify: fill.statement(&format!("SELECT pg_catalog.pg_notify('{name}', '')"), &[]),
+            // Without waiting for the disk: what is lost in a crash is looked for.
+            notify: fill.statement(
+                &format!(
+                    "SELECT pg_catalog.pg_notify('{name}', told.text)
+                     FROM pg_catalog.set_config('synchronous_commit', 'off', true) AS unflushed,
+                         pg_catalog.unnest($1::text[]) AS told (text)"
+                ),
+                &[TEXTS],
+            ),
         }
     }
 }

@@ -1,0 +1,123 @@
+//! A connection that can be looked at while it is read and written: whether the client has gone.
+
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::http::Method;
+use axum::response::Response;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+/// How long a read goes on after its client has ended its side of the connection. Whether it waits for the answer still or
+/// has gone is not to be seen from here: what is ready in this time is sent.
+const AFTER_THE_END: Duration = Duration::from_millis(250);
+
+/// How often it is looked where the client has sent more than was read.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// A TCP connection, of which copies are one.
+#[derive(Clone, Debug)]
+pub(super) struct SharedStream(Arc<TcpStream>);
+
+impl SharedStream {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self(Arc::new(stream))
+    }
+
+    /// Ready when nobody waits for the answer to a read any more: at once if the connection is broken, some time after
+    /// the client has ended its side of it.
+    pub(super) async fn gone(&self) {
+        loop {
+            match self.0.ready(Interest::READABLE | Interest::ERROR).await {
+                Err(_) => return,
+                Ok(ready) if ready.is_error() || ready.is_write_closed() => return,
+                Ok(ready) if ready.is_read_closed() => return sleep(AFTER_THE_END).await,
+                // The next request, or a body that nobody reads.
+                Ok(_) => sleep(LOOK_AGAIN).await,
+            }
+        }
+    }
+}
+
+/// The answer to a request, unless it reads and its client has gone: then what is done for it ends here. A write goes on
+/// whatever its client does.
+pub(super) async fn answer(
+    client: SharedStream,
+    method: Method,
+    answer: impl Future<Output = Result<Response, Infallible>>,
+) -> io::Result<Response> {
+    let gone = async {
+        match method {
+            Method::GET | Method::HEAD => client.gone().await,
+            _ => pending().await,
+        }
+    };
+    tokio::select! {
+        // What was read for a client that has gone is not made an answer any more.
+        biased;
+        () = gone => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the client has gone")),
+        Ok(response) = answer => Ok(response),
+    }
+}
+
+impl AsyncRead for SharedStream {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.0.poll_read_ready(context))?;
+            match self.0.try_read(buffer.initialize_unfilled()) {
+                Ok(count) => {
+                    buffer.advance(count);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl SharedStream {
+    fn poll_try(&self, context: &mut Context<'_>, write: impl Fn() -> io::Result<usize>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.0.poll_write_ready(context))?;
+            match write() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for SharedStream {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_try(context, || self.0.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_try(context, || self.0.try_write_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // What was written is with the system.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // It is closed when it is dropped, which is what follows.
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,81 @@
+//! Many watches of one service, which read together.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::commits::Followed;
+use super::tail::{Seat, Tail};
+use super::watch::{Watch, Watched};
+use super::{FeedStart, SessionService};
+use crate::error::Result;
+
+/// Begins watches of one service that share what they read: those of one app, user or session read each of its commits
+/// once, however many they are, and whatever prefix each of them follows.
+///
+/// Each gives what it would give [by itself](Watch::start). For servers and other programs that follow for many; what one
+/// of them is allowed to see the service has to know, since they all read by this one.
+///
+/// ```
+/// use std::sync::Arc;
+/// use scratchbook::{FeedStart, InMemorySessionService, Watched, Watches};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let watches = Watches::new(Arc::new(InMemorySessionService::new()));
+/// let one = watches.start(Watched::user("shop", "alice")?, FeedStart::Now).await?;
+/// let another = watches.start(Watched::user("shop", "alice")?, FeedStart::Now).await?;
+/// # drop((one, another)); Ok(()) }
+/// ```
+pub struct Watches<S> {
+    service: S,
+    tails: Mutex<Tails>,
+}
+
+#[derive(Default)]
+struct Tails {
+    of: HashMap<Followed, Weak<Tail>>,
+    /// With so many, those that nobody follows any more are taken out.
+    many: usize,
+}
+
+/// Below this nothing is taken out.
+const FEW: usize = 64;
+
+impl<S: fmt::Debug> fmt::Debug for Watches<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watches").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl<T: SessionService + ?Sized, S: Deref<Target = T> + Clone + Send + Sync> Watches<S> {
+    /// Watches of a service: an `Arc` of it, or a reference.
+    #[must_use]
+    pub fn new(service: S) -> Self {
+        Self { service, tails: Mutex::default() }
+    }
+
+    /// Begins to follow a feed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Watch::start`].
+    pub async fn start(&self, what: Watched, start: FeedStart) -> Result<Watch<S>> {
+        let seat = Seat::new(self.tail(what.followed()));
+        Watch::start_on(self.service.clone(), what, start, seat).await
+    }
+
+    fn tail(&self, followed: &Followed) -> Arc<Tail> {
+        let mut tails = self.tails.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tail) = tails.of.get(followed).and_then(Weak::upgrade) {
+            return tail;
+        }
+        if tails.of.len() >= tails.many.max(FEW) {
+            tails.of.retain(|_, tail| tail.strong_count() > 0);
+            tails.many = tails.of.len() * 2;
+        }
+        let tail = Arc::new(Tail::default());
+        tails.of.insert(followed.clone(), Arc::downgrade(&tail));
+        tail
+    }
+}
