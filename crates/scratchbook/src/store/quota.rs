@@ -79,6 +79,8 @@ struct State {
     known: Option<Known>,
     /// What is being written.
     held: Usage,
+    /// What was ever written by this process: what was so while a total was read may not be in it.
+    kept: Usage,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +103,7 @@ impl Held {
         for total in self.totals.drain(..) {
             let mut state = total.state();
             state.held = state.held.minus(self.usage);
+            state.kept = state.kept.plus(self.usage);
             if let Some(known) = &mut state.known {
                 known.usage = known.usage.plus(self.usage);
             }
@@ -263,10 +266,13 @@ impl Total {
                 reading
             }
         };
-        let read = Instant::now();
+        let (read, before) = (Instant::now(), self.state().kept);
         let usage = store.usage(owner).await?;
         let life = LIFE.max(read.elapsed() * LIFE_OF_READS);
-        self.state().known = Some(Known { usage, read, life });
+        let mut state = self.state();
+        // Some of it may be counted twice, until the next time; none is lost.
+        let meanwhile = state.kept.minus(before);
+        state.known = Some(Known { usage: usage.plus(meanwhile), read, life });
         Ok(true)
     }
 
