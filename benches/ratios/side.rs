@@ -28,7 +28,7 @@ impl<H> Side<H> {
         self.home
     }
 
-    /// With so many who follow an app, a user and a session that nothing happens to.
+    /// With this many who follow an app, a user and a session that nothing happens to.
     pub(crate) fn with_idle_watchers(self, count: usize) -> Self {
         let watches = Watches::new(Arc::clone(&self.store));
         self.runtime.block_on(async {

@@ -35,7 +35,7 @@ pub struct Watches<S> {
 #[derive(Default)]
 struct Tails {
     of: HashMap<Followed, Weak<Tail>>,
-    /// With so many, those that nobody follows any more are taken out.
+    /// At this number, those that nobody follows any more are taken out.
     many: usize,
 }
 

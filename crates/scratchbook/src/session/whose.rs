@@ -1,4 +1,4 @@
-//! Whose it was that was committed, in few bytes: so that it can be compared cheaply, and told to other processes.
+//! Whose it was that was committed, in few bytes: so that it can be compared cheaply, and sent to other processes.
 
 #[cfg(any(feature = "postgres", test))]
 mod text;

@@ -17,7 +17,7 @@ impl Whose {
                     Self::Nobody => continue,
                     Self::One(places) => ('=', *places),
                     Self::AllOf(places) => ('*', *places),
-                    // Told by an empty text, as by those who know nothing of whose it was.
+                    // An empty text, which is what those send who know nothing of whose it was.
                     Self::Anybody => return String::new(),
                 };
                 text.push(sort);
@@ -34,7 +34,7 @@ impl Whose {
         all.chunks(IN_ONE_TEXT).map(text).collect()
     }
 
-    /// What another process has told; what cannot be read may be anybody's.
+    /// What another process has sent; what cannot be read may be anybody's.
     pub(crate) fn parse(text: &str) -> Vec<Self> {
         let mut all = Vec::new();
         let mut rest = text;

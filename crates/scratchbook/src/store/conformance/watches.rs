@@ -22,7 +22,7 @@ async fn next(watch: &mut Watch<Sessions>) -> FeedEntry {
     timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")
 }
 
-/// Takes events until each session has so many, and sees that none is missing or comes twice.
+/// Takes events until each session has this many, and sees that none is missing or comes twice.
 async fn take(
     watches: &Watches<Sessions>,
     what: Watched,
@@ -92,7 +92,7 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
     timeout(SOON * 3, followers.join_all()).await.expect("all get all");
 }
 
-/// Each is given what begins as it has asked for, whatever the others follow, and all are told of the end.
+/// Each is given what begins as it has asked for, whatever the others follow, and all get the end as an error.
 pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
     let ground = Ground::new(store);
     let key = ground.create("alice", json!({})).await.key().clone();
@@ -114,7 +114,7 @@ pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
     }
     ground.sessions().delete_session(&key).await.unwrap();
     for watch in [&mut one, &mut same] {
-        let ended = timeout(SOON, watch.next()).await.expect("who follows it is told").map(drop);
+        let ended = timeout(SOON, watch.next()).await.expect("who follows it hears of it").map(drop);
         assert_refused(ended, ErrorKind::NotFound, "a session that was deleted");
     }
 }

@@ -17,7 +17,7 @@ use crate::session::{CommitNotices, CommitNotifier, Whose};
 /// How long other processes are told nothing more after they were told something.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// With more than so many untold, others are told that it may be anybody's.
+/// If more than this many are unsent, others hear that it may be anybody's.
 const MOST_UNTOLD: usize = 1000;
 
 /// How long until it is tried again to hear of other processes.
@@ -27,7 +27,7 @@ const DEAF: Duration = Duration::from_secs(1);
 pub(super) struct AfterCommit<D> {
     pub(super) dialect: Arc<D>,
     notifier: CommitNotifier,
-    /// Whose it was that was committed, of which other processes were not told yet.
+    /// Whose it was that was committed, of which other processes have not heard yet.
     untold: Mutex<HashSet<Whose>>,
     telling: AtomicBool,
     /// One at a time: nobody waits for them.

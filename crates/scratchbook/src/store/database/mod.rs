@@ -56,10 +56,10 @@ pub(crate) use uri::DatabaseUri;
 /// milliseconds; whoever holds one for longer must not hold up what does not need it.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// After so many rows of one answer others have a turn.
+/// After this many rows of one answer others have a turn.
 const ROWS_AT_ONCE: usize = 256;
 
-/// Between the rows of an answer, once for each: now and then lets others have a turn, and whoever drops the call end it.
+/// Between the rows of an answer, once for each: now and then lets others have a turn, and the call end here if it was dropped.
 pub(crate) async fn breathe(count: usize) {
     if count % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
         tokio::task::yield_now().await;

@@ -38,11 +38,11 @@ const SESSIONS_AT_ONCE: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct Watched(Mutex<HashMap<String, Feed>>);
 
-/// How far the commits of a feed are told.
+/// How far the commits of a feed are reported.
 #[derive(Clone, Copy, Debug)]
 struct Feed {
-    told: u64,
-    /// Once something was told it is left out until it is read again.
+    reported: u64,
+    /// Once something was reported it is left out until it is read again.
     due: bool,
 }
 
@@ -61,7 +61,7 @@ impl MySql {
         let mut watched = self.watched.lock();
         match watched.get_mut(app) {
             Some(feed) => feed.due = true,
-            None => drop(watched.insert(app.to_owned(), Feed { told: end, due: true })),
+            None => drop(watched.insert(app.to_owned(), Feed { reported: end, due: true })),
         }
     }
 
@@ -72,7 +72,7 @@ impl MySql {
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
-            match self.told_by_feeds().await {
+            match self.unreported().await {
                 Ok(whose) if whose.is_empty() => {}
                 Ok(whose) => {
                     notifier.notify_whose(whose);
@@ -94,25 +94,25 @@ impl MySql {
         }
     }
 
-    /// Whose commits there are that were not told yet, in the feeds that were read since.
-    async fn told_by_feeds(&self) -> Attempt<HashSet<Whose>> {
+    /// Whose commits there are that were not reported yet, in the feeds that were read since.
+    async fn unreported(&self) -> Attempt<HashSet<Whose>> {
         let due: HashMap<String, u64> = {
             let watched = self.watched.lock();
-            watched.iter().filter(|(_, feed)| feed.due).map(|(app, feed)| (app.clone(), feed.told)).collect()
+            watched.iter().filter(|(_, feed)| feed.due).map(|(app, feed)| (app.clone(), feed.reported)).collect()
         };
         let mut all = HashSet::new();
         for app in self.feeds_with_more(&due).await? {
-            let told = due.get(&app).copied().unwrap_or_default();
-            let (whose, told) = self.told_by_feed(&app, told).await?;
+            let reported = due.get(&app).copied().unwrap_or_default();
+            let (whose, reported) = self.unreported_in(&app, reported).await?;
             if !whose.is_empty() {
-                self.watched.lock().insert(app, Feed { told, due: false });
+                self.watched.lock().insert(app, Feed { reported, due: false });
                 all.extend(whose);
             }
         }
         Ok(all)
     }
 
-    /// Which of some apps have commits that have no place in the feed yet, or one after what was told.
+    /// Which of some apps have commits that have no place in the feed yet, or one after what was reported.
     async fn feeds_with_more(&self, due: &HashMap<String, u64>) -> Attempt<Vec<String>> {
         let feeds: Vec<_> = due.iter().collect();
         let Some(feeds) = json(&feeds)? else {
@@ -127,11 +127,11 @@ impl MySql {
         let sql = self.sql(&format!(
             "SELECT j.app_name FROM JSON_TABLE(?, '$[*]' COLUMNS (
                  app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
-                 told BIGINT PATH '$[1]' ERROR ON ERROR
+                 reported BIGINT PATH '$[1]' ERROR ON ERROR
              )) AS j
              WHERE {} OR {} OR {} OR EXISTS (
                  SELECT 1 FROM `{{prefix}}feeds` AS f FORCE INDEX (PRIMARY)
-                 WHERE f.app_name = j.app_name AND f.position > j.told
+                 WHERE f.app_name = j.app_name AND f.position > j.reported
              )",
             pending("events"),
             pending("state_commits"),
@@ -144,8 +144,8 @@ impl MySql {
         Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
 
-    /// Whose an app's commits are that have no place in the feed yet or one after what was told; and how far that goes.
-    async fn told_by_feed(&self, app: &str, told: u64) -> Attempt<(HashSet<Whose>, u64)> {
+    /// Whose an app's commits are that have no place in the feed yet or one after what was reported; and how far that goes.
+    async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<Whose>, u64)> {
         // What has no place has the place -1.
         let tables = [
             ("state_commits", "scope, user_id, NULL"),
@@ -163,14 +163,14 @@ impl MySql {
                      WHERE app_name = ? AND feed_position {which} ORDER BY feed_position LIMIT {COMMITS})"
                 );
                 values.push(app.into());
-                values.extend((which == "> ?").then(|| number(told)));
+                values.extend((which == "> ?").then(|| number(reported)));
             }
         }
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;
         drop(lease);
         let place = || format!("the feed of {app:?}");
-        let (mut whose, mut end, count) = (HashSet::new(), told, rows.len());
+        let (mut whose, mut end, count) = (HashSet::new(), reported, rows.len());
         for row in rows {
             let mut cells = Cells::from(row);
             if let Ok(position) = rows::number(cells.integer(0, place)?, place) {

@@ -21,7 +21,7 @@ pub(super) struct Queue<T> {
 struct Waiting<T> {
     items: VecDeque<T>,
     closed: bool,
-    /// Whoever waits is to look around.
+    /// The one that waits is to look around.
     nudged: bool,
 }
 

@@ -46,7 +46,7 @@ enum Progress {
     Waiting,
     /// On a connection that can be interrupted.
     Running(InterruptHandle),
-    /// Done, or given up by whoever asked.
+    /// Done, or given up by its caller.
     Over,
 }
 

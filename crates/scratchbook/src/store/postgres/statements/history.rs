@@ -184,9 +184,9 @@ impl Listens {
             // Without waiting for the disk: what is lost in a crash is looked for.
             notify: fill.statement(
                 &format!(
-                    "SELECT pg_catalog.pg_notify('{name}', told.text)
+                    "SELECT pg_catalog.pg_notify('{name}', sent.text)
                      FROM pg_catalog.set_config('synchronous_commit', 'off', true) AS unflushed,
-                         pg_catalog.unnest($1::text[]) AS told (text)"
+                         pg_catalog.unnest($1::text[]) AS sent (text)"
                 ),
                 &[TEXTS],
             ),
