@@ -65,7 +65,7 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         "actions": {"stateDelta": {"k": "x".repeat(20_000)}}});
     let state = json!({"k": "x".repeat(20_000)});
     vec![
-        ("POST", "/apps/demo/users/u/sessions", state.clone()),
+        ("POST", "/apps/demo/users/u/sessions", json!({"state": state})),
         ("PATCH", "/apps/demo/users/u/sessions/s", json!({"stateDelta": state})),
         ("POST", "/v1/apps/demo/users/u/sessions", json!({"state": state})),
         (
@@ -182,7 +182,7 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
     server.ask("GRANT ALL ON ledger7.* TO clerk@'%'").unwrap();
     server.ask("KILL HARD USER clerk").unwrap();
     assert_eq!(readiness(&client).await.status, 200);
-    server.ask("DROP TABLE ledger7.events").unwrap();
+    server.ask("DROP TABLE ledger7.events, ledger7.sessions").unwrap();
     assert_untold(&client, &secrets, &[500]).await;
     server.kill().unwrap();
     assert_untold(&client, &secrets, &[503]).await;
