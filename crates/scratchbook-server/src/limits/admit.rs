@@ -248,7 +248,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_whose_places_are_full_answers_429_while_others_wait_in_theirs() {
         let slow = Slow::with(ServerLimits::default().with_requests(1).with_waiting_requests(8)).await;
-        let _waiting: Vec<_> = (0..3).map(|_| slow.read("/v1/apps/a/users/u/state")).collect();
+        let _waiting: Vec<_> = (0..3).map(|_| tokio::spawn(slow.read("/v1/apps/a/users/u/state"))).collect();
         let refused = slow.read("/v1/apps/a/users/u/state").await;
         assert_eq!((refused.status().as_u16(), refused.headers()[RETRY_AFTER].to_str().unwrap()), (429, "1"));
         let other = tokio::spawn(slow.read("/v1/apps/a/users/v/state"));
