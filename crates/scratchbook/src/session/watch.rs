@@ -145,8 +145,8 @@ impl<T: SessionService + ?Sized, S: Deref<Target = T> + Send + Sync> Watch<S> {
                 return Ok(entry);
             }
             self.cursor = self.read.clone();
-            if self.look().await? == Looked::End {
-                // It may be long until there is more, and there may be many who wait.
+            // Apart, so that one that waits is small: it may be long until there is more, and there may be many who wait.
+            if Box::pin(self.look()).await? == Looked::End {
                 self.ready.shrink_to_fit();
                 self.notices.next().await?;
             }
