@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use scratchbook::{
-    EventsCompactionConfig, InMemorySessionService, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionKey,
+    EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm,
     SqliteOptions, SqliteSessionService, Store, connect,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
