@@ -65,6 +65,9 @@ struct Quota {
     artifacts: Option<u64>,
 }
 
+/// A part of a quota: its name, its limit, and how to get at its amount.
+type Part = (&'static str, Option<u64>, fn(Usage) -> u64);
+
 /// What is known of an owner.
 #[derive(Debug, Default)]
 struct Total {
@@ -290,8 +293,7 @@ impl Total {
 }
 
 impl Quota {
-    /// Each with its name, its limit, and how to get at its amount.
-    fn parts(self) -> [(&'static str, Option<u64>, fn(Usage) -> u64); 3] {
+    fn parts(self) -> [Part; 3] {
         [
             ("bytes", self.bytes, |usage| usage.bytes),
             ("sessions", self.sessions, |usage| usage.sessions),
