@@ -55,7 +55,7 @@ async fn reads_beside_those_that_are_left_are_whole(store: Store) {
         let left = timeout(Duration::from_millis(round), store.sessions.get_session(&long, &all));
         let (_, last) = tokio::join!(left, store.sessions.get_session(&long, &config));
         let last = last.unwrap().unwrap();
-        assert_eq!(last.events().iter().filter_map(|event| event.seq).last(), Some(EVENTS as u64));
+        assert_eq!(last.events().iter().filter_map(|event| event.seq).next_back(), Some(EVENTS as u64));
         assert_eq!(last.events().len(), 10);
     }
 }

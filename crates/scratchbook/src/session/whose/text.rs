@@ -56,7 +56,7 @@ impl Whose {
 }
 
 fn places(text: &str) -> Option<Places> {
-    if !text.is_ascii() || text.len() % 16 != 0 {
+    if !text.is_ascii() || !text.len().is_multiple_of(16) {
         return None;
     }
     let place = |n: usize| match text.get(n * 16..(n + 1) * 16) {

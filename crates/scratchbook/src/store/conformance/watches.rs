@@ -31,7 +31,7 @@ async fn take(
     each: u64,
     pause: u64,
 ) {
-    let (mut lasts, mut seen) = (HashMap::<SessionKey, u64>::new(), 0);
+    let (mut lasts, mut seen) = (HashMap::<SessionKey, u64>::new(), 0_u64);
     let mut watch = watches.start(what.clone(), start).await.expect("a watch");
     while lasts.len() < sessions || lasts.values().any(|last| *last < each) {
         let entry = next(&mut watch).await;
@@ -40,9 +40,9 @@ async fn take(
         *last += 1;
         assert_eq!(event.seq, Some(*last), "{session}");
         seen += 1;
-        if pause > 0 && seen % pause == 0 {
+        if pause > 0 && seen.is_multiple_of(pause) {
             // One is slow, and one breaks off and comes back.
-            if pause % 2 == 0 {
+            if pause.is_multiple_of(2) {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             } else {
                 start = FeedStart::After(watch.cursor().clone());

@@ -267,7 +267,7 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn check_writable(&self) -> Result<()> {
-        self.write(Whose::Nobody, 0, |tx| write::nothing(tx)).await
+        self.write(Whose::Nobody, 0, write::nothing).await
     }
 
     async fn close(&self) -> Result<()> {
