@@ -68,7 +68,7 @@ pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
 
 impl Unread {
     /// The same body, of which another has found out that it is to be read as JSON.
-    pub(crate) fn as_json(self) -> Self {
+    pub(crate) fn into_json(self) -> Self {
         Self { is_json: true, ..self }
     }
 

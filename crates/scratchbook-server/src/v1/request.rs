@@ -66,7 +66,7 @@ impl<T: Sent> FromRequest<Arc<Served>> for Body<T> {
 
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, ApiError> {
         check_content_type(request.headers())?;
-        let unread = Unread::from_request(request, served).await.map_err(unreadable)?.as_json();
+        let unread = Unread::from_request(request, served).await.map_err(unreadable)?.into_json();
         // Serde would take a list for a struct as well, its fields in their order.
         match unread.bytes().iter().find(|byte| !byte.is_ascii_whitespace()) {
             Some(b'{') => {}

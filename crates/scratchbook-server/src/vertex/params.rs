@@ -107,7 +107,7 @@ pub(super) async fn unread(request: Request, served: &Arc<Served>) -> Result<Unr
         let code = rejection.status();
         GoogleError::with_code(code, &Error::invalid("the body ended before it was whole"))
     })?;
-    Ok(unread.as_json())
+    Ok(unread.into_json())
 }
 
 impl Body {

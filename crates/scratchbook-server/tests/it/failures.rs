@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use scratchbook::{
-    EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm,
-    SqliteOptions, SqliteSessionService, Store, connect,
+    EventsCompactionConfig, InMemorySessionService, LlmAgent, Runner, ScriptedLlm, SqliteOptions, SqliteSessionService,
+    Store, connect,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use serde_json::{Value, json};

@@ -16,20 +16,21 @@ pub(crate) const MOST_AT_ONCE: u64 = 64 << 20;
 pub struct Room {
     left: u64,
     is_empty: bool,
+    is_full: bool,
 }
 
 impl Room {
     /// The room of an empty page with this many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
-        Self { left: bytes, is_empty: true }
+        Self { left: bytes, is_empty: true, is_full: false }
     }
 
     /// Takes an item of this many bytes; false if it is for another page, as are all after it.
     pub fn takes(&mut self, bytes: u64) -> bool {
-        let fits = self.is_empty || bytes <= self.left;
-        self.is_empty = false;
-        self.left = if fits { self.left.saturating_sub(bytes) } else { 0 };
+        let fits = !self.is_full && (self.is_empty || bytes <= self.left);
+        (self.is_empty, self.is_full) = (false, !fits);
+        self.left = self.left.saturating_sub(bytes);
         fits
     }
 }
