@@ -26,13 +26,12 @@ async fn next(watch: &mut Watch<Sessions>) -> FeedEntry {
 async fn take(
     watches: &Watches<Sessions>,
     what: Watched,
-    mut start: FeedStart,
+    mut watch: Watch<Sessions>,
     sessions: usize,
     each: u64,
     pause: u64,
 ) {
     let (mut lasts, mut seen) = (HashMap::<SessionKey, u64>::new(), 0_u64);
-    let mut watch = watches.start(what.clone(), start).await.expect("a watch");
     while lasts.len() < sessions || lasts.values().any(|last| *last < each) {
         let entry = next(&mut watch).await;
         let FeedCommit::Event { session, event } = &entry.commit else { continue };
@@ -45,7 +44,7 @@ async fn take(
             if pause.is_multiple_of(2) {
                 tokio::time::sleep(Duration::from_millis(30)).await;
             } else {
-                start = FeedStart::After(watch.cursor().clone());
+                let start = FeedStart::After(watch.cursor().clone());
                 watch = watches.start(what.clone(), start).await.expect("a watch");
             }
         }
@@ -73,12 +72,12 @@ pub async fn who_reads_together_misses_nothing(store: &Store) {
         for (what, sessions) in whats {
             for start in [FeedStart::Beginning, FeedStart::Now] {
                 let (watches, what) = (Arc::clone(&watches), what.clone());
-                followers.spawn(async move { take(&watches, what, start, sessions, EACH, pause).await });
+                // Before anything is written: those that begin now are to get all of it.
+                let watch = watches.start(what.clone(), start).await.expect("a watch");
+                followers.spawn(async move { take(&watches, what, watch, sessions, EACH, pause).await });
             }
         }
     }
-    // Those that begin now have begun before anything is written.
-    tokio::time::sleep(Duration::from_millis(300)).await;
     let mut writers = JoinSet::new();
     for key in keys {
         let ground = ground.clone();
