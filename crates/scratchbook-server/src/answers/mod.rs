@@ -8,7 +8,7 @@ mod shown;
 use std::sync::Arc;
 
 use axum::body::HttpBody;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -43,6 +43,10 @@ pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, n
     let path = request.uri().path().to_owned();
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
     let is_of_user = request.extensions().get::<Caller>().is_some_and(|caller| caller.user().is_some());
+    // What somebody has saved is given back as it was saved.
+    let route = request.extensions().get::<MatchedPath>();
+    let is_artifact = is_read && route.is_some_and(|route| route.as_str().ends_with("/artifacts/{artifact}"));
+    let is_of_user = is_of_user && !is_artifact;
     let mut response = next.run(request).await;
     // ADK's surface shows them to nobody, and leaves them out as it writes.
     if is_of_user && (vertex::serves(&path) || path.starts_with("/v1/")) {

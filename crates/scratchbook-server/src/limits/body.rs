@@ -30,6 +30,12 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     if body.is_end_stream() {
         return next.run(Request::from_parts(parts, body)).await;
     }
+    if parts.extensions.get::<Caller>().is_none() {
+        // What is open to all takes no body, and a stranger has no room for one.
+        let mut response = next.run(Request::from_parts(parts, Body::empty())).await;
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        return response;
+    }
     let path = parts.uri.path().to_owned();
     let held = Held::new(parts.extensions.get::<Caller>());
     let declared = body.size_hint().lower();

@@ -106,7 +106,9 @@ fn expected(method: &Method, route: &str) -> Expected {
         // ADK's answers with the whole session.
         Method::PATCH if route == SESSION => Expected::LargeAnswer,
         // They go through a history and say little of it.
-        Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff") => Expected::Work(Weight::HeavyRead),
+        Method::GET | Method::HEAD if matches!(last, "verify" | "blame" | "diff" | "{invocation}") => {
+            Expected::Work(Weight::HeavyRead)
+        }
         Method::POST if matches!(last, "fork" | "rewind" | "prune" | "prune-expired") => {
             Expected::Work(Weight::HeavyWrite)
         }

@@ -11,7 +11,8 @@ use tokio::sync::watch;
 
 use crate::limits::Network;
 
-/// How long a connection may take over the headers of its first request, or over a body, before it makes room for others.
+/// How long a connection may take over the headers of its first request, over the time to the next one, or over a body,
+/// before it makes room for others.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a connection does.
@@ -117,10 +118,12 @@ impl<L: Clone + Eq + Hash> Places<L> {
             (now.saturating_duration_since(since) >= PATIENCE).then_some((id, wish))
         };
         let oldest = |phase: Phase, wish| self.quiet[phase as usize].first_key_value().map(|(_, id)| (*id, wish));
+        // One that was asked something a moment ago is asked again soon: it goes after those that have asked nothing.
         let least = oldest(Phase::New, Wish::End)
             .and_then(slow)
-            .or_else(|| oldest(Phase::Idle, Wish::End))
+            .or_else(|| oldest(Phase::Idle, Wish::End).and_then(slow))
             .or_else(|| oldest(Phase::New, Wish::End))
+            .or_else(|| oldest(Phase::Idle, Wish::End))
             .or_else(|| oldest(Phase::Receiving, Wish::Cut).and_then(slow));
         match least {
             Some((id, wish)) => {

@@ -106,7 +106,7 @@ async fn written(
     }
 }
 
-/// A page, whole but for the last, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
+/// A page, which is empty only at the end, and the place after which the next one begins: Google's clients for Python take an empty page for a fault.
 async fn page(
     served: &Served,
     app_name: &str,
@@ -124,7 +124,8 @@ async fn page(
         }
         found.extend(page.sessions);
         config.page_token = page.next_page_token;
-        if config.page_token.is_none() || (found.len() == size && !is_scanned) {
+        // One that is shorter has as many bytes as a page may have.
+        if config.page_token.is_none() || (!found.is_empty() && !is_scanned) {
             break;
         }
     }

@@ -91,6 +91,8 @@ struct Known {
     usage: Usage,
     read: Instant,
     life: Duration,
+    /// Something was removed since: there is no more than this, and there may be less.
+    is_stale: bool,
 }
 
 /// Room that was found for a write. It is given back where it is dropped and not [kept](Self::keep).
@@ -142,12 +144,12 @@ impl Quotas {
         let owners = self.owners();
         let app = StateOwner::app(user.app_name()).ok();
         let totals = [Some(user), app.as_ref()].into_iter().flatten().filter_map(|owner| owners.get(owner));
-        totals.for_each(|total| total.state().known = None);
+        totals.for_each(|total| total.mark_stale());
     }
 
     /// Something of anybody was removed.
     pub(crate) fn forget_all(&self) {
-        self.owners().values().for_each(|total| total.state().known = None);
+        self.owners().values().for_each(|total| total.mark_stale());
     }
 
     fn total(&self, owner: &StateOwner) -> Arc<Total> {
@@ -248,11 +250,22 @@ async fn hold_of<S: Stock + ?Sized>(
 }
 
 impl Total {
+    /// Something was removed. What is known goes on to hold, so that no writer waits for it to be read.
+    fn mark_stale(&self) {
+        if let Some(known) = &mut self.state().known {
+            known.is_stale = true;
+        }
+    }
+
     /// Has it read where what is known is older than this, or than it may be; says whether it was.
     async fn refresh<S: Stock + ?Sized>(&self, store: &S, owner: &StateOwner, age: Duration) -> Result<bool> {
         let is_fresh = || {
             let known = self.state().known;
-            known.is_some_and(|known| known.read.elapsed() < if age == LIFE { known.life } else { age })
+            // What is too much holds nobody up; what is refused by it is read again first.
+            known.is_some_and(|known| match age == LIFE {
+                true => known.read.elapsed() < known.life,
+                false => !known.is_stale && known.read.elapsed() < age,
+            })
         };
         if is_fresh() {
             return Ok(false);
@@ -275,7 +288,7 @@ impl Total {
         let mut state = self.state();
         // Some of it may be counted twice, until the next time; none is lost.
         let meanwhile = state.kept.minus(before);
-        state.known = Some(Known { usage: usage.plus(meanwhile), read, life });
+        state.known = Some(Known { usage: usage.plus(meanwhile), read, life, is_stale: false });
         Ok(true)
     }
 

@@ -20,7 +20,7 @@ fn at_work(places: &mut Ids, now: Instant) -> (u64, watch::Receiver<Wish>) {
 fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
     let now = Instant::now();
     let mut places = Ids::new(3, 9);
-    let (working, of_working) = at_work(&mut places, now);
+    let (_, of_working) = at_work(&mut places, now);
     let (first, of_first) = at_work(&mut places, now);
     let (second, of_second) = at_work(&mut places, now);
     assert!(places.enter(None, now).is_none(), "all are at work");
@@ -28,12 +28,15 @@ fn what_nobody_uses_makes_room_oldest_first_and_work_does_not() {
     places.change(first, Phase::Idle, now);
     let (_, of_new) = places.enter(None, now).unwrap();
     assert_eq!([wish(&of_working), wish(&of_first), wish(&of_second)], [Wish::GoOn, Wish::GoOn, Wish::End]);
-    // One that has only just come is given the time to say what it wants; after it, it goes before idle ones.
-    places.enter(None, now).unwrap();
-    assert_eq!([wish(&of_new), wish(&of_first)], [Wish::GoOn, Wish::End]);
-    places.change(working, Phase::Idle, now);
-    places.enter(None, now + PATIENCE).unwrap();
-    assert_eq!([wish(&of_new), wish(&of_working)], [Wish::End, Wish::GoOn]);
+    // One that was asked something a moment ago is asked again soon; one that has asked nothing goes before it.
+    let (_, of_newer) = places.enter(None, now).unwrap();
+    assert_eq!([wish(&of_new), wish(&of_first)], [Wish::End, Wish::GoOn]);
+    let later = now + PATIENCE;
+    let (_, of_newest) = places.enter(None, later).unwrap();
+    assert_eq!([wish(&of_newer), wish(&of_first)], [Wish::End, Wish::GoOn]);
+    // One that has only just come is given the time to say what it wants, if another is not used any more.
+    places.enter(None, later).unwrap();
+    assert_eq!([wish(&of_newest), wish(&of_first)], [Wish::GoOn, Wish::End]);
 }
 
 #[test]

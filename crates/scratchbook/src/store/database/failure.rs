@@ -47,7 +47,7 @@ impl Failure {
 /// What was asked for cannot be done, and the caller can know why.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::new(Done::Refused, error)
+        Self { done: Done::Refused, error }
     }
 }
 

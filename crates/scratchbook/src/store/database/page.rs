@@ -60,7 +60,7 @@ impl RowCount {
                 self.rows += 1;
                 Ok(())
             }
-            _ => Err(Failure::new(Done::TooMuch { rows: self.rows }, too_much())),
+            _ => Err(Failure { done: Done::TooMuch { rows: self.rows }, error: too_much() }),
         }
     }
 }
