@@ -1,7 +1,7 @@
 //! How many requests a caller may send.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::header::RETRY_AFTER;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
-use std::net::SocketAddr;
 
+use super::Network;
 use crate::access::{Caller, LoginName};
 use crate::refusal;
 
@@ -57,7 +57,7 @@ struct Callers {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Login(LoginName),
-    Address(Option<IpAddr>),
+    Address(Option<Network>),
 }
 
 impl Rates {
@@ -101,15 +101,7 @@ impl Key {
             return Self::Login(login.clone());
         }
         let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-        Self::Address(peer.map(|ConnectInfo(peer)| network(peer.ip().to_canonical())))
-    }
-}
-
-/// An address of IPv4, and of IPv6 the network: who has one address of it has all.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
+        Self::Address(peer.map(|ConnectInfo(peer)| Network::of_client(peer.ip())))
     }
 }
 
@@ -118,7 +110,7 @@ mod tests {
     use super::*;
 
     fn key(n: u8) -> Key {
-        Key::Address(Some(IpAddr::from([10, 0, 0, n])))
+        Key::Address(Some(Network::of_client([10, 0, 0, n].into())))
     }
 
     #[test]
