@@ -25,7 +25,7 @@ const VALUE: u64 = size_of::<Value>() as u64;
 /// use scratchbook::json::Weight;
 ///
 /// let weight = Weight::of(br#"{"a": [1, {}], "b": "x"}"#);
-/// assert_eq!((weight.values, weight.depth), (5, 2));
+/// assert_eq!((weight.values, weight.depth), (5, 3));
 /// let many = Weight::of(format!("[{}0]", "{},".repeat(1000)).as_bytes());
 /// assert!(many.memory > 1000 * 72, "three bytes of text are much more than three in memory");
 /// ```
