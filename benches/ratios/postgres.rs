@@ -69,6 +69,9 @@ fn script(schema: &str) -> String {
         "ARRAY['app' || :client_id]".to_owned(),
         "ARRAY['user' || :client_id]".to_owned(),
         "ARRAY['app' || :client_id]".to_owned(),
+        "(extract(epoch FROM now()) * 1000000)::bigint".to_owned(),
+        "1000000000".to_owned(),
+        "1000000000".to_owned(),
     ];
     let mut sql = append.replace("{changes}", changes).replace("{schema}", schema);
     // From the last on: `$1` is also how `$10` begins.

@@ -15,7 +15,7 @@ use super::gate::Pass;
 use crate::session::{CommitNotices, CommitNotifier, Whose};
 
 /// How long other processes are told nothing more after they were told something.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// If more than this many are unsent, others hear that it may be anybody's.
 const MOST_UNTOLD: usize = 1000;

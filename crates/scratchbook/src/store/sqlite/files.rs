@@ -90,23 +90,19 @@ impl Files {
         &self.database.path
     }
 
-    /// Refuses to read what is not the database any more.
-    pub(super) fn check(&self) -> Result<()> {
-        self.look().map(drop)
-    }
-
-    /// The same before and after a write; the length of the database, in bytes.
-    pub(super) fn check_all(&self) -> Result<u64> {
-        let found = self.look()?;
-        self.beside.iter().try_for_each(|named| named.check().map(drop))?;
-        Ok(found.len())
-    }
-
-    fn look(&self) -> Result<Metadata> {
+    /// Refuses what is not the database any more, before a read or a write; else the length of the database, in bytes.
+    pub(super) fn check(&self) -> Result<u64> {
         if self.is_cut() {
             return Err(self.cut());
         }
-        self.database.check()
+        Ok(self.database.check()?.len())
+    }
+
+    /// The same for the files beside it, too: after a write, before it is acknowledged.
+    pub(super) fn check_all(&self) -> Result<u64> {
+        let length = self.check()?;
+        self.beside.iter().try_for_each(|named| named.check().map(drop))?;
+        Ok(length)
     }
 
     /// Whether the database was found to be cut off.

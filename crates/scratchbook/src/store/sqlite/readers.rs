@@ -34,7 +34,7 @@ where
         // Whoever asked may have gone.
         let Some(running) = Running::begin(&progress, connection) else { return };
         let read = || snapshot(connection, work).map_err(|e| e.into_error(files.path()));
-        let result = files.check().and_then(|()| read());
+        let result = files.check().and_then(|_| read());
         drop(running);
         let _ = answer.send(result);
     });

@@ -224,7 +224,7 @@ impl Committer {
 
     /// Refuses to write to what is not the database any more.
     fn check_files(&mut self, connection: &Connection) -> Result<()> {
-        let stored = self.files.check_all()? / self.page;
+        let stored = self.files.check()? / self.page;
         if stored < self.extent.stored {
             // Where they cannot be counted they are not there.
             let pages = count_pages(connection).unwrap_or(u64::MAX);
