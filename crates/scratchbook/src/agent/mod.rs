@@ -107,7 +107,7 @@ impl<A: Agent + ?Sized> Agent for Arc<A> {
     }
 }
 
-/// The event that tells of a failure, which everybody may read who may read the session.
+/// The event that reports a failure. Everybody who may read the session may read it.
 pub(crate) fn failure_event(context: &InvocationContext, error: &Error) -> Event {
     let mut event = context.event();
     if error.is_for_operator() {

@@ -188,8 +188,8 @@ impl Error {
     }
 
     /// The kind as callers of the program may know it: its own, unless its reason is
-    /// [for those who run the program](Self::for_operator). Then it is `Unavailable` where the same call may succeed later,
-    /// `DataCorrupted` where that is it, and otherwise `Internal`: it is nothing that a caller can put right.
+    /// [for those who run the program](Self::for_operator). Then it is `Unavailable` if the same call may succeed later,
+    /// `DataCorrupted` if stored data is damaged, and otherwise `Internal`: a caller cannot mend it.
     #[must_use]
     pub fn public_kind(&self) -> ErrorKind {
         match self.kind() {

@@ -144,7 +144,7 @@ impl Visitor<'_> for Name<'_> {
     }
 }
 
-/// A text as it stands there, or that it is none.
+/// A string as it stands in the JSON, or that the value is no string.
 struct Text;
 
 impl<'a> DeserializeSeed<'a> for Text {

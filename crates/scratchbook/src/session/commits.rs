@@ -108,13 +108,13 @@ impl CommitNotifier {
         }
     }
 
-    /// Says whose it was that was committed.
-    pub(crate) fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) {
+    /// Says whose it was that was committed; whether anybody follows that.
+    pub(crate) fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) -> bool {
         if !self.is_heard() {
-            return;
+            return false;
         }
         let at = self.0.clock.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut any = false;
+        let (mut any, mut reached) = (false, false);
         let followers = self.0.followers();
         for whose in whose {
             any |= whose != Whose::Nobody;
@@ -122,17 +122,22 @@ impl CommitNotifier {
                 Some(places) => {
                     for follower in places.into_iter().flatten().filter_map(|place| followers.get(&place)).flatten() {
                         follower.hear(at);
+                        reached = true;
                     }
                 }
                 None => {
-                    let reached = followers.values().flatten().filter(|follower| whose.reaches(&follower.places));
-                    reached.for_each(|follower| follower.hear(at));
+                    for follower in followers.values().flatten().filter(|follower| whose.reaches(&follower.places)) {
+                        follower.hear(at);
+                        reached = true;
+                    }
                 }
             }
         }
         if any && self.0.all.receiver_count() > 0 {
             self.0.all.send_modify(|heard| heard.at = at);
+            reached = true;
         }
+        reached
     }
 
     /// Says that the store was closed: everybody who waits gets an error, now and later.
@@ -149,11 +154,21 @@ impl CommitNotifier {
         self.0.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// One more who waits, for every commit.
+    /// Begins to wait for every commit.
     #[must_use]
     pub fn subscribe(&self) -> CommitNotices {
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
         CommitNotices { heard: self.0.all.subscribe(), followed: None, shared: Arc::downgrade(&self.0) }
+    }
+
+    /// Whether anybody follows the feed of an app or of one of its users.
+    #[cfg(feature = "mysql")]
+    pub(crate) fn is_followed(&self, app: &str) -> bool {
+        let of_app = |follower: &Follower| match &follower.followed {
+            Followed::Owner(owner) => owner.app_name() == app,
+            Followed::Session(_) => false,
+        };
+        self.0.all.receiver_count() > 0 || self.0.followers().values().flatten().any(of_app)
     }
 
     /// What is followed now.

@@ -239,7 +239,7 @@ impl Session {
     /// How much of it its store kept when this was read, in bytes of JSON: of all of its events that were not pruned,
     /// read or not, and of the state with which their fold begins, unless that is empty. A fork has copies, which count.
     /// The keys of its state do not count again, nor do those of its user and its app; its artifacts count for
-    /// [quotas](crate::Limits::user_bytes) alone. `None` where the store does not count.
+    /// [quotas](crate::Limits::user_bytes) alone. `None` if the store does not count.
     #[must_use]
     pub fn stored_bytes(&self) -> Option<u64> {
         self.stored_bytes

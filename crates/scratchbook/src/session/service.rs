@@ -183,7 +183,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
     async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>>;
 
     /// What was done to one key of a user or an app before a position in the log, the latest first, at most `limit`
-    /// changes, and fewer where they have more than 16 MiB; `u64::MAX` for all that was done until now. The name is without
+    /// changes, and fewer if they have more than 16 MiB; `u64::MAX` for all that was done until now. The name is without
     /// prefix.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ pub trait SessionService: fmt::Debug + Send + Sync + 'static {
 
     /// A page of the feed of an app, or of a user of it: events of their sessions, and keys changed outside of events.
     ///
-    /// A page has about `limit` entries, and fewer where they have more than 16 MiB. What was committed before an entry, and
+    /// A page has about `limit` entries, and fewer if they have more than 16 MiB. What was committed before an entry, and
     /// belongs to the same session, user or app, comes before it; nothing is left out and nothing comes twice, whoever
     /// writes meanwhile. What was deleted or pruned since is not in it.
     ///

@@ -14,14 +14,14 @@ use super::{FeedCursor, FeedEntry};
 const PAGES: usize = 32;
 const ENTRIES: usize = 400;
 
-/// How long the end of a feed counts as such without another look. Nobody tells of what goes with time alone, such as a
+/// How long the end of a feed counts as such without another look. No notice reports what goes with time alone, such as a
 /// session that expires.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// The end of a feed, as those who follow it know it.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    /// Held by the one who reads.
+    /// Held by the watch that reads.
     pub(super) reading: tokio::sync::Mutex<()>,
     pages: Mutex<Pages>,
 }

@@ -71,7 +71,7 @@ impl Whose {
         }
     }
 
-    /// Whether who follows something wakes.
+    /// Whether the followers of something wake.
     pub(super) fn reaches(&self, followed: &Places) -> bool {
         match self {
             Self::Nobody => false,

@@ -242,7 +242,7 @@ impl ListQuery {
         (page, None)
     }
 
-    /// Ends a page that was picked where it is full, by the bytes of each of its sessions, and gives the token of the next
+    /// Ends a page that was picked at the session that fills it, by the bytes of each of its sessions, and gives the token of the next
     /// page then.
     pub fn fit<T>(
         &self,

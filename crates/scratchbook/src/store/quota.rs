@@ -19,10 +19,10 @@ use crate::session::{GetSessionConfig, SessionKey, SessionService, StateOwner};
 /// For how long a total holds at least.
 const LIFE: Duration = Duration::from_secs(5);
 
-/// A total holds for so many times as long as it took to read: an app of a million sessions is not added up all the time.
+/// A total holds for this many times as long as it took to read: an app of a million sessions is not added up all the time.
 const LIFE_OF_READS: u32 = 50;
 
-/// A total that was read so lately is believed where it refuses something.
+/// A total that was read this lately is believed when it refuses something.
 const NEWLY: Duration = Duration::from_millis(200);
 
 /// How many expired sessions are deleted before it is looked again whether there is room.
@@ -72,13 +72,13 @@ type Part = (&'static str, Option<u64>, fn(Usage) -> u64);
 #[derive(Debug, Default)]
 struct Total {
     state: Mutex<State>,
-    /// Held by who reads it.
+    /// Held by the call that reads it.
     reading: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was read, and written since; `None` where nobody knows.
+    /// What was read, and written since; `None` if it is unknown.
     known: Option<Known>,
     /// What is being written.
     held: Usage,
@@ -95,7 +95,7 @@ struct Known {
     is_stale: bool,
 }
 
-/// Room that was found for a write. It is given back where it is dropped and not [kept](Self::keep).
+/// Room that was found for a write. It is given back if it is dropped and not [kept](Self::keep).
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     totals: Vec<Arc<Total>>,
@@ -173,7 +173,7 @@ impl Quotas {
 ///
 /// # Errors
 ///
-/// `ResourceExhausted` where there is none, with quota, amount and limit; and what reading a total gives.
+/// `ResourceExhausted` if there is no room, with quota, amount and limit; and what reading a total gives.
 pub(crate) async fn hold<S: Stock + ?Sized>(store: &S, key: &SessionKey, more: Usage) -> Result<Held> {
     let (quotas, mut held) = (store.quotas(), Held { totals: Vec::new(), usage: more });
     if !quotas.concern(more) {
@@ -189,7 +189,7 @@ pub(crate) async fn hold<S: Stock + ?Sized>(store: &S, key: &SessionKey, more: U
     Ok(held)
 }
 
-/// The same for a session, which needs none where it is there: then it is not made.
+/// The same for a session, which needs no room if it is there: then it is not made.
 pub(crate) async fn hold_session<S: Stock + ?Sized>(store: &S, new: &PreparedSession) -> Result<Held> {
     if !store.quotas().concern(ANYTHING) {
         return Ok(Held::default());
@@ -212,7 +212,7 @@ pub(crate) async fn hold_fork<S: Stock + ?Sized>(store: &S, key: &SessionKey, at
     hold(store, key, store.fork_usage(key, at).await?).await
 }
 
-/// The same for an event, which needs none where it is a retry.
+/// The same for an event, which needs no room if it is a retry.
 pub(crate) async fn hold_event<S: Stock + ?Sized>(store: &S, key: &SessionKey, event: &Prepared) -> Result<Held> {
     match hold(store, key, event.usage()).await {
         Err(error) if error.kind() == ErrorKind::ResourceExhausted && store.has_event(key, &event.event.id).await? => {

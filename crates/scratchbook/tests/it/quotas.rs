@@ -241,3 +241,41 @@ async fn racing_appends_stay_within_a_quota(store: Store) {
     assert!(stored.len() > 5 && refused.len() > 5, "{} were stored", stored.len());
     refused.into_iter().for_each(|refused| assert_refused(refused, &["user_bytes is 4000"]));
 }
+
+/// Loses what is counted of all sessions, as an older program does that still runs after the tables were brought up to
+/// date: it counts nothing of what it appends.
+async fn uncounted<T>(store: (Store, T), lose: impl AsyncFnOnce(&T)) {
+    let (store, place) = store;
+    let session = create(&store, "alice", "s").await.unwrap();
+    for n in 1..=6 {
+        append(&store, session.key(), event(&format!("e{n}"), 100 * n)).await.unwrap();
+    }
+    lose(&place).await;
+    assert_eq!(get(&store, session.key()).await.stored_bytes(), Some(0));
+    assert_eq!(store.sessions.prune_events(session.key(), 4, 2).await.unwrap(), 2, "not the last step");
+    assert_eq!(store.sessions.prune_events(session.key(), 4, 2).await.unwrap(), 1);
+    let bytes = stored(&store, session.key()).await;
+    assert_eq!(get(&store, session.key()).await.stored_bytes(), Some(bytes), "counted again");
+}
+
+#[tokio::test]
+async fn pruning_counts_on_sqlite_what_an_older_program_did_not() {
+    let database = crate::database::Database::new();
+    let uri = format!("sqlite://{}", database.path.display());
+    uncounted((connect(&uri).await.unwrap(), database), async |database| {
+        database.sql("UPDATE sessions SET bytes = 0");
+    })
+    .await;
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test]
+async fn pruning_counts_on_mariadb_what_an_older_program_did_not() {
+    uncounted(mariadb().await, async |database| database.sql("UPDATE sessions SET bytes = 0").await).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn pruning_counts_on_postgres_what_an_older_program_did_not() {
+    uncounted(postgres().await, async |schema| schema.sql("UPDATE sessions SET bytes = 0").await).await;
+}

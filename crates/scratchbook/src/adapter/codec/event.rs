@@ -19,7 +19,7 @@ pub(super) struct Sent {
     /// The hash of the event as it was sent.
     pub(super) hash: [u8; 32],
     /// Whether it came with a time. One without gets it from the store, so that the store knows a retry without as the
-    /// same; where the form binds the time, it is given here, and a retry is known by the hash.
+    /// same; if the form binds the time, it is given here, and a retry is known by the hash.
     pub(super) has_time: bool,
     /// Whether it came with operations. What they came to is no part of what was sent, so that the hash has to be kept.
     pub(super) has_operations: bool,

@@ -14,7 +14,7 @@ async fn stored(ground: &Ground, key: &SessionKey) -> Option<u64> {
     read
 }
 
-/// An event adds what it takes and a retry adds nothing, whatever keys there are; a session made again begins anew.
+/// An event adds what it takes and a retry adds nothing, whatever keys there are; a session made again is counted from zero.
 pub async fn what_is_stored_of_a_session_is_told(store: &Store) {
     let ground = Ground::new(store);
     let config = || CreateSessionConfig::default().with_session_id("s");

@@ -113,7 +113,7 @@ pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
     }
     ground.sessions().delete_session(&key).await.unwrap();
     for watch in [&mut one, &mut same] {
-        let ended = timeout(SOON, watch.next()).await.expect("who follows it hears of it").map(drop);
+        let ended = timeout(SOON, watch.next()).await.expect("its followers hear of it").map(drop);
         assert_refused(ended, ErrorKind::NotFound, "a session that was deleted");
     }
 }

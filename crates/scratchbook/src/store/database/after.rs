@@ -14,7 +14,7 @@ use super::Dialect;
 use super::gate::Pass;
 use crate::session::{CommitNotices, CommitNotifier, Whose};
 
-/// How long other processes are told nothing more after they were told something.
+/// How long after a notice the next one is sent.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// If more than this many are unsent, others hear that it may be anybody's.
@@ -22,6 +22,11 @@ const MOST_UNTOLD: usize = 1000;
 
 /// How long until it is tried again to hear of other processes.
 const DEAF: Duration = Duration::from_secs(1);
+
+/// How long until a notice that failed is sent again, and how often it may fail: then the other processes have looked for
+/// themselves, which they do every 30 seconds.
+const MUTE: Duration = Duration::from_secs(1);
+const MOST_FAILURES: usize = 30;
 
 /// What is done after commits.
 pub(super) struct AfterCommit<D> {
@@ -48,37 +53,38 @@ impl<D: Dialect> AfterCommit<D> {
     /// Something was committed. Costs next to nothing if nobody listens.
     pub(super) fn committed(self: &Arc<Self>, whose: &[Whose], pass: &Pass) {
         self.notifier.notify_whose(whose.iter().copied());
-        if !self.dialect.is_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
+        if !self.dialect.may_be_listened_to() || whose.iter().all(|whose| *whose == Whose::Nobody) {
             return;
         }
-        {
-            let mut untold = lock(&self.untold);
-            match untold.len() < MOST_UNTOLD {
-                true => untold.extend(whose),
-                false => *untold = HashSet::from([Whose::Anybody]),
-            }
-        }
+        self.add_untold(whose);
         if !self.telling.swap(true, Ordering::SeqCst) {
             let (after, pass) = (Arc::clone(self), pass.clone());
-            tokio::spawn(async move {
-                let _pass = pass;
-                after.tell().await;
-            });
+            tokio::spawn(async move { after.tell(pass).await });
         }
     }
 
-    async fn tell(&self) {
+    /// Sends notices until none are left. Closing waits for this, but not for notices that failed and are sent again.
+    async fn tell(&self, pass: Pass) {
+        let (mut pass, mut failures) = (Some(pass), 0);
         loop {
             while let Some(whose) = self.take_untold() {
-                if let Err(failure) = self.dialect.announce(&whose).await {
-                    // They look for themselves every second.
-                    tracing::debug!(error = %failure.error, "other processes were not told of a commit");
+                let Err(failure) = self.dialect.announce(&whose).await else {
+                    failures = 0;
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                };
+                tracing::debug!(error = %failure.error, "the notice of a commit was not sent to other processes");
+                failures += 1;
+                if failures < MOST_FAILURES {
+                    self.add_untold(&whose);
                 }
-                tokio::time::sleep(PAUSE).await;
+                pass = None;
+                tokio::time::sleep(MUTE).await;
             }
             self.telling.store(false, Ordering::SeqCst);
             // What was committed between the two has found somebody telling.
             if lock(&self.untold).is_empty() || self.telling.swap(true, Ordering::SeqCst) {
+                drop(pass);
                 return;
             }
         }
@@ -86,6 +92,14 @@ impl<D: Dialect> AfterCommit<D> {
 }
 
 impl<D> AfterCommit<D> {
+    fn add_untold(&self, whose: &[Whose]) {
+        let mut untold = lock(&self.untold);
+        match untold.len() < MOST_UNTOLD {
+            true => untold.extend(whose),
+            false => *untold = HashSet::from([Whose::Anybody]),
+        }
+    }
+
     fn take_untold(&self) -> Option<Vec<Whose>> {
         let whose = std::mem::take(&mut *lock(&self.untold));
         if whose.is_empty() { None } else { Some(whose.into_iter().collect()) }

@@ -213,9 +213,9 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
     async fn listen(&self, notifier: &CommitNotifier);
 
     /// Whether other processes may want to hear of commits. Asked after each of them, so it asks the database nothing.
-    fn is_listened_to(&self) -> bool;
+    fn may_be_listened_to(&self) -> bool;
 
-    /// Tells other processes whose it was that was committed.
+    /// Tells other processes, if any listens, whose it was that was committed.
     async fn announce(&self, whose: &[Whose]) -> Attempt<()>;
 
     /// Reads who there is after an owner, each app before its users, in byte order.

@@ -51,7 +51,7 @@ impl RowCount {
     ///
     /// # Errors
     ///
-    /// `Done::TooMuch` where there is no room for it: the rest is not to be read.
+    /// `Done::TooMuch` if there is no room for it: the rest is not to be read.
     pub(crate) fn take(&mut self, bytes: u64, is_of_item: bool) -> Attempt<()> {
         let of_items = if is_of_item { bytes } else { 0 };
         match (self.left.items.checked_sub(of_items), self.left.all.checked_sub(bytes)) {

@@ -1,4 +1,4 @@
-//! How much is stored, added up where a quota asks for it.
+//! How much is stored, added up when a quota asks for it.
 
 use async_trait::async_trait;
 

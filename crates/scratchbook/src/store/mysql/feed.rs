@@ -55,7 +55,7 @@ impl MySql {
         let mut after = match start {
             FeedStart::Beginning => 0,
             FeedStart::Now => {
-                while self.number_some(app).await? == AT_ONCE {}
+                self.number_all(app).await?;
                 let end = self.read_entries(owner, u64::MAX, 1, RowRoom::ANY).await?.end;
                 self.watched(app, end);
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(&FeedPlace::after(end).to_string())));
@@ -138,6 +138,12 @@ impl MySql {
         let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
         drop(lease);
         Ok(read(owner, rows)?)
+    }
+
+    /// Numbers all commits of an app that have no number yet.
+    pub(super) async fn number_all(&self, app: &str) -> Attempt<()> {
+        while self.number_some(app).await? == AT_ONCE {}
+        Ok(())
     }
 
     /// Numbers commits of an app that have no number yet, as many as go at once; says how many.

@@ -293,7 +293,7 @@ impl Dialect for MySql {
         self.watch(notifier).await;
     }
 
-    fn is_listened_to(&self) -> bool {
+    fn may_be_listened_to(&self) -> bool {
         // They look for themselves.
         false
     }

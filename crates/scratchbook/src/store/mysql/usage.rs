@@ -59,7 +59,7 @@ impl MySql {
         Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
     }
 
-    /// Counts a session that was made by copying.
+    /// Counts what is stored of a session.
     pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
         let sql = self.sql(&format!(
             "UPDATE `{{prefix}}sessions` SET bytes = {STORED} WHERE app_name = ? AND user_id = ? AND id = ?"

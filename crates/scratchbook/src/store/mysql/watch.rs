@@ -34,34 +34,25 @@ const COMMITS: usize = 500;
 /// How many sessions are looked at by one statement.
 const SESSIONS_AT_ONCE: usize = 1000;
 
-/// Apps whose feeds were read.
+/// Apps whose feeds were read, and up to which position their commits are reported.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<HashMap<String, Feed>>);
-
-/// How far the commits of a feed are reported.
-#[derive(Clone, Copy, Debug)]
-struct Feed {
-    reported: u64,
-    /// Once something was reported it is left out until it is read again.
-    due: bool,
-}
+pub(super) struct Watched(Mutex<HashMap<String, u64>>);
 
 /// The last numbers of sessions that are followed, and their incarnations; `None` for one that is gone.
 type Numbers = HashMap<SessionKey, Option<(i64, i64)>>;
 
 impl Watched {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Feed>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl MySql {
-    /// The feed of an app was read, and was numbered so far then.
+    /// The feed of an app was read, and was numbered up to this position then.
     pub(super) fn watched(&self, app: &str, end: u64) {
         let mut watched = self.watched.lock();
-        match watched.get_mut(app) {
-            Some(feed) => feed.due = true,
-            None => drop(watched.insert(app.to_owned(), Feed { reported: end, due: true })),
+        if !watched.contains_key(app) {
+            watched.insert(app.to_owned(), end);
         }
     }
 
@@ -72,17 +63,18 @@ impl MySql {
         while notifier.is_heard() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LATE);
-            match self.unreported().await {
-                Ok(whose) if whose.is_empty() => {}
+            match self.unreported(notifier).await {
+                // What nobody follows is looked for as seldom as nothing.
                 Ok(whose) => {
-                    notifier.notify_whose(whose);
-                    pause = SOON;
+                    if notifier.notify_whose(whose) {
+                        pause = SOON;
+                    }
                 }
                 Err(failure) => return deaf(&failure.error),
             }
             if looked.elapsed() >= SESSIONS {
                 match self.moved_sessions(notifier, &mut numbers).await {
-                    Ok(whose) => notifier.notify_whose(whose),
+                    Ok(whose) => drop(notifier.notify_whose(whose)),
                     Err(failure) => return deaf(&failure.error),
                 }
                 looked = Instant::now();
@@ -94,27 +86,28 @@ impl MySql {
         }
     }
 
-    /// Whose commits there are that were not reported yet, in the feeds that were read since.
-    async fn unreported(&self) -> Attempt<HashSet<Whose>> {
-        let due: HashMap<String, u64> = {
+    /// Whose commits there are that were not reported yet, in the feeds that somebody follows.
+    async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<Whose>> {
+        let followed: HashMap<String, u64> = {
             let watched = self.watched.lock();
-            watched.iter().filter(|(_, feed)| feed.due).map(|(app, feed)| (app.clone(), feed.reported)).collect()
+            let followed = watched.iter().filter(|(app, _)| notifier.is_followed(app));
+            followed.map(|(app, reported)| (app.clone(), *reported)).collect()
         };
         let mut all = HashSet::new();
-        for app in self.feeds_with_more(&due).await? {
-            let reported = due.get(&app).copied().unwrap_or_default();
+        for app in self.feeds_with_more(&followed).await? {
+            // Numbered first: then a position says what was reported, and the app stays watched.
+            self.number_all(&app).await?;
+            let reported = followed.get(&app).copied().unwrap_or_default();
             let (whose, reported) = self.unreported_in(&app, reported).await?;
-            if !whose.is_empty() {
-                self.watched.lock().insert(app, Feed { reported, due: false });
-                all.extend(whose);
-            }
+            self.watched.lock().insert(app, reported);
+            all.extend(whose);
         }
         Ok(all)
     }
 
     /// Which of some apps have commits that have no place in the feed yet, or one after what was reported.
-    async fn feeds_with_more(&self, due: &HashMap<String, u64>) -> Attempt<Vec<String>> {
-        let feeds: Vec<_> = due.iter().collect();
+    async fn feeds_with_more(&self, followed: &HashMap<String, u64>) -> Attempt<Vec<String>> {
+        let feeds: Vec<_> = followed.iter().collect();
         let Some(feeds) = json(&feeds)? else {
             return Ok(Vec::new());
         };
@@ -144,9 +137,8 @@ impl MySql {
         Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
     }
 
-    /// Whose an app's commits are that have no place in the feed yet or one after what was reported; and how far that goes.
+    /// Whose the commits of an app are that have a place in the feed after what was reported; and how far that goes.
     async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<Whose>, u64)> {
-        // What has no place has the place -1.
         let tables = [
             ("state_commits", "scope, user_id, NULL"),
             ("initial_states", "NULL, user_id, session_id"),
@@ -157,14 +149,11 @@ impl MySql {
             .to_owned();
         let mut values = vec![Value::from(app)];
         for (table, columns) in tables {
-            for which in ["= -1", "> ?"] {
-                sql += &format!(
-                    " UNION ALL (SELECT -1, {columns} FROM `{{prefix}}{table}` FORCE INDEX ({table}_by_feed)
-                     WHERE app_name = ? AND feed_position {which} ORDER BY feed_position LIMIT {COMMITS})"
-                );
-                values.push(app.into());
-                values.extend((which == "> ?").then(|| number(reported)));
-            }
+            sql += &format!(
+                " UNION ALL (SELECT -1, {columns} FROM `{{prefix}}{table}` FORCE INDEX ({table}_by_feed)
+                 WHERE app_name = ? AND feed_position > ? ORDER BY feed_position LIMIT {COMMITS})"
+            );
+            values.extend([app.into(), number(reported)]);
         }
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&self.sql(&sql), values).await?;

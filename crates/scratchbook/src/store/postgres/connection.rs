@@ -91,7 +91,7 @@ impl Connections {
 
     /// Has the server give up what it does on a connection, whether or not it hears of that.
     pub(super) fn cancel(&self, token: CancelToken) {
-        // Where the runtime ends, so do the connections.
+        // The connections end with the runtime.
         if let Ok(runtime) = Handle::try_current() {
             let tls = self.listening.0.tls();
             runtime.spawn(async move {

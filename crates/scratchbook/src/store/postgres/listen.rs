@@ -3,7 +3,6 @@
 //! `NOTIFY` takes a lock on the whole database when it is committed, so it is no part of an append: a task of the process
 //! that has committed sends it some time later, and only where somebody listens, which each write is told by the way.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::store::database::Attempt;
 /// How long at most until it is looked whether anything was committed: where no notice comes through, as behind a pooler.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The same where notices come through, for what was committed by those who could not tell of it.
+/// The same if notices come through, for commits whose notice was never sent.
 const LOOK_BESIDE_NOTICES: Duration = Duration::from_secs(30);
 
 /// How often those who write are told that somebody listens still, who believe it for thrice as long.
@@ -28,6 +27,10 @@ const SAY: Duration = Duration::from_secs(10);
 
 /// More notices than these are one that says nothing of whose it was.
 const MOST: usize = 1000;
+
+/// How long a process believes what its last write learned of listeners. After that it asks again, when it has a commit to
+/// report.
+const KNOWN: Duration = Duration::from_secs(1);
 
 /// What a notice says that is to show only that notices come through.
 const HELLO: &str = "!";
@@ -67,6 +70,25 @@ impl Notices {
     }
 }
 
+/// Whether somebody listens, as the last write learned, and when that was.
+#[derive(Debug, Default)]
+pub(super) struct Heard(Mutex<Option<(bool, Instant)>>);
+
+impl Heard {
+    fn learn(&self, heard: bool) {
+        *self.lock() = Some((heard, Instant::now()));
+    }
+
+    /// Not every write learns it: if it is unknown, somebody may.
+    pub(super) fn may_be(&self) -> bool {
+        self.lock().is_none_or(|(heard, at)| heard || at.elapsed() >= KNOWN)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(bool, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What notices of one service begin with.
 pub(super) fn new_sender() -> String {
     format!("@{}", Uuid::new_v4().simple())
@@ -89,11 +111,11 @@ impl Postgres {
         // What was committed before we listened.
         notifier.notify();
         // Shows whether notices come through. A server that takes no writes sends none.
-        let _ = self.tell(&[HELLO.to_owned()]).await;
+        let _ = self.say_hello().await;
         while notifier.is_heard() {
             if said.is_none_or(|at: Instant| at.elapsed() >= SAY) {
-                // A server that takes no writes tells nobody, nor does one where our role may not; then there is nothing
-                // but to look.
+                // A server that takes no writes refuses this, and so does one that does not allow it to our role; then
+                // looking is all that is left.
                 is_known = timeout(answer, client.batch_execute(&statements.say)).await?.is_ok();
                 said = Some(Instant::now());
             }
@@ -114,7 +136,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Whose commits another service tells of; our own were heard of when they were made.
+    /// Whose commits another service reports; our own were heard of when they were made.
     fn whose(&self, text: &str) -> Vec<Whose> {
         if text.starts_with(&self.sender) {
             return Vec::new();
@@ -124,17 +146,26 @@ impl Postgres {
         if sent == HELLO { Vec::new() } else { Whose::parse(sent) }
     }
 
+    async fn say_hello(&self) -> Attempt<()> {
+        let lease = self.connections.lease().await?;
+        lease.query(&self.statements.listen.notify, &[&vec![format!("{}{HELLO}", self.sender)]]).await.map(drop)
+    }
+
+    /// Tells other processes, if any listens.
     pub(super) async fn tell(&self, texts: &[String]) -> Attempt<()> {
         let texts: Vec<String> = texts.iter().map(|text| format!("{}{text}", self.sender)).collect();
         let lease = self.connections.lease().await?;
-        lease.query(&self.statements.listen.notify, &[&texts]).await?;
+        let rows = lease.query(&self.statements.listen.announce, &[&texts]).await?;
+        if let Some(row) = rows.first() {
+            self.learn_heard(row, 0);
+        }
         Ok(())
     }
 
     /// Keeps what a write was told.
     pub(super) fn learn_heard(&self, row: &tokio_postgres::Row, index: usize) {
         if let Ok(heard) = column::<bool>(row, index, || "whether anybody listens".to_owned()) {
-            self.heard.store(heard, Ordering::Relaxed);
+            self.heard.learn(heard);
         }
     }
 }

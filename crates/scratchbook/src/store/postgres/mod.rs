@@ -46,7 +46,6 @@ mod write;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -74,6 +73,7 @@ use crate::session::{
 };
 
 use connection::Connections;
+use listen::Heard;
 use statements::Statements;
 
 /// Keeps sessions, state and artifacts in PostgreSQL 13 or newer.
@@ -129,8 +129,8 @@ pub struct Postgres {
     environment: Arc<dyn Environment>,
     /// Known once a feed was read.
     database_id: OnceCell<String>,
-    /// Whether somebody wants to hear of commits, as far as it was told by the last write.
-    heard: AtomicBool,
+    /// Whether somebody wants to hear of commits.
+    heard: Heard,
     /// Tells our notices from those of others.
     sender: String,
 }
@@ -162,7 +162,7 @@ impl Dialect for Postgres {
             statements: Statements::new(&schema),
             environment: Arc::clone(&options.environment),
             database_id: OnceCell::new(),
-            heard: AtomicBool::new(false),
+            heard: Heard::default(),
             sender: listen::new_sender(),
         })
     }
@@ -308,8 +308,8 @@ impl Dialect for Postgres {
         self.hear(notifier).await;
     }
 
-    fn is_listened_to(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+    fn may_be_listened_to(&self) -> bool {
+        self.heard.may_be()
     }
 
     async fn announce(&self, whose: &[Whose]) -> Attempt<()> {

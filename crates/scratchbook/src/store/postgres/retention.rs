@@ -54,7 +54,8 @@ impl Postgres {
         let last = rows::number(column(row, 0, of)?, of)?;
         let base = answers.get(1).and_then(|base| base.first()).map(|row| column(row, 0, of)).transpose()?;
         let base = rows::number(base.unwrap_or_default(), of)?;
-        let until = last.min(before.saturating_sub(1)).min(base.saturating_add(limit as u64));
+        let end = last.min(before.saturating_sub(1));
+        let until = end.min(base.saturating_add(limit as u64));
         if until <= base {
             return Ok(0);
         }
@@ -65,6 +66,10 @@ impl Postgres {
         lease.query(&statements.set_base, &[&app, &user, &session, &seq, &state]).await?;
         for statement in &statements.prune {
             lease.query(statement, &[&app, &user, &session, &seq]).await?;
+        }
+        if until == end {
+            // The last step counts what is left, once: an older program may have appended what it did not count.
+            lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
         }
         lease.commit().await?;
         Ok(until - base)

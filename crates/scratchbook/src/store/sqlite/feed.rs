@@ -209,7 +209,7 @@ mod tests {
     };
     use serde_json::json;
 
-    /// How long a page of a feed takes behind so many events of another app and another user, at best.
+    /// How long a page of a feed takes behind this many events of another app and another user, at best.
     async fn page(foreign: i64, owner: &StateOwner) -> Duration {
         let folder = tempfile::tempdir().unwrap();
         let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();

@@ -218,7 +218,7 @@ pub(super) fn open_beside(database: &Path, path: &Path) -> io::Result<File> {
     match made {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => File::options().read(true).write(true).open(path),
         Ok(file) => {
-            // Where it cannot be given to others it is the owner's.
+            // If it cannot be given to others it stays the owner's.
             if let Ok(found) = fs::metadata(database) {
                 let _ = file.set_permissions(found.permissions());
             }

@@ -97,7 +97,8 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
         return Ok(0);
     };
     let limit = u64::try_from(limit).unwrap_or(u64::MAX);
-    let until = before.saturating_sub(1).min(stored.last).min(stored.base.saturating_add(limit));
+    let end = before.saturating_sub(1).min(stored.last);
+    let until = end.min(stored.base.saturating_add(limit));
     if until <= stored.base {
         return Ok(0);
     }
@@ -119,6 +120,10 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
     for table in ["events", "checkpoints"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4");
         tx.execute_text(&sql, params![app, user, session, seq])?;
+    }
+    if until == end {
+        // The last step counts what is left, once: an older program may have appended what it did not count.
+        usage::count(tx, key)?;
     }
     Ok(until - stored.base)
 }

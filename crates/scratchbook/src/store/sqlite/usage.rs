@@ -26,7 +26,7 @@ pub(super) fn of_owner(connection: &Connection, owner: &StateOwner) -> Fallible<
     Ok(Usage { bytes: of_sessions.saturating_add(of_artifacts), sessions, artifacts })
 }
 
-/// What a fork of a session at one of its events stores; where there is no such session, that is found out later.
+/// What a fork of a session at one of its events stores; if there is no such session, that is found out later.
 pub(super) fn of_fork(connection: &Connection, key: &SessionKey, at: Option<u64>) -> Fallible<Usage> {
     let place = || format!("the size of the session {key}");
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
@@ -50,7 +50,7 @@ const STORED: &str = "(
         WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND state <> '{}'
     ), 0)";
 
-/// Counts a session that was made by copying.
+/// Counts what is stored of a session.
 pub(super) fn count(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
     let sql = format!("UPDATE sessions SET bytes = {STORED} WHERE app_name = ?1 AND user_id = ?2 AND id = ?3");
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());

@@ -49,7 +49,7 @@ impl Commits {
         self.notifier.notify_whose(whose);
     }
 
-    /// One more who waits. While anybody does, the writer looks for what other processes commit.
+    /// Begins to wait. While anybody does, the writer looks for what other processes commit.
     pub(super) fn subscribe(&self) -> CommitNotices {
         self.notifier.subscribe()
     }

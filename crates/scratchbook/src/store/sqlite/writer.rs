@@ -226,7 +226,7 @@ impl Committer {
     fn check_files(&mut self, connection: &Connection) -> Result<()> {
         let stored = self.files.check()? / self.page;
         if stored < self.extent.stored {
-            // Where they cannot be counted they are not there.
+            // If they cannot be counted, they are gone.
             let pages = count_pages(connection).unwrap_or(u64::MAX);
             return self.see(Extent { stored, pages });
         }

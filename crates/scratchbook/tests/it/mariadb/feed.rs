@@ -137,3 +137,35 @@ async fn commits_of_another_process_are_heard_of() {
         }
     }
 }
+
+/// Who follows one user hears of a commit of another process soon, whatever others in the app have written before.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_of_others_in_the_app_hide_none_of_those_that_are_followed() {
+    let database = Database::emptied().await;
+    let service = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    let other = MySqlSessionService::connect(&database.uri()).await.unwrap();
+    let make = async |user: &str| {
+        let config = CreateSessionConfig::default().with_session_id("s");
+        service.create_session("app", user, config).await.unwrap().key().clone()
+    };
+    let (unfollowed, followed) = (make("unfollowed").await, make("followed").await);
+    let event = || Event::new("agent").with_state_delta(StateDelta::new().with("n", 1).unwrap());
+    let mut watch = service.watch(followed.user().into(), FeedStart::Now).await.unwrap();
+    for _ in 0..3 {
+        let heard = async {
+            tokio::time::timeout(Duration::from_secs(10), watch.next()).await.expect("it is heard of").unwrap();
+            Instant::now()
+        };
+        let written = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            other.append(&unfollowed, event(), AppendOptions::default()).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            other.append(&followed, event(), AppendOptions::default()).await.unwrap();
+            Instant::now()
+        };
+        let (heard, written) = tokio::join!(heard, written);
+        let waited = heard.saturating_duration_since(written);
+        println!("heard of after {waited:?}");
+        assert!(waited < Duration::from_millis(1500), "{waited:?}");
+    }
+}

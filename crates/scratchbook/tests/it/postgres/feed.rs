@@ -146,6 +146,70 @@ async fn other_processes_hear_of_a_commit_at_once() {
     assert!(notices.next().await.is_err(), "it is over");
 }
 
+/// Until a service that watches has said that it listens, and notices have come through.
+async fn is_listened_to(schema: &Schema) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while schema.number("SELECT count(*) FROM database_id WHERE heard_until > now()").await == 0 {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+}
+
+async fn heard_within(notices: &mut scratchbook::CommitNotices, most: Duration) {
+    let begun = Instant::now();
+    tokio::time::timeout(most, notices.next()).await.expect("it is heard of").unwrap();
+    println!("heard of after {:?}", begun.elapsed());
+}
+
+/// A process that only forks, prunes and deletes tells others of it as one that appends does.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
+    let schema = Schema::new();
+    let (writer, watcher, other) = (schema.open().await, schema.open().await, schema.open().await);
+    create(&writer, "s", json!({})).await;
+    for n in 0..3 {
+        append(&writer, &key("s"), setting("n", n)).await.unwrap();
+    }
+    let mut notices = watcher.commits().unwrap().of_owner(&app());
+    is_listened_to(&schema).await;
+    let soon = Duration::from_secs(2);
+    notices.forget();
+    other.fork_session(&key("s"), scratchbook::ForkConfig::default().with_session_id("fork")).await.unwrap();
+    heard_within(&mut notices, soon).await;
+    for step in 0..3 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        notices.forget();
+        match step {
+            0 => assert_eq!(other.prune_events(&key("s"), 2, 9).await.unwrap(), 1),
+            1 => other.delete_session(&key("s")).await.unwrap(),
+            _ => other.delete_user("app", "alice").await.unwrap(),
+        }
+        heard_within(&mut notices, soon).await;
+    }
+}
+
+/// What could not be told to others is told when it can be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_that_failed_is_sent_again() {
+    let schema = Schema::new();
+    let (writer, watcher) = (schema.open().await, schema.open().await);
+    let uri = schema.uri("&statement_timeout_ms=200");
+    let other = PostgresSessionService::connect(&uri).await.unwrap();
+    create(&writer, "s", json!({})).await;
+    let mut notices = watcher.commits().unwrap().of_owner(&app());
+    is_listened_to(&schema).await;
+    let blocking = client(schema.server()).await;
+    let name = schema.name();
+    blocking.batch_execute(&format!("BEGIN; LOCK TABLE {name}.database_id IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    notices.forget();
+    other.delete_session(&key("s")).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(700), notices.next()).await;
+    assert!(early.is_err(), "nothing can be told yet");
+    blocking.batch_execute("COMMIT").await.unwrap();
+    heard_within(&mut notices, Duration::from_secs(4)).await;
+}
+
 /// A reader whose connections die again and again, while many write, misses nothing and gets nothing twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_reconnects_has_no_gap_and_no_double() {

@@ -171,6 +171,8 @@ pub(in super::super) struct Listens {
     pub(in super::super) say: String,
     pub(in super::super) now: String,
     pub(in super::super) notify: Statement,
+    /// The same if somebody listens; says whether somebody does.
+    pub(in super::super) announce: Statement,
 }
 
 impl Listens {
@@ -190,6 +192,17 @@ impl Listens {
                 ),
                 &[TEXTS],
             ),
+            announce: fill.statement(
+                &format!(
+                    "SELECT listening.heard, (
+                         SELECT pg_catalog.count(pg_catalog.pg_notify('{name}', sent.text))
+                         FROM pg_catalog.unnest($1::text[]) AS sent (text) WHERE listening.heard
+                     )
+                     FROM pg_catalog.set_config('synchronous_commit', 'off', true) AS unflushed,
+                         (SELECT {{heard}} AS heard) AS listening"
+                ),
+                &[TEXTS],
+            ),
         }
     }
 }
@@ -201,8 +214,10 @@ pub(in super::super) struct Retention {
     pub(in super::super) expired: Statement,
     pub(in super::super) lock: Statement,
     pub(in super::super) base: Statement,
-    /// Takes off what is pruned up to the event $4, where the fold then begins with $5 bytes.
+    /// Takes off what is pruned up to the event $4; the fold then begins with a state of $5 bytes.
     pub(in super::super) take_off: Statement,
+    /// Counts what is stored up to the event $4.
+    pub(in super::super) count: Statement,
     pub(in super::super) set_base: Statement,
     pub(in super::super) prune: Vec<Statement>,
     pub(in super::super) lock_user: Statement,
@@ -268,6 +283,15 @@ impl Retention {
                      ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = greatest(s.bytes + excluded.bytes, 0)"
                 ),
                 &[TEXT, TEXT, TEXT, NUMBER, NUMBER],
+            ),
+            count: fill.statement(
+                &format!(
+                    "INSERT INTO {{schema}}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position,
+                         bytes)
+                     SELECT $1, $2, $3, 0, 0, 0, '', 0, {STORED}
+                     ON CONFLICT (app_name, user_id, id) DO UPDATE SET bytes = excluded.bytes"
+                ),
+                SESSION_AND_NUMBER,
             ),
             set_base: fill.statement(
                 "INSERT INTO {schema}.initial_states (app_name, user_id, session_id, seq, state)
