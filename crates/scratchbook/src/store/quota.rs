@@ -95,14 +95,52 @@ struct Known {
     is_stale: bool,
 }
 
-/// Room that was found for a write. It is given back if it is dropped and not [kept](Self::keep).
+/// Room that was found for a write. It goes with the write, whose caller may leave before it is done: it is given back
+/// if it is dropped and not [kept](Self::keep).
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     totals: Vec<Arc<Total>>,
     usage: Usage,
 }
 
+/// Room that a write holds until its outcome is known, and which outcomes have stored something.
+pub(crate) struct Charge<T> {
+    held: Held,
+    is_stored: fn(&T) -> bool,
+}
+
+impl<T> Charge<T> {
+    /// Of a write that no quota concerns.
+    pub(crate) fn none() -> Self {
+        Held::default().kept_if(|_| false)
+    }
+
+    /// The write has succeeded.
+    pub(crate) fn settle(self, outcome: &T) {
+        if (self.is_stored)(outcome) {
+            self.held.keep();
+        }
+    }
+
+    /// As [`Held::keep_unsure`].
+    pub(crate) fn keep_unsure(self) {
+        self.held.keep_unsure();
+    }
+}
+
 impl Held {
+    /// The same for a write that stores something only if its outcome says so.
+    pub(crate) fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
+        Charge { held: self, is_stored }
+    }
+
+    /// Nobody knows whether it is written: it counts until the total is read again, which is before it refuses anything.
+    pub(crate) fn keep_unsure(self) {
+        let totals = self.totals.clone();
+        self.keep();
+        totals.iter().for_each(|total| total.mark_stale());
+    }
+
     /// It is written.
     pub(crate) fn keep(mut self) {
         for total in self.totals.drain(..) {

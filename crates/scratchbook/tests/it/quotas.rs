@@ -1,7 +1,9 @@
 //! Bytes that are counted, and quotas that somebody has set.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, ErrorKind, Event, Expiry, ForkConfig, GetSessionConfig, InMemorySessionService,
     Limits, ListSessionsConfig, Outcome, Part, Result, Session, SessionKey, SessionService, StateDelta, StateOwner,
@@ -10,6 +12,7 @@ use scratchbook::{
 use serde_json::{Map, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 /// Makes a test of each promise for each store, opened with the same quotas.
 macro_rules! on_every_store {
@@ -39,6 +42,7 @@ on_every_store! {
     appends_end_at_the_quota_of_bytes_and_a_retry_needs_no_room
     artifacts_end_at_their_quota
     racing_appends_stay_within_a_quota
+    writes_whose_callers_have_left_stay_within_a_quota
 }
 
 const QUOTAS: &str = "user_sessions=3&app_sessions=4&user_bytes=4000&app_bytes=6000&user_artifacts=2&app_artifacts=3&artifact_bytes=3000";
@@ -240,6 +244,37 @@ async fn racing_appends_stay_within_a_quota(store: Store) {
     assert!(bytes <= 4000, "{bytes}");
     assert!(stored.len() > 5 && refused.len() > 5, "{} were stored", stored.len());
     refused.into_iter().for_each(|refused| assert_refused(refused, &["user_bytes is 4000"]));
+}
+
+async fn writes_whose_callers_have_left_stay_within_a_quota(store: Store) {
+    let key = create(&store, "alice", "s").await.unwrap().key().clone();
+    append(&store, &key, event("e", 100)).await.unwrap();
+    // What is stored is known for a while now, so that each of these is under way when its caller leaves.
+    for n in 0..30 {
+        drop(create(&store, "alice", &format!("s{n}")).now_or_never());
+        drop(append(&store, &key, event(&format!("e{n}"), 200)).now_or_never());
+        let counting = StateDelta::new().with("text", "x".repeat(200)).unwrap().with_increment("n", 1).unwrap();
+        let resolved = Event::new("agent").with_id(format!("r{n}")).with_timestamp(1.0).with_state_delta(counting);
+        drop(append(&store, &key, resolved).now_or_never());
+        let artifact = store.artifacts.save_artifact(&key, "a.txt", Part::text("x"), Map::new());
+        drop(artifact.now_or_never());
+        tokio::task::yield_now().await;
+    }
+    let config = ListSessionsConfig::default().with_user_id("alice");
+    for _ in 0..40 {
+        sleep(Duration::from_millis(25)).await;
+        let sessions = store.sessions.list_sessions("app", &config).await.unwrap().sessions.len();
+        let artifacts = store.artifacts.list_artifact_versions(&key, "a.txt").await.unwrap().len();
+        let bytes = get(&store, &key).await.stored_bytes().unwrap();
+        assert!(sessions <= 3 && artifacts <= 2 && bytes <= 4000, "{sessions} {artifacts} {bytes}");
+    }
+    let there = store.sessions.list_sessions("app", &config).await.unwrap().sessions;
+    assert_eq!(there.len(), 3, "what has room is written, whether its caller is there or not");
+    for session in there {
+        store.sessions.delete_session(session.key()).await.unwrap();
+    }
+    create(&store, "alice", "s").await.expect("nothing is charged for what has gone");
+    append(&store, &key, event("last", 3500)).await.expect("nothing is charged for what has gone");
 }
 
 /// Loses what is counted of all sessions, as an older program does that still runs after the tables were brought up to

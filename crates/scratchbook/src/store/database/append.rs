@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
+use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::session::{Committed, Outcome, SessionKey, Whose, no_session};
 use crate::store::commit::{Prepared, replay};
+use crate::store::quota::Held;
 use crate::store::rows;
 
 /// How often a batch that lost against another writer is tried before its appends are tried one by one.
@@ -33,6 +35,8 @@ const WAITERS: usize = 2;
 #[derive(Debug)]
 struct Waiting {
     append: NewAppend,
+    /// The room that a quota has for it.
+    held: Held,
     since: Instant,
     pass: Pass,
 }
@@ -58,9 +62,9 @@ impl Appends {
         Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
     }
 
-    pub(super) async fn append(&self, append: NewAppend, pass: Pass) -> Result<Committed> {
+    pub(super) async fn append(&self, append: NewAppend, held: Held, pass: Pass) -> Result<Committed> {
         let bytes = append.event.bytes();
-        self.batches.write(Waiting { append, since: Instant::now(), pass }, bytes).await
+        self.batches.write(Waiting { append, held, since: Instant::now(), pass }, bytes).await
     }
 }
 
@@ -147,7 +151,7 @@ impl<D: Dialect> Lane<D> {
     /// What waits for a session; where nothing does any more, its appends go with all others again.
     fn take_waiting(&self, key: &SessionKey) -> Option<Vec<Queued>> {
         let mut aside = self.aside();
-        let waiting = aside.get_mut(key).map(std::mem::take).filter(|waiting| !waiting.is_empty());
+        let waiting = aside.get_mut(key).map(take).filter(|waiting| !waiting.is_empty());
         if waiting.is_none() {
             aside.remove(key);
         }
@@ -205,16 +209,22 @@ impl<D: Dialect> Lane<D> {
         written
     }
 
-    fn answer(&self, batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
+    fn answer(&self, mut batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
         match written {
             Ok(rows) if rows.len() == batch.len() => {
                 if let Some(job) = batch.first() {
                     let whose: Vec<_> = batch.iter().map(|job| Whose::session(&job.work.append.key)).collect();
                     self.after.committed(&whose, &job.work.pass);
                 }
-                for (job, row) in batch.into_iter().zip(rows) {
+                for (mut job, row) in batch.into_iter().zip(rows) {
                     let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
                     let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
+                    // Kept or given back before the answer: its caller may write again at once.
+                    let held = take(&mut job.work.held);
+                    match stored {
+                        Some(_) => held.keep(),
+                        None => drop(held),
+                    }
                     let seq = stored.and_then(|committed| committed.event.seq).unwrap_or_default();
                     self.after.fold_to(&job.work.append.key, seq, &pass);
                     job.answer(committed);
@@ -224,7 +234,12 @@ impl<D: Dialect> Lane<D> {
                 let error = Error::internal(format!("{} answers to {} appends", rows.len(), batch.len()));
                 fail(batch, &error);
             }
-            Err(failure) => fail(batch, &failure.error),
+            Err(failure) => {
+                if failure.done == Done::Unknown {
+                    batch.iter_mut().for_each(|job| take(&mut job.work.held).keep_unsure());
+                }
+                fail(batch, &failure.error);
+            }
         }
     }
 
@@ -258,7 +273,8 @@ fn id(job: &Queued) -> (&SessionKey, &str) {
 }
 
 fn fail(batch: Vec<Queued>, error: &Error) {
-    for job in batch {
+    for mut job in batch {
+        drop(take(&mut job.work.held));
         job.answer(Err(error.again()));
     }
 }

@@ -32,9 +32,7 @@ impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
             let new = Arc::clone(&new);
             async move { dialect.save_artifact(&new).await }
         };
-        let version = self.write(Whose::Nobody, Again::Twice, save).await?;
-        held.keep();
-        Ok(version)
+        self.write_charged(Whose::Nobody, Again::Twice, held.kept_if(|_| true), save).await
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {

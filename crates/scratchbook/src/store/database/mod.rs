@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::session::Whose;
 use crate::store::limits::Limits;
 use crate::store::migrate::{Migration, MigrationRun};
-use crate::store::quota::Quotas;
+use crate::store::quota::{Charge, Quotas};
 
 use after::{AfterCommit, Listeners};
 use append::Appends;
@@ -155,6 +155,21 @@ impl<D: Dialect> DatabaseSessionService<D> {
         &self,
         whose: Whose,
         again: Again,
+        attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Attempt<T>> + Send,
+    {
+        self.write_charged(whose, again, Charge::none(), attempt).await
+    }
+
+    /// The same for a write that holds room of a quota.
+    async fn write_charged<T, F>(
+        &self,
+        whose: Whose,
+        again: Again,
+        charge: Charge<T>,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
     where
@@ -165,8 +180,13 @@ impl<D: Dialect> DatabaseSessionService<D> {
         let (after, timeout) = (Arc::clone(&self.after), self.options.retry_timeout);
         let task = tokio::spawn(async move {
             let done = retry(timeout, again, || attempt(Arc::clone(&after.dialect))).await;
-            if done.is_ok() {
-                after.committed(&[whose], &pass);
+            match &done {
+                Ok(value) => {
+                    after.committed(&[whose], &pass);
+                    charge.settle(value);
+                }
+                Err(failure) if failure.done == Done::Unknown => charge.keep_unsure(),
+                Err(_) => drop(charge),
             }
             done
         });

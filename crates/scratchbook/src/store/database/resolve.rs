@@ -9,10 +9,12 @@ use tokio::sync::Semaphore;
 
 use super::append::answer_to;
 use super::failure::Again;
-use super::{Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
+use super::{AppendRow, Attempt, DatabaseOptions, DatabaseSessionService, Dialect, Done, Failure, Unresolved};
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
 use crate::session::{Committed, Outcome, StateOwner, Whose};
 use crate::store::commit::{PreparedSession, PreparedState};
+use crate::store::quota::{Charge, Held};
 
 /// Who is next of those that wait for a connection to read and write on.
 #[derive(Clone, Debug)]
@@ -40,7 +42,7 @@ impl Turns {
 
 impl<D: Dialect> DatabaseSessionService<D> {
     /// Not with others: what it writes is known only under its own locks.
-    pub(super) async fn append_resolved(&self, new: Unresolved) -> Result<Committed> {
+    pub(super) async fn append_resolved(&self, new: Unresolved, held: Held) -> Result<Committed> {
         let new = Arc::new(new);
         let shared = Arc::clone(&new);
         let append = move |dialect: Arc<D>| {
@@ -48,7 +50,8 @@ impl<D: Dialect> DatabaseSessionService<D> {
             async move { dialect.append_resolved(&new).await }
         };
         let pass = self.gate.enter()?;
-        let (row, event) = self.write_in_turn(Whose::session(&new.key), Again::Same, append).await?;
+        let charge = held.kept_if(|(row, _): &(AppendRow, Event)| matches!(row, AppendRow::Stored { .. }));
+        let (row, event) = self.write_in_turn(Whose::session(&new.key), Again::Same, charge, append).await?;
         let committed = answer_to(&new.key, &new.prepared, event, row)?;
         if committed.outcome == Outcome::Stored {
             self.after.fold_to(&new.key, committed.event.seq.unwrap_or_default(), &pass);
@@ -56,14 +59,14 @@ impl<D: Dialect> DatabaseSessionService<D> {
         Ok(committed)
     }
 
-    pub(super) async fn create_resolved(&self, new: PreparedSession) -> Result<bool> {
+    pub(super) async fn create_resolved(&self, new: PreparedSession, held: Held) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |dialect: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.create_resolved(&new, &token).await }
         };
-        self.write_in_turn(whose, Again::Same, make).await
+        self.write_in_turn(whose, Again::Same, held.kept_if(|made| *made), make).await
     }
 
     pub(super) async fn put_resolved(
@@ -82,13 +85,14 @@ impl<D: Dialect> DatabaseSessionService<D> {
                 dialect.put_resolved(owner, new, author, time).await
             }
         };
-        self.write_in_turn(whose, Again::Twice, put).await
+        self.write_in_turn(whose, Again::Twice, Charge::none(), put).await
     }
 
     async fn write_in_turn<T, F>(
         &self,
         whose: Whose,
         again: Again,
+        charge: Charge<T>,
         mut attempt: impl FnMut(Arc<D>) -> F + Send + 'static,
     ) -> Result<T>
     where
@@ -97,6 +101,6 @@ impl<D: Dialect> DatabaseSessionService<D> {
     {
         let turns = self.turns.clone();
         // Each try takes a turn of its own: one that pauses between two must not hold up others.
-        self.write(whose, again, move |dialect| turns.clone().take(attempt(dialect))).await
+        self.write_charged(whose, again, charge, move |dialect| turns.clone().take(attempt(dialect))).await
     }
 }

@@ -21,7 +21,7 @@ use crate::store::commit::{prepare_event, prepare_session, prepare_state};
 use crate::store::fork::fork_key;
 use crate::store::locate::{LocateQuery, taken_within};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
-use crate::store::quota::{hold_event, hold_fork, hold_session};
+use crate::store::quota::{Held, hold_event, hold_fork, hold_session};
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -39,13 +39,12 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         let (own, metadata) = (StateMap::from(prepared.initial.clone()), prepared.metadata.clone());
         let held = hold_session(self, &prepared).await?;
         let made = match prepared.is_plain() {
-            true => self.create(NewSession::new(prepared)?).await?,
-            false => self.create_resolved(prepared).await?,
+            true => self.create(NewSession::new(prepared)?, held).await?,
+            false => self.create_resolved(prepared, held).await?,
         };
         if !made {
             return Err(taken_within(id_scope, &key));
         }
-        held.keep();
         // It is made, whatever becomes of reading it: where it cannot be read, or somebody was quick to delete it, this
         // is what was made.
         let made = self.read(|| self.dialect.session(&key, EventQuery::All, &StateQuery::All, RowRoom::ANY)).await;
@@ -89,9 +88,9 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.fork_session(&new, &token).await }
         };
-        let made = self.write(Whose::session(&forked), Again::Same, fork).await?.ok_or_else(|| taken(&forked))?;
-        held.keep();
-        Ok(made)
+        let charge = held.kept_if(Option::is_some);
+        let made = self.write_charged(Whose::session(&forked), Again::Same, charge, fork).await?;
+        made.ok_or_else(|| taken(&forked))
     }
 
     async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
@@ -216,16 +215,12 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         }
         let prepared = prepare_event(event, self.environment(), &self.options.limits)?;
         let held = hold_event(self, key, &prepared).await?;
-        let committed = if prepared.is_plain(&options) {
-            self.appends.append(NewAppend { key: key.clone(), event: NewEvent::new(prepared)? }, pass).await?
-        } else {
-            drop(pass);
-            Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options })).await?
-        };
-        if committed.outcome == Outcome::Stored {
-            held.keep();
+        if prepared.is_plain(&options) {
+            let append = NewAppend { key: key.clone(), event: NewEvent::new(prepared)? };
+            return self.appends.append(append, held, pass).await;
         }
-        Ok(committed)
+        drop(pass);
+        Box::pin(self.append_resolved(Unresolved { key: key.clone(), prepared, options }, held)).await
     }
 
     async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
@@ -285,13 +280,13 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
 
 /// Writes that wait for nobody.
 impl<D: Dialect> DatabaseSessionService<D> {
-    async fn create(&self, new: NewSession) -> Result<bool> {
+    async fn create(&self, new: NewSession, held: Held) -> Result<bool> {
         let whose = Whose::session(&new.key);
         let (new, token) = (Arc::new(new), self.environment().new_id());
         let make = move |dialect: Arc<D>| {
             let (new, token) = (Arc::clone(&new), token.clone());
             async move { dialect.create_session(&new, &token).await }
         };
-        self.write(whose, Again::Same, make).await
+        self.write_charged(whose, Again::Same, held.kept_if(|made| *made), make).await
     }
 }

@@ -27,7 +27,8 @@ impl ArtifactService for SqliteSessionService {
         let new = NewArtifact::new(address, artifact, custom_metadata, self.now(), &self.limits)?;
         let held = hold(self, session, new.usage()).await?;
         let (key, now) = (session.clone(), self.now_micros());
-        let version = self.write(Whose::Nobody, new.text.len() + new.metadata.len(), move |tx| {
+        let bytes = new.text.len() + new.metadata.len();
+        let version = self.write_charged(Whose::Nobody, bytes, held.kept_if(|_| true), move |tx| {
             // What an expired session had must not come back with it.
             retention::delete_if_expired(tx, &key, now)?;
             let [app, user, session, filename] = new.address.columns();
@@ -43,9 +44,7 @@ impl ArtifactService for SqliteSessionService {
             let row = params![app, user, session, filename, new.mime_type, new.metadata, new.created, new.text];
             Ok(insert.query_row(row, |row| number(row, 0))?)
         });
-        let version = version.await?;
-        held.keep();
-        Ok(version)
+        version.await
     }
 
     async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {

@@ -51,7 +51,7 @@ use super::folded::CHECKPOINT_EVENTS;
 use super::limits::Limits;
 use super::migrate::{Migration, MigrationRun};
 use super::query::{EventQuery, StateQuery};
-use super::quota::Quotas;
+use super::quota::{Charge, Quotas};
 use crate::environment::Environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Session, SessionKey, SessionService, Whose, micros_of_seconds};
@@ -231,7 +231,18 @@ impl SqliteSessionService {
         bytes: usize,
         work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     ) -> Result<T> {
-        let (queued, answered) = Queued::new(bytes, work);
+        self.write_charged(whose, bytes, Charge::none(), work).await
+    }
+
+    /// The same for a write that holds room of a quota.
+    async fn write_charged<T: Send + 'static>(
+        &self,
+        whose: Whose,
+        bytes: usize,
+        charge: Charge<T>,
+        work: impl FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
+    ) -> Result<T> {
+        let (queued, answered) = Queued::charged(bytes, charge, work);
         self.enqueue(queued.of(whose)).await?;
         answered.await.map_err(|_| readers::unanswered())?
     }

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::read::EventPage;
+use super::transaction::Tx;
 use super::write::Appended;
 use super::{
     Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
@@ -39,17 +40,16 @@ impl SessionService for SqliteSessionService {
         let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
         let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
         let metadata = prepared.metadata.clone();
-        let held = hold_session(self, &prepared).await?;
+        let charge = hold_session(self, &prepared).await?.kept_if(|_| true);
         let (now, events) = (self.now_micros(), prepared.events.len() as u64);
         let whose = Whose::session(&key);
         if prepared.is_plain() {
             let new = NewSession::new(prepared)?;
-            self.write(whose, new.bytes(), move |tx| write::create(tx, &new, now)).await?;
+            self.write_charged(whose, new.bytes(), charge, move |tx| write::create(tx, &new, now)).await?;
         } else {
             let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
-            self.write(whose, bytes, move |tx| resolve::create(tx, &prepared, now)).await?;
+            self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
         }
-        held.keep();
         // As behind so many appends.
         self.after_append(&key, events - events % CHECKPOINT_EVENTS);
         let made = self.made(&key, EventQuery::All).await?;
@@ -91,10 +91,10 @@ impl SessionService for SqliteSessionService {
 
     async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
         let fork = fork_key(key, &config, self.environment.as_ref())?;
-        let held = hold_fork(self, key, config.at).await?;
+        let charge = hold_fork(self, key, config.at).await?.kept_if(|_| true);
         let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
-        self.write(Whose::session(&fork), 0, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
-        held.keep();
+        let whose = Whose::session(&fork);
+        self.write_charged(whose, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
         let made = self.made(&fork, EventQuery::None).await?;
         let made_now = || {
             let now = seconds_of_micros(now);
@@ -200,23 +200,20 @@ impl SessionService for SqliteSessionService {
         let new = match new {
             Write::Plain(new) => new,
             Write::Resolved { bytes, of } => {
-                let append =
-                    self.write(Whose::session(key), bytes, move |tx| resolve::append(tx, &address, &of.0, &of.1, now));
-                let committed = append.await?;
-                if committed.outcome == Outcome::Stored {
-                    held.keep();
-                }
+                let charge = held.kept_if(|committed: &Committed| committed.outcome == Outcome::Stored);
+                let append = move |tx: &Tx<'_>| resolve::append(tx, &address, &of.0, &of.1, now);
+                let committed = self.write_charged(Whose::session(key), bytes, charge, append).await?;
                 self.after_append(key, committed.event.seq.unwrap_or_default());
                 return Ok(committed);
             }
         };
-        let shared = Arc::clone(&new);
-        let append = self.write(Whose::session(key), new.bytes(), move |tx| write::append(tx, &address, &shared, now));
-        let appended = append.await?;
+        let (shared, charge) =
+            (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
+        let append = move |tx: &Tx<'_>| write::append(tx, &address, &shared, now);
+        let appended = self.write_charged(Whose::session(key), new.bytes(), charge, append).await?;
         Ok(match appended {
             Appended::Replayed(committed) => committed,
             Appended::Stored { seq, position } => {
-                held.keep();
                 // The writer has dropped its share before it answered.
                 let mut event = match Arc::try_unwrap(new) {
                     Ok(new) => new.prepared.event,

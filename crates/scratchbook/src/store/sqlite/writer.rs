@@ -20,6 +20,7 @@ use super::transaction::Tx;
 use super::watch::{Commits, Others};
 use crate::error::{Error, Result};
 use crate::session::Whose;
+use crate::store::quota::Charge;
 
 /// How much is committed together at most, unless a single job is more: a bound on how long the first waits for the last,
 /// so that a small write does not wait for large ones that came after it, and on how long other processes wait.
@@ -58,8 +59,17 @@ impl Queued {
         T: Send + 'static,
         W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
     {
+        Self::charged(bytes, Charge::none(), work)
+    }
+
+    /// The same for a job that holds room of a quota until its outcome is known, whether anybody waits for that or not.
+    pub(super) fn charged<T, W>(bytes: usize, charge: Charge<T>, work: W) -> (Self, oneshot::Receiver<Result<T>>)
+    where
+        T: Send + 'static,
+        W: FnMut(&Tx<'_>) -> Fallible<T> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
-        (Self::unasked(bytes, Work { work, value: None, answer }), answered)
+        (Self::unasked(bytes, Work { work, value: None, charge, answer }), answered)
     }
 
     /// A job of about so many bytes, of whose outcome only itself is told.
@@ -81,6 +91,7 @@ impl Queued {
 struct Work<T, W> {
     work: W,
     value: Option<T>,
+    charge: Charge<T>,
     answer: oneshot::Sender<Result<T>>,
 }
 
@@ -91,10 +102,15 @@ impl<T: Send, W: FnMut(&Tx<'_>) -> Fallible<T> + Send> Job for Work<T, W> {
     }
 
     fn answer(self: Box<Self>, outcome: Result<()>) {
-        let Self { work, value, answer } = *self;
+        let Self { work, value, charge, answer } = *self;
         // First, so that whoever waits is the last owner of what both share.
         drop(work);
         let result = outcome.and_then(|()| value.ok_or_else(|| Error::internal("a job without its result")));
+        // Before the answer: its caller may write again at once.
+        match &result {
+            Ok(value) => charge.settle(value),
+            Err(_) => drop(charge),
+        }
         // Nobody may be waiting any more; the work is done all the same.
         let _ = answer.send(result);
     }
