@@ -129,7 +129,7 @@ pub(crate) fn report(failure: &Failure, json: bool) {
     let mut err = anstream::stderr();
     let labelled = [("error", message)].into_iter().chain(causes.into_iter().map(|cause| ("  cause", cause)));
     for (label, line) in labelled {
-        // Where even standard error is closed, nobody is left to tell.
+        // If even standard error is closed, there is nobody left to report to.
         let _ = writeln!(err, "{red}{label}:{red:#} {}", visible(&line));
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn warn(message: &str, json: bool) {
         let _ = writeln!(io::stderr(), "{}", compact(&json!({"warning": {"message": message}})));
     } else {
         let yellow = Style::new().bold().fg_color(Some(AnsiColor::Yellow.into()));
-        // Where even standard error is closed, nobody is left to tell.
+        // If even standard error is closed, there is nobody left to report to.
         let _ = writeln!(anstream::stderr(), "{yellow}warning:{yellow:#} {}", visible(message));
     }
 }

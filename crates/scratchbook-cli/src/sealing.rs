@@ -70,7 +70,7 @@ impl Keys {
     }
 }
 
-/// What the environment names, where the command line does not; not for the demo, as with the database.
+/// What the environment names, if the command line does not; not for the demo, as with the database.
 pub(crate) fn of_environment(global: &mut Global) -> Result<(), Failure> {
     if global.keyring.is_none() {
         global.keyring = keyring_of_environment();

@@ -1,66 +1,220 @@
-//! Work that takes long without waiting for anything, such as writing much JSON: it is done off the runtime's workers,
-//! which answer everybody else meanwhile.
+//! Work that takes long without waiting for anything, such as reading or writing megabytes of JSON: it is done off the
+//! runtime's workers, which answer everybody else meanwhile, and little of it at a time.
 
-use std::io;
-use std::sync::LazyLock;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::available_parallelism;
+use std::time::Duration;
 
-use scratchbook::{Error, Result};
+use scratchbook::{Error, ErrorKind, Result, json};
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinError, spawn_blocking};
+use tokio::time::timeout;
+use tracing::Instrument;
 
 /// What has fewer bytes as JSON is written where it is: that takes less time than to have it done elsewhere may.
-const SMALL: usize = 64 << 10;
+const SMALL: u64 = 64 << 10;
 
-/// As many at a time as there are processors: more would only take memory.
-static PERMITS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(2, |count| count.get().max(2))));
+/// The threads that write answers. They do not take the places of bodies: a request may have one of those while its answer is
+/// written, and two such requests would wait for each other.
+static ANSWERS: LazyLock<Heavy> = LazyLock::new(|| Heavy::with(processors().max(2), None));
 
-/// Has something done off the workers, when it is its turn.
+/// The threads that work on what is large: a request that parses or writes megabytes for a tenth of a second keeps a worker
+/// from everybody else's for as long. On threads of their own such requests share the processors with the workers, between
+/// which the operating system takes turns.
+#[derive(Clone, Debug)]
+pub(crate) struct Heavy {
+    places: Arc<Semaphore>,
+    /// How long a place is waited for; `None` for as long as it takes.
+    wait: Option<Duration>,
+}
+
+/// A place among those that work on what is large, until the work is done. All copies are the same place.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    heavy: Heavy,
+    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+}
+
+impl Heavy {
+    /// As many at a time as there are processors, two to four; others wait this long.
+    pub(crate) fn new(wait: Duration) -> Self {
+        Self::with(processors().clamp(2, 4), Some(wait))
+    }
+
+    fn with(places: usize, wait: Option<Duration>) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), wait }
+    }
+
+    /// Waits for a place.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if there is none in time.
+    pub(crate) async fn enter(&self) -> Result<Place> {
+        let permit = self.permit().await?;
+        Ok(Place { heavy: self.clone(), permit: Arc::new(Mutex::new(Some(permit))) })
+    }
+
+    /// Computes something on a thread of its own when there is a place for it.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if there is no place in time, or the server is ending; `Internal` if it panics.
+    pub(crate) async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        self.enter().await?.compute(work).await
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.places).acquire_owned();
+        let permit = match self.wait {
+            Some(wait) => timeout(wait, permit).await.ok(),
+            None => Some(permit.await),
+        };
+        // It is never closed.
+        permit.and_then(|permit| permit.ok()).ok_or_else(|| {
+            let message = "too many large requests are worked on; nothing was done, send it again in a moment";
+            Error::new(ErrorKind::Unavailable, message)
+        })
+    }
+}
+
+impl Place {
+    async fn compute<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        // The place is taken as long as the work goes on, whether anybody still waits for it or not.
+        let done = spawn_blocking(move || {
+            let done = work();
+            self.leave();
+            done
+        });
+        done.await.map_err(ended)
+    }
+
+    /// Drives a future on a thread of its own, with all it computes between its waits.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the server is ending; `Internal` if it panics.
+    pub(crate) async fn drive<F>(self, future: F) -> Result<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (runtime, future) = (Handle::current(), future.in_current_span());
+        self.compute(move || runtime.block_on(future)).await
+    }
+
+    /// Waits for something without the place, so that nobody is kept from working by one who cannot, and takes it again.
+    /// If it is there at once, the place is kept.
+    ///
+    /// # Errors
+    ///
+    /// What the wait ends with, then without the place; `Unavailable` if there is no place again in time.
+    pub(crate) async fn leave_for<T>(&self, wait: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut wait = pin!(wait);
+        if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await {
+            return done;
+        }
+        self.leave();
+        let done = wait.await?;
+        let permit = self.heavy.permit().await?;
+        *self.lock() = Some(permit);
+        Ok(done)
+    }
+
+    fn leave(&self) {
+        drop(self.lock().take());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.permit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has a part of an answer made off the workers, when it is its turn.
 ///
 /// # Errors
 ///
-/// `Internal` where it panics.
+/// `Unavailable` if the server is ending; `Internal` if it panics.
 pub(crate) async fn off_worker<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    // It is never closed.
-    let _permit = PERMITS.acquire().await;
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Error::internal("a part of a request ended without an answer").with_source(e))
+    ANSWERS.compute(work).await
 }
 
 /// Whether something has few bytes as JSON. Of what has many, no more than a few are counted.
 pub(crate) fn is_small(value: &impl Serialize) -> bool {
-    serde_json::to_writer(&mut Count { bytes: 0, most: SMALL }, value).is_ok()
+    json::bytes_up_to(value, SMALL).is_some()
 }
 
-/// How many bytes something has as JSON.
-pub(crate) fn bytes_of(value: &impl Serialize) -> usize {
-    let mut count = Count { bytes: 0, most: usize::MAX };
-    // What cannot be written is found when it is.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.bytes
+fn processors() -> usize {
+    available_parallelism().map_or(2, usize::from)
 }
 
-/// Counts bytes and keeps none.
-struct Count {
-    bytes: usize,
-    most: usize,
-}
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.bytes += bytes.len();
-        if self.bytes > self.most { Err(io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
+fn ended(error: JoinError) -> Error {
+    if error.is_panic() {
+        return Error::internal("a part of a request panicked; the log says where").with_source(error);
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Error::new(ErrorKind::Unavailable, "the server is ending")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use tokio::sync::oneshot;
+    use tokio::time::sleep;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_is_large_is_worked_on_elsewhere_and_little_of_it_at_a_time() {
+        let heavy = Heavy::new(Duration::from_millis(50));
+        let here = thread::current().id();
+        assert_ne!(heavy.compute(|| thread::current().id()).await.unwrap(), here);
+        let driven = async {
+            sleep(Duration::from_millis(1)).await;
+            thread::current().id()
+        };
+        assert_ne!(heavy.enter().await.unwrap().drive(driven).await.unwrap(), here);
+        let (mut places, refused) = all_places(&heavy).await;
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        assert!((2..=4).contains(&places.len()), "{}", places.len());
+        places.pop();
+        heavy.enter().await.unwrap();
+    }
+
+    /// Every place there is, and what one more is refused with.
+    async fn all_places(heavy: &Heavy) -> (Vec<Place>, Error) {
+        let mut places = Vec::new();
+        loop {
+            match heavy.enter().await {
+                Ok(place) => places.push(place),
+                Err(error) => return (places, error),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_while_the_one_who_has_it_waits_for_something_else() {
+        let heavy = Heavy::new(Duration::from_millis(50));
+        let (mut places, _) = all_places(&heavy).await;
+        let place = places.pop().unwrap();
+        let at_once = place.leave_for(async { Ok(1) }).await.unwrap();
+        assert_eq!((at_once, heavy.enter().await.is_err()), (1, true), "nothing was waited for");
+        let (done, waiting) = oneshot::channel();
+        let waits = place.leave_for(async { Ok(waiting.await.unwrap()) });
+        let meanwhile = async {
+            drop(heavy.enter().await.unwrap());
+            done.send(2).unwrap();
+        };
+        let (waited, ()) = tokio::join!(waits, meanwhile);
+        assert_eq!((waited.unwrap(), heavy.enter().await.is_err()), (2, true), "it has its place again");
+        drop(place);
+        heavy.enter().await.unwrap();
+    }
 
     #[tokio::test]
     async fn what_panics_off_the_workers_is_an_error_of_its_request_alone() {
@@ -71,7 +225,8 @@ mod tests {
 
     #[test]
     fn small_is_what_has_few_bytes() {
-        assert!(is_small(&"x".repeat(SMALL - 2)));
-        assert!(!is_small(&"x".repeat(SMALL)));
+        let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap());
+        assert!(is_small(&text(SMALL - 2)));
+        assert!(!is_small(&text(SMALL)));
     }
 }

@@ -1,6 +1,7 @@
 //! An error before a handler was reached, in the form of the surface that was asked.
 
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use scratchbook::Error;
 
@@ -17,6 +18,21 @@ pub(crate) fn of(path: &str, error: Error) -> Response {
     } else {
         AdkError::from(error).into_response()
     }
+}
+
+/// After how many seconds a client tries again what could not be done just now.
+const SOON: HeaderValue = HeaderValue::from_static("1");
+
+/// The answer to a request to this path that may be sent again in a moment.
+pub(crate) fn for_now(path: &str, error: Error) -> Response {
+    let mut response = of(path, error);
+    ask_again(&mut response);
+    response
+}
+
+/// Says in an answer that the request may be sent again in a moment, unless it says when already.
+pub(crate) fn ask_again(response: &mut Response) {
+    response.headers_mut().entry(RETRY_AFTER).or_insert(SOON);
 }
 
 /// The answer to a request to this path, with another status than its kind's.

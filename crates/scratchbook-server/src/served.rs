@@ -7,7 +7,8 @@ use scratchbook::{Environment, ErrorKind, GetSessionConfig, Result, SessionKey, 
 use crate::access::Access;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
-use crate::bodies::{Heavy, Room};
+use crate::bodies::Room;
+use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
 use crate::operations::Readiness;
@@ -28,7 +29,7 @@ pub(crate) struct Served {
     pub(crate) lanes: Lanes,
     /// The memory for bodies.
     pub(crate) room: Room,
-    /// Who works on what is large.
+    /// The threads that work on large bodies.
     pub(crate) heavy: Heavy,
     pub(crate) streams: Arc<Streams>,
     pub(crate) readiness: Readiness,

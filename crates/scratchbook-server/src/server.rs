@@ -13,9 +13,10 @@ use tokio::net::TcpListener;
 use crate::access::{Access, Login};
 use crate::answers::Budget;
 use crate::apps::{Apps, Origin};
-use crate::bodies::{Heavy, Room};
+use crate::bodies::Room;
 use crate::dev_ui::DevUi;
 use crate::guard::{Guard, Origins};
+use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{self, Closing, Tls};
 use crate::operations::{Metrics, Readiness};
@@ -175,10 +176,9 @@ impl ServerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two apps have one name, or an app's name is none; if no surface is served, or the dev
-    /// interface without ADK's surface, which it speaks to; where an expression for origins is
-    /// none; where a file of the login or of TLS is not right, or the dev
-    /// interface's folder holds none. Whatever reading these files fails with.
+    /// `InvalidArgument` if two apps have one name, or an app's name is invalid; if no surface is served, or the dev
+    /// interface without ADK's surface, which it speaks to; if an expression for origins is invalid; if a file of the
+    /// login or of TLS is not right, or the dev interface is not in its folder. Whatever reading these files fails with.
     pub fn build(self) -> Result<Server> {
         check_surfaces(&self.surfaces, self.dev_ui.as_ref())?;
         let surfaces = self.surfaces;

@@ -47,7 +47,7 @@ impl Surface {
     }
 }
 
-/// Answers what is of a surface that is off: as if the server had never heard of it, whoever asks.
+/// Answers what is of a surface that is off: as if the server did not know it, for every caller.
 pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
     match Surface::of(request.uri().path()) {
         Some(surface) if !served.surfaces.contains(&surface) => {

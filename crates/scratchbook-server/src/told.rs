@@ -1,9 +1,9 @@
-//! What a caller is told of an error, on every surface and in every stream; the rest is for the log.
+//! What callers are shown of an error, on every surface and in every stream; the rest is for the log.
 
 use axum::http::StatusCode;
 use scratchbook::{Error, ErrorKind};
 
-/// What may be told of an error to anybody: no address, path or account of what is behind the server is in it.
+/// What may be shown of an error to anybody: no address, path or account of what is behind the server is in it.
 #[derive(Debug)]
 pub(crate) struct Told<'a> {
     pub(crate) status: StatusCode,

@@ -183,12 +183,49 @@ impl io::Write for ByteCount {
     }
 }
 
-/// How many bytes something of ours has as JSON text.
-pub(crate) fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
+/// How many bytes a value has as JSON text, of which nothing is kept.
+///
+/// ```
+/// use scratchbook::json;
+/// use serde_json::json;
+///
+/// assert_eq!(json::bytes_of(&json!({"k": [1, 2]})), 11);
+/// ```
+pub fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
     let mut count = ByteCount::default();
-    // What is stored has a text.
+    // What cannot be written is found when it is.
     let _ = serde_json::to_writer(&mut count, value);
     count.0
+}
+
+/// How many bytes a value has as JSON text; `None` if there are more than `most`, beyond which nothing is counted.
+///
+/// ```
+/// use scratchbook::json;
+///
+/// assert_eq!(json::bytes_up_to("four", 6), Some(6));
+/// assert_eq!(json::bytes_up_to("fives", 6), None);
+/// ```
+pub fn bytes_up_to(value: &(impl Serialize + ?Sized), most: u64) -> Option<u64> {
+    let mut count = CountUpTo { count: ByteCount::default(), most };
+    serde_json::to_writer(&mut count, value).ok().map(|()| count.count.0)
+}
+
+/// Counts bytes, and fails beyond the most of them.
+struct CountUpTo {
+    count: ByteCount,
+    most: u64,
+}
+
+impl io::Write for CountUpTo {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.count.write(bytes)?;
+        if self.count.0 > self.most { Err(io::ErrorKind::WriteZero.into()) } else { Ok(written) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.

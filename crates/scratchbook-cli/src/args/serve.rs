@@ -169,7 +169,7 @@ pub(crate) struct LimitArgs {
     #[arg(long, env = "SCRATCHBOOK_MAX_REQUESTS_PER_SECOND", value_name = "N",
         value_parser = at_least_one::<NonZeroU32>)]
     pub(crate) max_requests_per_second: Option<NonZeroU32>,
-    /// How long an answer may take to begin where no agent runs, in seconds
+    /// How long an answer may take to begin unless the request begins a run, in seconds
     #[arg(long, env = "SCRATCHBOOK_ANSWER_SECONDS", value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(crate) answer_seconds: Duration,
     /// How long what was begun is waited for at the end, in seconds

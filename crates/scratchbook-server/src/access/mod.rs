@@ -11,7 +11,7 @@ mod tokens;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, CONNECTION, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -86,8 +86,7 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
 /// The answer to a login that has most connections while others are short of them.
 fn more_than_its_share(path: &str) -> Response {
     let message = "your requests are under way on more than half of all connections, and others need some; try again";
-    let mut response = refusal::of(path, Error::new(ErrorKind::ResourceExhausted, message));
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    let mut response = refusal::for_now(path, Error::new(ErrorKind::ResourceExhausted, message));
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

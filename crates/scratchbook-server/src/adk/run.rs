@@ -35,10 +35,7 @@ enum Replies {
 
 /// The body of a run that its caller may begin, as far as the body says where: nothing else of it is looked at before.
 #[derive(Debug)]
-pub(super) struct AllowedRun {
-    body: RunAgentRequest,
-    held: Held,
-}
+pub(super) struct AllowedRun(RunAgentRequest);
 
 impl FromRequest<Arc<Served>> for AllowedRun {
     type Rejection = AdkError;
@@ -46,17 +43,16 @@ impl FromRequest<Arc<Served>> for AllowedRun {
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, AdkError> {
         let (mut parts, body) = request.into_parts();
         let caller = Caller::from_request_parts(&mut parts, served).await?;
-        let mut unread = Unread::from_request(Request::from_parts(parts, body), served).await.map_err(unreadable)?;
-        check_named(served, &caller, &mut unread).await?;
-        let held = unread.held().clone();
+        let unread = Unread::from_request(Request::from_parts(parts, body), served).await.map_err(unreadable)?;
+        check_named(served, &caller, &unread).await?;
         let JsonBody(body) = JsonBody::read(unread).await?;
-        Ok(Self { body, held })
+        Ok(Self(body))
     }
 }
 
-/// Checks the caller against the user that a body names, in either spelling; against what it may do at all where it names
+/// Checks the caller against the user that a body names, in either spelling; against what it may do at all if it names
 /// none.
-async fn check_named(served: &Served, caller: &Caller, unread: &mut Unread) -> Result<(), AdkError> {
+async fn check_named(served: &Served, caller: &Caller, unread: &Unread) -> Result<(), AdkError> {
     let named = unread.texts(["appName", "app_name", "userId", "user_id", "sessionId", "session_id"]).await?;
     let Some([app, app_snake, user, user_snake, session, session_snake]) = named else {
         return Ok(caller.check(Right::Write)?);
@@ -74,12 +70,11 @@ async fn check_named(served: &Served, caller: &Caller, unread: &mut Unread) -> R
 pub(super) async fn run(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    AllowedRun { body, held }: AllowedRun,
+    held: Held,
+    AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
     // Whatever `streaming` says: an array has no use for pieces.
-    let (run, mut reader) = start(&served, &caller, body, Replies::Whole).await?;
-    // The run may take hours.
-    held.release();
+    let (run, mut reader) = start(&served, &caller, &held, body, Replies::Whole).await?;
     let mut events = Vec::new();
     while let Some(event) = reader.next().await {
         if !event.is_partial() {
@@ -103,14 +98,15 @@ pub(super) async fn run(
 pub(super) async fn run_sse(
     State(served): State<Arc<Served>>,
     caller: Caller,
-    AllowedRun { body, .. }: AllowedRun,
+    held: Held,
+    AllowedRun(body): AllowedRun,
 ) -> Result<Response, AdkError> {
     let replies = if body.streaming { Replies::InPieces } else { Replies::Whole };
     let frames = match body.function_call_event_id.as_deref() {
         None | Some("") => Frames::Split,
         Some(_) => Frames::AsTheyAre,
     };
-    let (run, reader) = start(&served, &caller, body, replies).await?;
+    let (run, reader) = start(&served, &caller, &held, body, replies).await?;
     let environment = Arc::clone(&served.environment);
     Ok(sse::response(&run.invocation_id, self::frames(reader, frames, environment)))
 }
@@ -121,6 +117,7 @@ const CANCELLED: &str = "the run was cancelled";
 async fn start(
     served: &Served,
     caller: &Caller,
+    held: &Held,
     body: RunAgentRequest,
     replies: Replies,
 ) -> Result<(Arc<Run>, Reader), AdkError> {
@@ -143,7 +140,8 @@ async fn start(
     request.invocation_id = body.invocation_id;
     caller.check_delta(&request.state_delta)?;
     let account = caller.account(Some(key.user_id()));
-    served.runs.start(&app.runner, &key, &account, request).await.map_err(|error| no_session(error, &session_id))
+    let started = served.runs.start(&app.runner, &key, &account, held, request).await;
+    started.map_err(|error| no_session(error, &session_id))
 }
 
 /// What is said of a session that is not there, or not within the caller's reach.

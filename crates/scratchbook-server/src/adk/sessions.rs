@@ -43,7 +43,7 @@ fn read_count(count: &str) -> Result<usize, AdkError> {
     })
 }
 
-/// A session as far as a caller may know of it after a write: one who may not read is told of its names alone.
+/// A session as far as a caller may know of it after a write: one who may not read is shown its names alone.
 async fn written(served: &Served, key: &SessionKey, caller: &Caller) -> Result<Response, AdkError> {
     let session = if caller.may(Right::Read) {
         whole::written(served, key).await?

@@ -2,11 +2,12 @@
 //! be.
 
 use axum::response::Response;
+use scratchbook::json::bytes_of;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Result, Scope, Session, SessionKey};
 
 use super::shape;
 use crate::answers::{self, Share, too_large};
-use crate::heavy::{bytes_of, is_small, off_worker};
+use crate::heavy::{is_small, off_worker};
 use crate::served::Served;
 
 /// The beginnings of the ids of sessions that ADK's evaluation makes, which its lists leave out.
@@ -23,17 +24,17 @@ const MUCH_TOO_LARGE: u64 = 4;
 const OF_SESSION: &str = "ask for the last events alone by ?num_recent_events=N, or for pages of them at \
     /v1/apps/{app}/users/{user}/sessions/{session}/events";
 
-/// How often a session is read anew that was made anew or pruned meanwhile.
+/// How often a session is read again that was created again or pruned meanwhile.
 const TRIES: u32 = 3;
 
-/// A session with its last events, all of them where it is not said how many. `None` where there is none.
+/// A session with its last events, all of them unless a number is given. `None` if there is no session.
 ///
 /// What the first page shows of it, its state and its last number, is a snapshot; the events up to that number stay as they
 /// are, so that reading them page by page gives the same snapshot.
 ///
 /// # Errors
 ///
-/// `PayloadTooLarge` where it has more bytes than an answer may have.
+/// `PayloadTooLarge` if it has more bytes than an answer may have.
 pub(super) async fn session(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<Option<Response>> {
     for _ in 0..TRIES {
         match read(served, key, last).await? {
@@ -54,7 +55,7 @@ pub(super) async fn at_hand(served: &Served, session: Session) -> Result<Respons
     Text::new(served).write_session(session).await.map(Text::ready)
 }
 
-/// A session that was written to, as it is now: what was done is told of, whatever the size of what it was done to. If the
+/// A session that was written to, as it is now: the answer reports what was done, whatever the size of the session. If the
 /// session is too large for an answer, its last events are there alone; if its state is, that is left out.
 pub(super) async fn written(served: &Served, key: &SessionKey) -> Result<Option<Response>> {
     let too_large = match session(served, key, None).await {
@@ -84,7 +85,7 @@ pub(super) async fn written(served: &Served, key: &SessionKey) -> Result<Option<
 ///
 /// # Errors
 ///
-/// `PayloadTooLarge` where they have more bytes than an answer may have.
+/// `PayloadTooLarge` if they have more bytes than an answer may have.
 pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Result<Response> {
     let config = ListSessionsConfig::default().with_user_id(user_id).with_page_size(1000);
     let mut config = config.with_page_bytes(served.page_bytes());
@@ -102,7 +103,7 @@ pub(super) async fn list(served: &Served, app_name: &str, user_id: &str) -> Resu
     Ok(text.ready())
 }
 
-/// How many items are asked for next, where so many of `limit` came: what did not fit into a page would be read in vain
+/// How many items are asked for next, if this many of `limit` came: what did not fit into a page would be read in vain
 /// by some stores.
 fn next_limit(limit: usize, came: usize) -> usize {
     if came < limit { came.max(1) } else { (limit * 2).min(PAGE) }
@@ -182,8 +183,8 @@ async fn read(served: &Served, key: &SessionKey, last: Option<usize>) -> Result<
 
 /// How many bytes a session has of the state of its user and its app.
 fn shared_bytes(session: &Session) -> usize {
-    let of = |scope| bytes_of(&session.state().only(scope));
-    of(Scope::User) + of(Scope::App)
+    let of = |scope| usize::try_from(bytes_of(&session.state().only(scope))).unwrap_or(usize::MAX);
+    of(Scope::User).saturating_add(of(Scope::App))
 }
 
 /// What is written of an answer.
@@ -191,7 +192,7 @@ struct Text {
     out: Vec<u8>,
     share: Share,
     answer_bytes: usize,
-    /// What is to be asked for where it is too large.
+    /// What is to be asked for if it is too large.
     instead: &'static str,
 }
 

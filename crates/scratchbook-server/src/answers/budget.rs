@@ -43,7 +43,7 @@ impl Share {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where other answers have taken it all.
+    /// `Unavailable` if other answers have taken it all.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<()> {
         let (has, wanted) = (self.bytes.div_ceil(UNIT), bytes.div_ceil(UNIT));
         let Some(missing) = wanted.checked_sub(has).filter(|missing| *missing > 0) else { return Ok(()) };

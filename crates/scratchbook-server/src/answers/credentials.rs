@@ -57,13 +57,13 @@ const CONFIGS: [&str; 2] = ["requestedAuthConfigs", "requested_auth_configs"];
 const CREDENTIALS: [&str; 4] =
     ["rawAuthCredential", "raw_auth_credential", "exchangedAuthCredential", "exchanged_auth_credential"];
 
-/// JSON text that we wrote, without the secrets in it; `None` where it is to be shown as it is.
+/// JSON text that we wrote, without the secrets in it; `None` if it is to be shown as it is.
 ///
 /// Text that has none of the marks of a credential, nearly all, is not read.
 ///
 /// # Errors
 ///
-/// Where it is not JSON.
+/// If it is not JSON.
 pub(crate) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>> {
     if !has_marks(text) {
         return Ok(None);
@@ -73,12 +73,12 @@ pub(crate) fn without_secrets(text: &[u8]) -> serde_json::Result<Option<Vec<u8>>
     serde_json::to_vec(&value).map(Some)
 }
 
-/// JSON text that we wrote, without the secrets in it, also without those that a key has that is told of by its name and its
-/// value apart, as on `/v1`.
+/// JSON text that we wrote, without the secrets in it, also without those of a key whose name and value are given
+/// separately, as on `/v1`.
 ///
 /// # Errors
 ///
-/// Where it is not JSON.
+/// If it is not JSON.
 pub(super) fn without_secrets_or_named(text: &[u8]) -> serde_json::Result<Vec<u8>> {
     let mut value = serde_json::from_slice(text)?;
     redact_named(&mut value);

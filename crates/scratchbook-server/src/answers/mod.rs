@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -35,9 +35,6 @@ pub(crate) const STREAM_PAGE_BYTES: u64 = 1 << 20;
 /// Answers with fewer bytes are not counted.
 const SMALL: usize = 64 << 10;
 
-/// After how many seconds a client tries again what could not be done just now.
-const TRY_AGAIN: u64 = 1;
-
 /// Bounds an answer, and takes out of it what its caller is not to see.
 pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
@@ -57,7 +54,7 @@ pub(crate) async fn check(State(served): State<Arc<Served>>, request: Request, n
     }
     let mut response = bounded(&served, is_read, response).unwrap_or_else(|error| refusal::of(&path, error));
     if response.status() == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().entry(RETRY_AFTER).or_insert(TRY_AGAIN.into());
+        refusal::ask_again(&mut response);
     }
     response
 }
@@ -101,7 +98,7 @@ pub(crate) fn ready(text: Vec<u8>, share: Option<Share>) -> Response {
 ///
 /// # Errors
 ///
-/// `Internal` where it cannot be written, which is a defect.
+/// `Internal` if it cannot be written, which is a defect.
 pub(crate) async fn json(value: impl Serialize + Send + 'static) -> Result<Response> {
     let written = match is_small(&value) {
         true => serde_json::to_vec(&value),

@@ -5,7 +5,6 @@
 //! workers, where everybody else's requests are.
 
 mod counts;
-mod heavy;
 mod room;
 
 use std::sync::Arc;
@@ -22,8 +21,6 @@ use crate::served::Served;
 use crate::spelling::is_json;
 
 pub(crate) use counts::{CONTENT, Counted, EVENT, OPERATIONS, PART, SESSION_EVENT, Shape};
-use heavy::Entered;
-pub(crate) use heavy::Heavy;
 pub(crate) use room::{Held, Room};
 
 /// Bodies with more bytes than this are worked on off the runtime's workers.
@@ -36,22 +33,22 @@ const COPIES: u64 = 3;
 #[derive(Debug)]
 pub(crate) struct Unread {
     bytes: Bytes,
+    /// Whether it is worked on off the runtime's workers.
+    is_large: bool,
     /// Whether it is said to be JSON.
     is_json: bool,
     served: Arc<Served>,
     held: Held,
-    /// The place among those that work on what is large, once it is there.
-    entered: Option<Entered>,
 }
 
 impl FromRequest<Arc<Served>> for Unread {
     type Rejection = BytesRejection;
 
     async fn from_request(request: Request, served: &Arc<Served>) -> Result<Self, BytesRejection> {
-        let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
+        let held = Held::of(request.extensions());
         let is_json = says_json(request.headers());
         let bytes = Bytes::from_request(request, served).await?;
-        Ok(Self { bytes, is_json, served: Arc::clone(served), held, entered: None })
+        Ok(Self { is_large: bytes.len() > LARGE, bytes, is_json, served: Arc::clone(served), held })
     }
 }
 
@@ -82,20 +79,12 @@ impl Unread {
         self.is_json
     }
 
-    /// The room that the body takes.
-    pub(crate) fn held(&self) -> &Held {
-        &self.held
-    }
-
     /// The texts under some names of the body, and nothing else of it; `None` if it is not JSON.
     ///
     /// # Errors
     ///
     /// `Unavailable` if too many large bodies are worked on.
-    pub(crate) async fn texts<const N: usize>(
-        &mut self,
-        names: [&'static str; N],
-    ) -> Result<Option<[Field<'static>; N]>> {
+    pub(crate) async fn texts<const N: usize>(&self, names: [&'static str; N]) -> Result<Option<[Field<'static>; N]>> {
         if !self.is_json {
             return Ok(None);
         }
@@ -126,27 +115,47 @@ impl Unread {
     ///
     /// # Errors
     ///
-    /// `Unavailable` if there is none just now.
+    /// `Unavailable` if there is no room just now.
     pub(crate) async fn data(self) -> Result<Bytes> {
         self.take(self.bytes.len() as u64).await?;
         Ok(self.bytes)
     }
 
     async fn take(&self, memory: u64) -> Result<()> {
-        self.held.take_parsed(&self.served.room, memory.saturating_mul(COPIES)).await
+        let room = self.held.take_parsed(&self.served.room, memory.saturating_mul(COPIES));
+        match self.held.place() {
+            // A request that waits for room keeps nobody from working.
+            Some(place) => place.leave_for(room).await,
+            None => room.await,
+        }
     }
 
     /// Does what takes long for a long body: at once, or off the workers.
-    async fn compute<T: Send + 'static>(&mut self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-        if self.bytes.len() <= LARGE || self.held.is_off_workers() {
+    async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        if !self.is_large || self.held.place().is_some() {
             return Ok(work());
         }
-        if self.entered.is_none() {
-            self.entered = Some(self.served.heavy.enter().await.inspect_err(|_| self.held.mark_refused())?);
-        }
-        match &self.entered {
-            Some(entered) => entered.compute(work).await,
-            None => Ok(work()),
+        self.served.heavy.compute(work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use scratchbook::connect;
+
+    use super::*;
+    use crate::Server;
+
+    #[tokio::test]
+    async fn a_large_body_is_read_off_the_workers() {
+        let served = Server::builder(connect("memory:").await.unwrap()).build().unwrap().served();
+        for (length, is_here) in [(LARGE, true), (LARGE + 1, false)] {
+            let request = Request::post("/").body(vec![b' '; length].into()).unwrap();
+            let unread = Unread::from_request(request, &served).await.unwrap().into_json();
+            let read = unread.read(&Shape::Any, |bytes| (bytes.len(), thread::current().id())).await.unwrap();
+            assert_eq!((read.0, read.1 == thread::current().id()), (length, is_here));
         }
     }
 }

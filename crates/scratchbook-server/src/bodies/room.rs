@@ -1,15 +1,19 @@
 //! The memory that bodies may take, all of them at a time.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use axum::extract::FromRequestParts;
+use axum::http::Extensions;
+use axum::http::request::Parts;
 use scratchbook::{Error, ErrorKind, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::access::{Account, Caller};
+use crate::heavy::Place;
 use crate::limits::ServerLimits;
 
 /// What a body may take of the room for small ones.
@@ -48,8 +52,8 @@ pub(crate) struct Held(Arc<Inner>);
 struct Inner {
     account: Option<Account>,
     permits: Mutex<Vec<OwnedSemaphorePermit>>,
-    is_off_workers: AtomicBool,
-    was_refused: AtomicBool,
+    /// The place at which the request is worked on off the runtime's workers.
+    place: OnceLock<Place>,
 }
 
 impl Room {
@@ -101,10 +105,15 @@ impl Pool {
 }
 
 impl Held {
-    /// For a body of a caller. Where nobody logs in, all are one, who may have all of the room.
+    /// For a body of a caller. If nobody logs in, all are one, who may have all of the room.
     pub(crate) fn new(caller: Option<&Caller>) -> Self {
         let account = caller.filter(|caller| caller.name().is_some()).map(|caller| caller.account(None));
         Self(Arc::new(Inner { account, ..Inner::default() }))
+    }
+
+    /// Of the request that has these extensions; of one without a body there is nothing.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
     /// Takes room for the bytes of a body.
@@ -141,7 +150,6 @@ impl Held {
                 Ok(())
             }
             Err(_) => {
-                self.mark_refused();
                 let message = "there is no room for the body just now; nothing was done, send it again in a moment";
                 Err(Error::new(ErrorKind::Unavailable, message))
             }
@@ -153,24 +161,23 @@ impl Held {
         self.0.permits.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Whether the request is worked on off the runtime's workers.
-    pub(crate) fn is_off_workers(&self) -> bool {
-        self.0.is_off_workers.load(Ordering::Relaxed)
+    /// The place at which the request is worked on off the runtime's workers, if it is.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.0.place.get()
     }
 
     /// The request is worked on off the runtime's workers from now on.
-    pub(crate) fn leave_workers(&self) {
-        self.0.is_off_workers.store(true, Ordering::Relaxed);
+    pub(crate) fn leave_workers(&self, place: Place) {
+        // Another place would have been entered for the same request, which happens once.
+        let _ = self.0.place.set(place);
     }
+}
 
-    /// There was no room: the answer says when to send it again.
-    pub(crate) fn mark_refused(&self) {
-        self.0.was_refused.store(true, Ordering::Relaxed);
-    }
+impl<S: Sync> FromRequestParts<S> for Held {
+    type Rejection = Infallible;
 
-    /// Whether there was no room.
-    pub(crate) fn was_refused(&self) -> bool {
-        self.0.was_refused.load(Ordering::Relaxed)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions))
     }
 }
 
@@ -193,7 +200,7 @@ mod tests {
         let (room, [ann, bob]) = (room(), ["ann", "bob"].map(held));
         ann.take_parsed(&room, 3 << 20).await.unwrap();
         let refused = ann.take_parsed(&room, 2 << 20).await.unwrap_err();
-        assert_eq!((refused.kind(), ann.was_refused()), (ErrorKind::Unavailable, true));
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
         bob.take_parsed(&room, 2 << 20).await.unwrap();
         ann.release();
         ann.take_parsed(&room, 2 << 20).await.unwrap();

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
@@ -14,14 +13,12 @@ use tokio::time::timeout;
 
 use super::ServerLimits;
 use super::lane::{Full, Lane};
+use super::time::begins_run;
 use super::weight::{Sizes, Weight};
 use crate::access::{Account, Caller};
-use crate::refusal;
 use crate::scope::user_of_path;
 use crate::served::Served;
-
-/// How long a caller is asked to wait whose requests fill their places.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
+use crate::{refusal, sse};
 
 /// The permits to be worked on. Heavy requests have few of their own, so that light ones always find some.
 #[derive(Debug)]
@@ -60,16 +57,15 @@ pub(crate) async fn admit(State(served): State<Arc<Served>>, mut request: Reques
     };
     let account = caller.account(user_of_path(&request).as_deref());
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let starts_run = request.method() == Method::POST && starts_run(route);
     let body_bytes = request.body().size_hint().lower();
     let lanes = &served.lanes;
     let weighed = lanes.sizes.weigh(request.method(), route, request.uri(), body_bytes);
     let permit = match timeout(served.limits.answer_time, lanes.of(weighed.weight).acquire(&account)).await {
         Ok(Ok(permit)) => permit,
-        Ok(Err(full)) => return refuse(request.uri().path(), full_error(full)),
-        Err(_) => return refuse(request.uri().path(), late_error(served.limits.answer_time)),
+        Ok(Err(full)) => return refusal::for_now(request.uri().path(), full_error(full)),
+        Err(_) => return refusal::for_now(request.uri().path(), late_error(served.limits.answer_time)),
     };
-    if starts_run {
+    if begins_run(&request) {
         // It goes with the request, when the handler has read it: the run has limits of its own.
         request.extensions_mut().insert(Arc::new(permit));
         return next.run(request).await;
@@ -78,19 +74,10 @@ pub(crate) async fn admit(State(served): State<Arc<Served>>, mut request: Reques
     drop(permit);
     if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
         lanes.sizes.remember(weighed, None);
-    } else if response.status().is_success() && !is_stream(&response) {
+    } else if response.status().is_success() && !sse::is_stream(&response) {
         lanes.sizes.remember(weighed, response.body().size_hint().exact());
     }
     response
-}
-
-fn starts_run(route: &str) -> bool {
-    matches!(route.rsplit('/').next(), Some("run" | "run_sse" | "runs"))
-}
-
-fn is_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 fn full_error(full: Full) -> Error {
@@ -114,12 +101,6 @@ fn late_error(time: Duration) -> Error {
     Error::new(ErrorKind::Unavailable, message)
 }
 
-fn refuse(path: &str, error: Error) -> Response {
-    let mut response = refusal::of(path, error);
-    response.headers_mut().insert(RETRY_AFTER, TRY_AGAIN.as_secs().into());
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::{Future, ready};
@@ -128,6 +109,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use axum::body::{Body, Bytes};
+    use axum::http::header::RETRY_AFTER;
     use axum::routing::{get, post};
     use axum::{Router, middleware};
     use scratchbook::connect;

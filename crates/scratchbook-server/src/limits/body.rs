@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::header::{CONNECTION, RETRY_AFTER};
+use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -15,13 +15,13 @@ use scratchbook::{Error, ErrorKind};
 use tokio::time::timeout;
 
 use super::ServerLimits;
-use super::time::runs_agents;
+use super::time::begins_run;
 use crate::access::Caller;
 use crate::bodies::{Held, LARGE};
 use crate::refusal;
 use crate::served::Served;
 
-/// For how much more room is taken where it is not said how long the body is.
+/// How much more room is taken at a time if the length of the body is not known before.
 const STEP: usize = 1 << 20;
 
 /// Reads the body, within the limits of its length and its time: handlers find it whole.
@@ -51,29 +51,28 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
         }
     };
     let mut request = Request::from_parts(parts, Body::from(bytes));
+    // Its room is held until the request has been answered, unless it is given back before.
     request.extensions_mut().insert(held.clone());
-    let mut response = next.run(request).await;
-    if held.was_refused() {
-        response.headers_mut().insert(RETRY_AFTER, SOON);
-    }
+    let response = next.run(request).await;
+    drop(held);
     response
 }
 
 /// How long a body may come that is not taken.
 const PASSING_BY: Duration = Duration::from_secs(2);
 
-/// Has requests with large bodies answered off the runtime's workers, but for those that run agents, whose bodies alone
+/// Has requests with large bodies answered off the runtime's workers, but for those that begin runs, whose bodies alone
 /// are: an agent may take hours.
 pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
     let is_large = request.body().size_hint().lower() > LARGE as u64;
     let held = request.extensions().get::<Held>().cloned();
-    let Some(held) = held.filter(|_| is_large && !runs_agents(&request)) else {
+    let Some(held) = held.filter(|_| is_large && !begins_run(&request)) else {
         return next.run(request).await;
     };
     let path = request.uri().path().to_owned();
     match served.heavy.enter().await {
         Ok(place) => {
-            held.leave_workers();
+            held.leave_workers(place.clone());
             // As long as it is worked on, whether anybody still waits for it or not.
             let answer = async move {
                 let answer = next.run(request).await;
@@ -82,15 +81,9 @@ pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Re
             };
             place.drive(answer).await.unwrap_or_else(|error| refusal::of(&path, error))
         }
-        Err(error) => {
-            held.mark_refused();
-            refusal::of(&path, error)
-        }
+        Err(error) => refusal::for_now(&path, error),
     }
 }
-
-/// When a body for which there was no room may be sent again, in seconds.
-const SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// Why a body was not read.
 enum Refused {
@@ -152,7 +145,7 @@ impl Refused {
             }
             Self::NoRoom(error) => {
                 let mut response = refuse(path, StatusCode::SERVICE_UNAVAILABLE, error);
-                response.headers_mut().insert(RETRY_AFTER, SOON);
+                refusal::ask_again(&mut response);
                 response
             }
         }
@@ -164,4 +157,46 @@ fn refuse(path: &str, status: StatusCode, error: Error) -> Response {
     let mut response = refusal::with_status(path, status, error);
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::CONTENT_TYPE;
+    use scratchbook::connect;
+    use tokio::time::sleep;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::Server;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn bodies_that_wait_for_room_keep_none_from_being_worked_on() {
+        let server = Server::builder(connect("memory:").await.unwrap()).build().unwrap();
+        let (served, router) = (server.served(), server.router());
+        let everything = Held::default();
+        everything.take_parsed(&served.room, served.limits.body_memory as u64).await.unwrap();
+        // Of each kind as many as there may be places.
+        let zeros = vec!["0"; 90_000].join(",");
+        let session = format!(r#"{{"state":{{"k":[{zeros}]}}}}"#);
+        let run = format!(
+            r#"{{"appName":"a","userId":"u","sessionId":"s","stateDelta":{{"k":[{zeros}]}},
+                "newMessage":{{"role":"user","parts":[{{"text":"x"}}]}}}}"#
+        );
+        let ask = |path: &'static str, body: &str| {
+            let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+            tokio::spawn(router.clone().oneshot(request.body(Body::from(body.to_owned())).unwrap()))
+        };
+        let asked = (0..4).map(|_| [ask("/v1/apps/a/users/u/sessions", &session), ask("/run", &run)]);
+        let asked: Vec<_> = asked.flatten().collect();
+        sleep(Duration::from_secs(1)).await;
+        assert!(asked.iter().all(|asked| !asked.is_finished()), "there is no room for them");
+        let place = timeout(Duration::from_millis(500), served.heavy.enter()).await;
+        drop(place.expect("nobody works, and yet there is no place").unwrap());
+        drop(everything);
+        for asked in asked {
+            // There is no such app to run.
+            let status = asked.await.unwrap().unwrap().status().as_u16();
+            assert!([201, 404].contains(&status), "{status}");
+        }
+    }
 }

@@ -86,7 +86,7 @@ struct Waiter<'a, K: Eq + Hash + Clone> {
 
 impl<K: Eq + Hash + Clone> Lane<K> {
     /// This many permits, of which an account may hold a `share` while others are there; an eighth is left free for
-    /// those who come while it is alone. So many requests may `wait`.
+    /// those who come while it is alone. At most this many requests may wait.
     pub(crate) fn new(permits: usize, share: usize, waiting: usize) -> Self {
         let state = State {
             free: permits.max(1),
@@ -146,7 +146,7 @@ impl<K: Eq + Hash + Clone> Lane<K> {
             _ => None,
         };
         drop(state);
-        // Dropped where it is refused, which takes it out of the queue.
+        // Dropped if it is refused, which takes it out of the queue.
         let waiter = Waiter { inner, account, id, served, is_taken: false };
         full.map_or(Ok(waiter), Err)
     }

@@ -53,7 +53,7 @@ pub struct ServerLimits {
     /// The most bytes of an answer: 32 MiB. A longer one answers 413; what has pages has pages with fewer. All answers that
     /// are being made and sent have eight times this together; what is beyond it answers 503.
     pub answer_bytes: usize,
-    /// How long an answer may take to begin, where no agent runs: 60 seconds. A slower one answers 503.
+    /// How long an answer may take to begin, unless the request begins a run: 60 seconds. A slower one answers 503.
     pub answer_time: Duration,
     /// How long a client may take nothing of what is sent to it: 60 seconds. Then its connection is closed.
     pub stall_time: Duration,
@@ -67,7 +67,7 @@ pub struct ServerLimits {
     /// The most requests that wait: 4,096, of which one caller has a quarter. More answer 503, or 429.
     pub waiting_requests: usize,
     /// The most heavy reads at a time: half as many as there are cores. Those are reads of a whole session or list whose
-    /// last answer was not below 256 KiB, or that was not read before, and checks of a history.
+    /// last answer was not below 256 KiB, or that was not read before, searches of Vertex's lists, and checks of a history.
     pub heavy_reads: usize,
     /// The most heavy writes at a time: 1. Those are requests of 256 KiB and more, forks, rewinds, and removals.
     pub heavy_writes: usize,
@@ -189,7 +189,7 @@ impl ServerLimits {
         Self { answer_bytes: answer_bytes.max(64 << 10), ..self }
     }
 
-    /// How long an answer may take to begin, where no agent runs.
+    /// How long an answer may take to begin, unless the request begins a run.
     #[must_use]
     pub fn with_answer_time(self, answer_time: Duration) -> Self {
         Self { answer_time, ..self }

@@ -28,7 +28,7 @@ impl Network {
         Self { first: cut(bits(address), any), any }
     }
 
-    /// Where a client is: one address of IPv4, and of IPv6 the network: one that has an address of it has all of them.
+    /// The network of a client: one address of IPv4; of IPv6 the whole network, since a client has all addresses of its own.
     pub(crate) fn of_client(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self::new(address, if address.is_ipv4() { 0 } else { 64 })

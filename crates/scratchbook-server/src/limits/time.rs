@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 use scratchbook::{Error, ErrorKind};
@@ -11,18 +12,17 @@ use tokio::time::timeout;
 use crate::refusal;
 use crate::served::Served;
 
-/// The parts of routes below which agents run, as long as they like.
-const RUNS: [&str; 3] = ["run", "run_sse", "runs"];
-
-/// Whether a request's answer takes as long as an agent does.
-pub(super) fn runs_agents(request: &Request) -> bool {
+/// Whether a request begins a run, so that the head of its answer takes as long as an agent does: of the one that it
+/// begins, or of one of the same id that goes on and ends first.
+pub(super) fn begins_run(request: &Request) -> bool {
     let route = request.extensions().get::<MatchedPath>();
-    route.is_some_and(|route| route.as_str().split('/').any(|part| RUNS.contains(&part)))
+    let last = route.and_then(|route| route.as_str().rsplit('/').next());
+    request.method() == Method::POST && matches!(last, Some("run" | "run_sse" | "runs"))
 }
 
 /// Waits for the head of an answer, not longer than it may take. What follows it is not watched: streams go on.
 pub(crate) async fn answer_in_time(State(served): State<Arc<Served>>, request: Request, next: Next) -> Response {
-    if runs_agents(&request) {
+    if begins_run(&request) {
         return next.run(request).await;
     }
     let path = request.uri().path().to_owned();
@@ -42,7 +42,7 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::Body;
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use axum::{Router, middleware};
     use scratchbook::connect;
     use tokio::time::sleep;
@@ -52,18 +52,33 @@ mod tests {
     use crate::{Server, ServerLimits};
 
     #[tokio::test]
-    async fn only_what_runs_agents_may_take_its_time() {
+    async fn only_what_begins_runs_may_take_its_time() {
         let limits = ServerLimits::default().with_answer_time(Duration::from_millis(20));
         let server = Server::builder(connect("memory:").await.unwrap()).limits(limits).build().unwrap();
         let slow = || sleep(Duration::from_millis(200));
         let router = Router::new()
             .route("/slow", get(slow))
-            .route("/run", get(slow))
-            .nest("/v1", Router::new().route("/sessions/{session}/runs/{run}", get(slow)).route("/slow", get(slow)))
+            .route("/run", post(slow).get(slow))
+            .nest(
+                "/v1",
+                Router::new()
+                    .route("/sessions/{session}/runs", get(slow).post(slow))
+                    .route("/sessions/{session}/runs/{run}", get(slow).delete(slow))
+                    .route("/users/{user}", post(slow)),
+            )
             .layer(middleware::from_fn_with_state(server.served(), answer_in_time));
-        for (path, status) in [("/slow", 503), ("/v1/slow", 503), ("/run", 200), ("/v1/sessions/runs/runs/r-1", 200)] {
-            let request = Request::get(path).body(Body::empty()).unwrap();
-            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{path}");
+        for (method, path, status) in [
+            (Method::GET, "/slow", 503),
+            (Method::POST, "/run", 200),
+            (Method::GET, "/run", 503),
+            (Method::POST, "/v1/sessions/s/runs", 200),
+            (Method::GET, "/v1/sessions/s/runs", 503),
+            (Method::GET, "/v1/sessions/runs/runs/r-1", 503),
+            (Method::DELETE, "/v1/sessions/runs/runs/r-1", 503),
+            (Method::POST, "/v1/users/run", 503),
+        ] {
+            let request = Request::builder().method(&method).uri(path).body(Body::empty()).unwrap();
+            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{method} {path}");
         }
     }
 }

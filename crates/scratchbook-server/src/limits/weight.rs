@@ -11,6 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::http::{Method, Uri};
 
+use crate::vertex;
+
 /// A body or an answer of this size is heavy.
 pub(super) const HEAVY_BYTES: u64 = 256 << 10;
 
@@ -61,6 +63,8 @@ impl Sizes {
     pub(super) fn weigh(&self, method: &Method, route: &str, uri: &Uri, body_bytes: u64) -> Weighed {
         let expected = match body_bytes {
             HEAVY_BYTES.. => Expected::Work(Weight::HeavyWrite),
+            // It may go through thousands and find nothing, so that its answer says nothing of it.
+            _ if vertex::searches(route, uri) => Expected::Work(Weight::HeavyRead),
             _ => expected(method, route),
         };
         // A part of a session is small, which says nothing of the whole.
@@ -162,6 +166,31 @@ mod tests {
             for _ in 0..2 {
                 let weighed = sizes.weigh(&method, route, &Uri::from_static("/path"), bytes);
                 assert_eq!(weighed.weight, expected, "{method} {route}");
+                sizes.remember(weighed, Some(2));
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_searched_is_heavy_whatever_it_finds() {
+        let sizes = Sizes::new();
+        let (sessions, events) = ("/v1beta1/reasoningEngines/{app}/sessions", "/sessions/{session}/events");
+        let events = &*format!("/v1/projects/{{project}}/locations/{{location}}/reasoningEngines/{{app}}{events}");
+        for (route, uri, expected) in [
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=labels.a%3Db", Weight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?pageSize=9&filter=d%69splay_name=x", Weight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=displayName=x", Weight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?orderBy=create_time", Weight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?order_by=createTime+desc", Weight::HeavyRead),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=user_id%3D%22u%22", Weight::Light),
+            (sessions, "/v1beta1/reasoningEngines/a/sessions?filter=&orderBy=update_time", Weight::Light),
+            (events, "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=x", Weight::HeavyRead),
+            (events, "/v1/projects/p/locations/l/reasoningEngines/a/sessions/s/events?filter=", Weight::Light),
+            (EVENTS, "/v1/apps/a/users/u/sessions/s/events?filter=x", Weight::Light),
+        ] {
+            for _ in 0..2 {
+                let weighed = sizes.weigh(&Method::GET, route, &Uri::from_static(uri), 0);
+                assert_eq!(weighed.weight, expected, "{uri}");
                 sizes.remember(weighed, Some(2));
             }
         }

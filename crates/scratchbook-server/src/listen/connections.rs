@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Connections {
     places: Mutex<Places<LoginName>>,
-    /// Where those wait for whom there is no place.
+    /// The seats of those that wait for a place.
     seats: Arc<Semaphore>,
     /// A place may be had.
     changed: Notify,
@@ -130,7 +130,7 @@ impl Connections {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells one of those who wait, if there are any.
+    /// Wakes one of those who wait, if there are any.
     fn tell(&self) {
         if self.seats.available_permits() < SEATS {
             self.changed.notify_one();

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// has gone is not to be seen from here: what is ready in this time is sent.
 const AFTER_THE_END: Duration = Duration::from_millis(250);
 
-/// How often it is looked where the client has sent more than was read.
+/// How often a client that has sent more than was read is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A TCP connection, of which copies are one.

@@ -50,7 +50,7 @@ pub(super) struct Places<L> {
     open: HashMap<u64, Connection<L>>,
     /// Connections that are new, idle and receiving, by when they began to be.
     quiet: [BTreeMap<u64, u64>; 3],
-    /// How many are open and were not told to end.
+    /// How many are open and were not asked to end.
     taken: usize,
     /// How many of a network nobody has logged in on.
     strangers: HashMap<Network, usize>,
@@ -146,7 +146,7 @@ impl<L: Clone + Eq + Hash> Places<L> {
         let (before, was) = (connection.phase, connection.order);
         (connection.phase, connection.order, connection.since) = (phase, order, now);
         let login = if matches!(phase, Phase::New | Phase::Idle) { connection.login.take() } else { None };
-        // One that was told to end is in no list any more.
+        // One that was asked to end is in no list any more.
         let is_listed = *connection.wish.borrow() == Wish::GoOn;
         if let Some(list) = self.quiet.get_mut(before as usize) {
             list.remove(&was);
@@ -194,12 +194,12 @@ impl<L: Clone + Eq + Hash> Places<L> {
         }
     }
 
-    /// How many are open, those included that were told to end.
+    /// How many are open, those included that were asked to end.
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Tells a connection to end; its place is free for another from now on.
+    /// Asks a connection to end; its place is free for another from now on.
     fn end(&mut self, id: u64, wish: Wish) {
         let Some(connection) = self.open.get_mut(&id) else { return };
         let before = *connection.wish.borrow();

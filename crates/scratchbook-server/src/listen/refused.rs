@@ -1,4 +1,4 @@
-//! What a connection is told that there is no place for.
+//! The answer to a connection that there is no place for.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) async fn refuse(mut stream: TcpStream) {
         while stream.read(&mut unread).await? > 0 {}
         Ok::<_, std::io::Error>(())
     };
-    // Whoever does not take it is gone, or has to do without.
+    // A client that does not take it is gone, or goes without.
     let _ = timeout(PATIENCE, answered).await;
 }
 

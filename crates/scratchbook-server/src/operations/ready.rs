@@ -47,7 +47,7 @@ pub(super) async fn ready(State(served): State<Arc<Served>>) -> (StatusCode, Jso
 }
 
 /// The look that goes on, or was taken within the last second; or a new one. It is a task of its own: it goes on when
-/// whoever asked first is gone.
+/// the one who asked first is gone.
 fn look(served: &Arc<Served>) -> Look {
     let mut last = served.readiness.last.lock().unwrap_or_else(PoisonError::into_inner);
     let is_good = |look: &&Look| {

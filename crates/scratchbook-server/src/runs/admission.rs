@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use metrics::gauge;
-use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey};
+use scratchbook::{Error, ErrorKind, Result, RunRequest, SessionKey, json};
 
 use super::shares::{Refused, Shares};
 use crate::access::Account;
@@ -45,14 +45,14 @@ struct Admitted {
 }
 
 impl Admission {
-    /// So many sessions have runs at a time, each with so many that wait.
+    /// At most this many sessions have runs at a time, each with at most this many that wait.
     pub(super) fn new(max_runs: usize, max_waiting: usize) -> Self {
         let bytes = BYTES.max(max_runs.saturating_mul(PLACE_BYTES));
         let (places, bytes) = (Shares::new(max_runs), Shares::new(bytes));
         Self { max_runs, max_waiting, places, bytes, lines: HashMap::new(), next_number: 0 }
     }
 
-    /// Lets a run in that keeps so much, and gives it a number.
+    /// Lets a run in that keeps this many bytes, and gives it a number.
     ///
     /// # Errors
     ///
@@ -93,19 +93,22 @@ impl Admission {
         self.forget(key);
     }
 
-    /// Has a request wait for a run of its own to end, as if it were a run that waits.
+    /// Has a request wait for a run of its own to end, as if it were a run that waits, with what it keeps.
     ///
     /// # Errors
     ///
-    /// `ResourceExhausted` if too many runs wait for the session.
-    pub(super) fn ask(&mut self, key: &SessionKey) -> Result<()> {
+    /// `ResourceExhausted` if too many runs wait for the session, or if the account has its share of what runs keep.
+    pub(super) fn ask(&mut self, key: &SessionKey, account: &Account, bytes: usize) -> Result<()> {
         self.check_waiting(key)?;
+        self.bytes.check(account, bytes).map_err(no_bytes)?;
+        self.bytes.take(account, bytes);
         self.lines.entry(key.clone()).or_default().asking += 1;
         Ok(())
     }
 
     /// Such a request does not wait any more.
-    pub(super) fn asked(&mut self, key: &SessionKey) {
+    pub(super) fn asked(&mut self, key: &SessionKey, account: &Account, bytes: usize) {
+        self.bytes.give_back(account, bytes);
         if let Some(line) = self.lines.get_mut(key) {
             line.asking = line.asking.saturating_sub(1);
         }
@@ -144,22 +147,8 @@ impl Admission {
 
 /// About how much a run keeps while it is under way.
 pub(super) fn bytes_of(request: &RunRequest) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(RUN_BYTES);
-    // What cannot be written is refused by the run.
-    let _ =
-        serde_json::to_writer(&mut count, &(&request.message, &request.state_delta, &request.config.custom_metadata));
-    count.0
+    let kept = json::bytes_of(&(&request.message, &request.state_delta, &request.config.custom_metadata));
+    usize::try_from(kept).unwrap_or(usize::MAX).saturating_add(RUN_BYTES)
 }
 
 fn name(waits: bool) -> &'static str {
@@ -202,7 +191,12 @@ mod tests {
         assert_eq!(count, BYTES / 2 / bytes, "half of them are left for others");
         assert!(said.contains("the messages of your runs under way are as long as they may be together"), "{said}");
         admission.enter(&session("other"), &account("v"), bytes).unwrap();
+        let said = admission.ask(&session("0"), &account("u"), bytes).unwrap_err().to_string();
+        assert!(said.contains("the messages of your runs"), "one that waits for its own run keeps as much: {said}");
         admission.leave(&session("0"), 0);
+        admission.ask(&session("1"), &account("u"), bytes).unwrap();
+        assert!(admission.enter(&session("0"), &account("u"), bytes).is_err());
+        admission.asked(&session("1"), &account("u"), bytes);
         admission.enter(&session("0"), &account("u"), bytes).unwrap();
     }
 
@@ -211,15 +205,15 @@ mod tests {
         let mut admission = Admission::new(2, 3);
         let (key, account) = (session("s"), |user| Caller::anyone().account(Some(user)));
         let runs = ["u", "v", "u"].map(|user| admission.enter(&key, &account(user), 9).unwrap());
-        admission.ask(&key).unwrap();
-        assert!(admission.ask(&key).is_err() && admission.enter(&key, &account("w"), 9).is_err());
+        admission.ask(&key, &account("u"), 9).unwrap();
+        assert!(admission.ask(&key, &account("w"), 9).is_err() && admission.enter(&key, &account("w"), 9).is_err());
         // The place goes to the next, whose share it is then.
         admission.leave(&key, runs[0]);
         assert!(admission.enter(&session("t"), &account("v"), 9).is_err());
         let other = admission.enter(&session("t"), &account("u"), 9).unwrap();
         admission.leave(&key, runs[2]);
         admission.leave(&key, runs[1]);
-        admission.asked(&key);
+        admission.asked(&key, &account("u"), 9);
         admission.leave(&session("t"), other);
         assert!(admission.lines.is_empty());
         assert_eq!(admission.places.check(&account("w"), 2), Ok(()));

@@ -31,6 +31,7 @@ use admission::{Admission, bytes_of};
 use answered::answered_invocation;
 
 use crate::access::Account;
+use crate::bodies::Held;
 
 /// How many runs that are over are remembered, each with how it ended.
 const REMEMBERED: usize = 1024;
@@ -79,7 +80,8 @@ impl Runs {
     }
 
     /// Starts a run on a session for an account and gives it back with a reader that misses nothing of it. If a run of
-    /// the same invocation is under way, that one ends first.
+    /// the same invocation is under way, that one ends first. From the moment it is let in, to run or to wait, what it
+    /// keeps is counted with the runs, and the room of its body is given back.
     ///
     /// # Errors
     ///
@@ -91,6 +93,7 @@ impl Runs {
         runner: &Runner,
         key: &SessionKey,
         account: &Account,
+        body: &Held,
         mut request: RunRequest,
     ) -> Result<(Arc<Run>, Reader)> {
         let sessions = runner.session_service();
@@ -115,7 +118,10 @@ impl Runs {
                 None => count(sessions.as_ref(), key).await?,
             };
             let run = Run::new(key.clone(), id.clone(), self.inner.environment.now(), before);
-            match self.enter(run, account, bytes)? {
+            let entered = self.enter(run, account, bytes)?;
+            // The run may take hours, and so may the one that it waits for.
+            body.release();
+            match entered {
                 Entered::New(run) => {
                     let (events, reader) = (runner.run(key.user_id(), key.session_id(), request), run.read());
                     let task = Arc::clone(&run).drive(events, self.clone()).instrument(run.span());
@@ -179,8 +185,9 @@ impl Runs {
         }
         let place = (run.key.clone(), run.invocation_id.clone());
         if let Some(earlier) = table.under_way.get(&place) {
-            table.admission.ask(&run.key)?;
-            return Ok(Entered::Taken(Arc::clone(earlier), Asking { runs: self.clone(), key: run.key }));
+            table.admission.ask(&run.key, account, bytes)?;
+            let asking = Asking { runs: self.clone(), key: run.key, account: account.clone(), bytes };
+            return Ok(Entered::Taken(Arc::clone(earlier), asking));
         }
         run.number = table.admission.enter(&run.key, account, bytes)?;
         let run = Arc::new(run);
@@ -219,11 +226,13 @@ enum Entered {
 struct Asking {
     runs: Runs,
     key: SessionKey,
+    account: Account,
+    bytes: usize,
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.runs.lock().admission.asked(&self.key);
+        self.runs.lock().admission.asked(&self.key, &self.account, self.bytes);
     }
 }
 
@@ -258,11 +267,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn runs_that_do_not_end_in_time_are_cancelled_and_none_begins_any_more() {
         let (runs, runner, key) = endless().await;
-        let (run, mut reader) = runs.start(&runner, &key, &anyone(), "go".into()).await.unwrap();
+        let (run, mut reader) = runs.start(&runner, &key, &anyone(), &Held::default(), "go".into()).await.unwrap();
         runs.close(Duration::from_secs(30)).await;
         assert!(matches!(run.ended().await, Outcome::Cancelled));
         assert!(reader.next().await.is_none() && runs.list(&key).is_empty());
-        let refused = runs.start(&runner, &key, &anyone(), "go".into()).await.unwrap_err();
+        let refused = runs.start(&runner, &key, &anyone(), &Held::default(), "go".into()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
     }
 
@@ -271,7 +280,8 @@ mod tests {
         let (runs, runner, key) = endless().await;
         let started = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let (_, reader) = runtime.block_on(runs.start(&runner, &key, &anyone(), "go".into())).unwrap();
+            let (_, reader) =
+                runtime.block_on(runs.start(&runner, &key, &anyone(), &Held::default(), "go".into())).unwrap();
             reader
         });
         let mut reader = started.join().unwrap();
@@ -283,7 +293,7 @@ mod tests {
     async fn the_runs_that_ended_last_are_remembered() {
         let (runs, runner, key) = endless().await;
         let first = RunRequest::message("go").with_invocation_id("first");
-        let (run, _) = runs.start(&runner, &key, &anyone(), first).await.unwrap();
+        let (run, _) = runs.start(&runner, &key, &anyone(), &Held::default(), first).await.unwrap();
         run.cancel();
         run.ended().await;
         for n in 0..=REMEMBERED {

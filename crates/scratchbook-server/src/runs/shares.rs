@@ -17,7 +17,7 @@ pub(super) struct Shares<K> {
 pub(super) enum Refused {
     /// There are not enough.
     Full,
-    /// The account has as many as it may while so many are left.
+    /// The account has as many as it may while no more are left.
     Share,
 }
 

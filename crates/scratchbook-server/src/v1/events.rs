@@ -97,7 +97,7 @@ pub(super) struct ListEvents {
     after: Option<u64>,
     /// The last ones with a number below this one, in place of `after`.
     before: Option<u64>,
-    /// How many at most, 1 to 1,000. A page has fewer where they have more than 4 MiB: `next` says whether there are more.
+    /// How many at most, 1 to 1,000. A page has fewer if they have more than 4 MiB: `next` says whether there are more.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,

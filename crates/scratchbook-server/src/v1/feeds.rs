@@ -31,7 +31,7 @@ pub(super) struct ReadFeed {
     #[serde(default)]
     #[param(required = false)]
     prefix: String,
-    /// About how many entries are read, 1 to 1,000; fewer where they are large.
+    /// About how many entries are read, 1 to 1,000; fewer if they are large.
     #[serde(default = "usual")]
     #[param(minimum = 1, maximum = 1000, default = 100, required = false)]
     limit: usize,

@@ -59,7 +59,7 @@ enum Order {
 }], "userStates": {"alice": {"user:language": "en"}}, "appState": {"app:version": "1.0.0"}, "nextPageToken": null}))]
 pub(super) struct SessionPage {
     /// The sessions in the order of the list; of the state of each its own keys alone. A page has fewer than were asked for
-    /// where they have more than 4 MiB. Where they are looked for by title or label, it may have few or none, and yet not
+    /// if they have more than 4 MiB. If they are looked for by title or label, it may have few or none, and yet not
     /// be the last.
     sessions: Vec<SessionBody>,
     /// The state of each user who has a session on this page, with its prefix.

@@ -85,7 +85,7 @@ pub(super) struct ReadLogHistory {
 pub(super) struct History {
     /// The key.
     key: String,
-    /// The writes, the latest first; fewer than were asked for where they have more than 16 MiB.
+    /// The writes, the latest first; fewer than were asked for if they have more than 16 MiB.
     writes: Vec<Write>,
 }
 

@@ -23,7 +23,7 @@ use super::path::{RunPath, SessionPath};
 use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
 use super::shape::{Stored, StreamEvent};
 use super::{ApiError, RUNS};
-use crate::bodies::{self as counted, Shape};
+use crate::bodies::{self as counted, Held, Shape};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;
@@ -130,6 +130,7 @@ pub(super) async fn start(
     State(served): State<Arc<Served>>,
     scope: SessionScope<ApiError>,
     _: NoQuery,
+    held: Held,
     Body(body): Body<RunBody>,
 ) -> Result<Response, ApiError> {
     let request = request(body)?;
@@ -138,7 +139,7 @@ pub(super) async fn start(
     let app = served.apps.get(app_name);
     let app = app.ok_or_else(|| Error::not_found(format!("no agent is hosted as the app '{app_name}'")))?;
     let account = scope.caller.account(Some(scope.key.user_id()));
-    let (run, reader) = served.runs.start(&app.runner, &scope.key, &account, request).await?;
+    let (run, reader) = served.runs.start(&app.runner, &scope.key, &account, &held, request).await?;
     Ok(follow(&run.invocation_id, Follow::live(reader)))
 }
 

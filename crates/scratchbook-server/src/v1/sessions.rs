@@ -76,8 +76,8 @@ impl Sent for CreateSession {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReadSession {
-    /// Only the last so many events, 0 to 1,000; 100 where nothing is said. `eventCount` says how many there are. They are
-    /// fewer where they have more than 4 MiB.
+    /// How many of the last events, 0 to 1,000; 100 if not given. `eventCount` says how many there are. They are
+    /// fewer if they have more than 4 MiB.
     #[param(minimum = 0, maximum = 1000)]
     num_recent_events: Option<usize>,
     /// Only events from this time on, in seconds since 1970, inclusive; then the last so many of them.

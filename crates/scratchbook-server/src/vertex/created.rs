@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use scratchbook::json::bytes_of;
 use scratchbook::plan::Room;
 use scratchbook::{Error, ErrorKind, GetSessionConfig, ListOrder, ListSessionsConfig, Result, Session, SessionKey};
 use serde_json::json;
 
 use super::times::micros;
-use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many sessions are sorted. Where more of them match, this order is refused.
@@ -65,7 +65,7 @@ pub(super) async fn page(
     Err(Error::new(ErrorKind::FailedPrecondition, message))
 }
 
-/// The sessions at these addresses, as many as there is room for, and the place of the last of them where there are more.
+/// The sessions at these addresses, as many as there is room for, and the place of the last of them if there are more.
 async fn read(
     served: &Served,
     found: Vec<(Place, SessionKey)>,
@@ -78,7 +78,7 @@ async fn read(
     for (place, key) in found {
         // One that is gone by now is not in the list.
         if let Some(session) = served.store.sessions.get_session(&key, &config).await? {
-            if !room.takes(bytes_of(session.state()) as u64) {
+            if !room.takes(bytes_of(session.state())) {
                 return Ok((sessions, last));
             }
             sessions.push(session);

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use scratchbook::json::bytes_of;
 use scratchbook::{Error, Event, GetSessionConfig, Result, SessionKey};
 
 use super::sessions::found;
 use super::times::Times;
-use crate::heavy::bytes_of;
 use crate::served::Served;
 
 /// How many events are looked at in one go, at first and at most.
 const FIRST_LOOK: usize = 16;
 const LOOK: usize = 1000;
 /// After how many bytes in one look the next one is for fewer events.
-const LOOK_BYTES: usize = 1 << 20;
+const LOOK_BYTES: u64 = 1 << 20;
 /// How often a store is asked for one page, and for how many events. A page that is found nothing for until then is empty
 /// and followed by another.
 const MOST_LOOKS: usize = 1000;
@@ -21,7 +21,7 @@ const MOST_EVENTS: usize = 100_000;
 /// How many of the last events are looked at, first and then, for those since some time.
 const RECENT: [usize; 2] = [128, LOOK];
 /// How many bytes the events of a page have. One event may have more.
-const PAGE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: u64 = 4 << 20;
 
 /// Which events come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) struct EventList<'a> {
 #[derive(Default)]
 struct Page {
     events: Vec<Arc<Event>>,
-    bytes: usize,
+    bytes: u64,
 }
 
 /// What was found in one go.
@@ -133,7 +133,7 @@ impl EventList<'_> {
         Ok((page.events, Some(after)))
     }
 
-    fn has_room(&self, page: &Page, length: usize) -> bool {
+    fn has_room(&self, page: &Page, length: u64) -> bool {
         page.events.len() < self.size && (page.events.is_empty() || page.bytes + length <= PAGE_BYTES)
     }
 
@@ -155,7 +155,7 @@ impl EventList<'_> {
         let Some(begin) = self.times.begin() else { return Ok(None) };
         for count in RECENT {
             let config = GetSessionConfig::default().without_state().with_after_timestamp(begin);
-            let bounded = config.clone().with_num_recent_events(count).with_page_bytes(LOOK_BYTES as u64);
+            let bounded = config.clone().with_num_recent_events(count).with_page_bytes(LOOK_BYTES);
             let session = found(self.served, self.key, &bounded).await?;
             let len = session.events().len();
             if len < count {
@@ -198,7 +198,7 @@ impl EventList<'_> {
 }
 
 impl Page {
-    fn push(&mut self, event: Arc<Event>, length: usize) {
+    fn push(&mut self, event: Arc<Event>, length: u64) {
         self.bytes += length;
         self.events.push(event);
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
+use scratchbook::json::bytes_up_to;
 use scratchbook::{Error, ListOrder, ListSessionsConfig, Result, Session, TitleFilter};
 use serde_json::json;
 
@@ -114,7 +115,7 @@ async fn page(
     size: usize,
 ) -> Result<(Vec<Session>, Option<String>)> {
     let is_scanned = config.title.is_some() || !config.labels.is_empty();
-    let mut found = Vec::new();
+    let (mut found, mut room) = (Vec::new(), Some(served.page_bytes()));
     for _ in 0..MOST_LOOKS {
         // With a whole page it is left to see whether there is one more.
         let wanted = (size - found.len()).max(1);
@@ -122,10 +123,14 @@ async fn page(
         if found.len() == size && !page.sessions.is_empty() {
             break;
         }
-        found.extend(page.sessions);
         config.page_token = page.next_page_token;
+        if is_scanned {
+            // Each look brings as many bytes as a page may have. What is beyond one page is not written, and read again.
+            room = page.sessions.iter().fold(room, |room, session| Some(room? - bytes_up_to(session, room?)?));
+        }
+        found.extend(page.sessions);
         // One that is shorter has as many bytes as a page may have.
-        if config.page_token.is_none() || (!found.is_empty() && !is_scanned) {
+        if config.page_token.is_none() || room.is_none() || (!found.is_empty() && !is_scanned) {
             break;
         }
     }
@@ -184,4 +189,28 @@ fn add(config: &mut ListSessionsConfig, condition: Condition) -> Result<bool> {
         return Err(Error::invalid(format!("'{}' of a session is compared by = alone", field.join("."))));
     }
     Ok(before.is_none_or(|before| before == value))
+}
+
+#[cfg(test)]
+mod tests {
+    use scratchbook::{CreateSessionConfig, connect};
+    use serde_json::json;
+
+    use super::*;
+    use crate::Server;
+
+    #[tokio::test]
+    async fn a_search_keeps_no_more_than_a_page_and_what_one_look_brings() {
+        let store = connect("memory:").await.unwrap();
+        for n in 0..40 {
+            let config = CreateSessionConfig::default().with_session_id(format!("s{n}")).with_label("rare", "yes");
+            let state = json!({"text": "x".repeat(1 << 20)});
+            store.sessions.create_session("app", "u", config.with_state(state)).await.unwrap();
+        }
+        let served = Server::builder(store).build().unwrap().served();
+        let mut config = ListSessionsConfig::default().with_page_bytes(served.page_bytes());
+        config.labels.insert("rare".into(), "yes".into());
+        let (found, next) = page(&served, "app", config, 100).await.unwrap();
+        assert!((3..=8).contains(&found.len()) && next.is_some(), "{}", found.len());
+    }
 }

@@ -22,6 +22,7 @@ mod update;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::Uri;
 use axum::routing::{any, get};
 
 use crate::served::Served;
@@ -48,6 +49,22 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
 /// Whether a path is of this surface, be there a route for it or not.
 pub(crate) fn serves(path: &str) -> bool {
     FOLDERS.iter().any(|folder| path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+/// Whether a request to a route goes through a list to find what it wants, and so may read much to say little: events by
+/// their times; sessions by something else than their user, or in the order in which they were made.
+pub(crate) fn searches(route: &str, uri: &Uri) -> bool {
+    let is_of_events = route.ends_with("/{app}/sessions/{session}/events");
+    if !serves(uri.path()) || !(is_of_events || route.ends_with("/{app}/sessions")) {
+        return false;
+    }
+    let query = uri.query().unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| match &*name {
+        "filter" if is_of_events => !value.is_empty(),
+        "filter" => ["labels", "display_name", "displayName"].iter().any(|field| value.contains(field)),
+        "orderBy" | "order_by" => !is_of_events && value.contains("create"),
+        _ => false,
+    })
 }
 
 fn engines() -> Router<Arc<Served>> {

@@ -30,7 +30,7 @@ pub(super) async fn create(
     request: Request,
 ) -> Result<Json<Value>, GoogleError> {
     let Engine { app_name, caller, names } = &engine;
-    let mut unread = unread(request, &served).await?;
+    let unread = unread(request, &served).await?;
     // Nothing else of the body is looked at before its user is known to be within reach.
     if let Some([user, user_snake]) = unread.texts(["userId", "user_id"]).await?
         && let Some(user) = user.or(user_snake).text()

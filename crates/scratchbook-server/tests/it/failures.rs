@@ -1,4 +1,4 @@
-//! What callers are told where something under the server fails, and what its log is told.
+//! What callers are shown if something under the server fails, and what is in its log.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -97,7 +97,7 @@ async fn assert_untold(client: &Client, secrets: &[&str], statuses: &[u16]) {
         let has_begun = (path == "/run_sse" || path.ends_with("/runs")) && status == 200 && text.contains("error");
         assert!(statuses.contains(&status) || has_begun, "{method} {path}: {status} {text}");
         for secret in secrets {
-            assert!(!text.contains(secret), "{method} {path} tells '{secret}': {text}");
+            assert!(!text.contains(secret), "{method} {path} shows '{secret}': {text}");
         }
         let log = lines.take();
         assert!(log.contains(" WARN ") || log.contains(" ERROR "), "{method} {path} is not in the log: {log}");

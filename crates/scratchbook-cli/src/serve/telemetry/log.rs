@@ -14,7 +14,7 @@ use scratchbook::{Error, ErrorKind};
 
 /// The most bytes that wait to be written.
 const MOST_BYTES: usize = 1 << 20;
-/// The most bytes that are written at once, so that a slow reader is told from one that is gone.
+/// The most bytes that are written at once, so that a slow reader can be distinguished from one that is gone.
 const PIECE: usize = 16 << 10;
 /// How long a pipe that takes nothing just now is left alone.
 const PAUSE: Duration = Duration::from_millis(10);

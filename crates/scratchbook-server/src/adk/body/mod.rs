@@ -94,7 +94,7 @@ pub(crate) fn unreadable(rejection: BytesRejection) -> AdkError {
     }
 }
 
-/// Reads a body; what is not said to be JSON is read as a string, `None` where there is nothing.
+/// Reads a body; what is not said to be JSON is read as a string, `None` if it is empty.
 fn value(is_json: bool, bytes: Bytes) -> Result<Option<Value>, AdkError> {
     if bytes.is_empty() {
         return Ok(None);

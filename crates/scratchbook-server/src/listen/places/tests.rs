@@ -73,7 +73,7 @@ fn strangers_of_an_address_make_room_for_each_other_alone() {
     let (_, of_other) = places.enter(network(2), now).unwrap();
     let (first, of_first) = places.enter(network(1), now).unwrap();
     let (_, of_second) = places.enter(network(1), now).unwrap();
-    // Whoever has logged in is none any more.
+    // One that has logged in is not a stranger any more.
     places.change(first, Phase::Answering, now);
     assert!(places.log_in(first, &"a"));
     places.change(first, Phase::Idle, now);

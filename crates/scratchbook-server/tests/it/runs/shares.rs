@@ -1,10 +1,13 @@
 //! Runs that leave room: for other sessions, and for other callers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use scratchbook::{CreateSessionConfig, connect};
+use scratchbook_server::ServerLimits;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use super::wire::Answer;
 use super::{Host, RUNS, asked, counter};
@@ -142,4 +145,31 @@ async fn requests_that_wait_for_a_run_of_their_own_id_are_few_too() {
     run.await;
     lets.add_permits(1);
     assert_eq!(first.frames().await.last().unwrap().data["outcome"], "completed");
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_a_run_of_its_own_id_leaves_its_room_to_other_bodies() {
+    let (agent, lets) = silent();
+    // There is room for one such body at a time.
+    let limits = ServerLimits::default().with_body_memory(8 << 20).with_body_wait(Duration::from_millis(100));
+    let host = Host::over(connect("memory:").await.unwrap(), agent, |server| server.limits(limits)).await;
+    session(&host, "u", "other").await;
+    let large = |id: &str| json!({"message": "x".repeat(1 << 20), "invocationId": id});
+    let first = host.post(RUNS, &large("e-1")).await;
+    assert_eq!(first.status, 200);
+    let others = async {
+        sleep(Duration::from_millis(500)).await;
+        let mut others = Vec::new();
+        for n in 0..3 {
+            others.push(host.post(&runs("u", "other"), &large(&format!("o-{n}"))).await);
+            assert_eq!(others[n].status, 200, "the request that waits holds the room");
+        }
+        lets.add_permits(9);
+        others
+    };
+    let again = large("e-1");
+    let (again, others) = tokio::join!(host.post(RUNS, &again), others);
+    for answer in others.into_iter().chain([first, again]) {
+        assert_eq!(answer.frames().await.last().unwrap().data["outcome"], "completed");
+    }
 }

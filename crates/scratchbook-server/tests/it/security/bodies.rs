@@ -1,5 +1,5 @@
 //! Bodies: whose they are is found out before anything is made of them, what they hold is counted, and there is room for
-//! so much of them at a time.
+//! a part of them at a time.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ async fn of_a_run_that_its_caller_may_not_begin_nothing_but_the_names_is_read() 
             assert_eq!(answer.status, status, "{path}: {}", answer.text);
             assert!(answer.text.contains(said), "{path}: {}", answer.text);
         }
-        // Where no name can be read, only what the caller may do at all is known.
+        // If no name can be read, only what the caller may do at all is known.
         for body in ["", "{", "[]", r#"{"appName":"demo","userId":1}"#, r#"{"appName":"","userId":"u1"}"#] {
             assert_eq!(post(&router, path, &reader, body).await.status, 403, "{path} {body}");
             assert!([400, 422].contains(&post(&router, path, &own, body).await.status), "{path} {body}");

@@ -236,7 +236,7 @@ impl Stage {
         kib << 10
     }
 
-    /// The exit code when the server is told to end.
+    /// The exit code when the server is asked to end.
     pub(super) fn end(self) -> Option<i32> {
         self.served.end("-INT")
     }

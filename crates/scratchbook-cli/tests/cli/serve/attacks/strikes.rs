@@ -31,7 +31,7 @@ fn strike_and_read(stage: &Stage, method: &str, path: &str, login: &str, body: &
     }
 }
 
-/// `[{},{},…]` in so many bytes.
+/// `[{},{},…]` in this many bytes.
 fn empty_objects(bytes: usize) -> String {
     format!("[{}{{}}]", "{},".repeat(bytes / 3))
 }

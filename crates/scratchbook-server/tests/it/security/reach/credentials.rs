@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::routes::{COMMON, OWNED, path};
 use super::{Token, World, key};
 
-/// What a client was given by whoever knows the user.
+/// What a client was given by somebody who knows the user.
 const CREDENTIAL: &str = "hunter2-of-the-client";
 
 /// A credential as google-adk keeps one in state.
@@ -15,7 +15,7 @@ fn credential() -> Value {
     json!({"authType": "oauth2", "oauth2": {"clientId": "c", "clientSecret": CREDENTIAL, "accessToken": CREDENTIAL}})
 }
 
-/// Credentials wherever a session, a user and an app may have them: in state, old and new, under the key that routes are
+/// Credentials in all the places in which a session, a user and an app may have them: in state, old and new, under the key that routes are
 /// tried with, and in events.
 async fn with_credentials() -> World {
     let world = World::new().await;
