@@ -31,6 +31,7 @@ fn server() -> &'static Postgres {
     static SERVER: OnceLock<Postgres> = OnceLock::new();
     SERVER.get_or_init(|| {
         let options = PostgresOptions::default().with_setting("shared_buffers", "512MB");
+        let options = options.with_setting("track_activity_query_size", "64kB");
         Postgres::start(&options.with_setting("max_wal_size", "4GB")).unwrap()
     })
 }
@@ -44,10 +45,20 @@ fn bench(schema: &str) -> Side<()> {
     Side::new(runtime, Arc::new(store), ())
 }
 
-/// Our append of one event as a script for pgbench: the same statement, with the parameters of one event.
-fn script(schema: &str) -> String {
-    let append = include_str!("../../crates/scratchbook/src/store/postgres/sql/append.sql");
-    let changes = include_str!("../../crates/scratchbook/src/store/postgres/sql/changes.sql");
+/// The statement by which a store in this schema has appended last, as the server knows it.
+fn append_statement(schema: &str) -> String {
+    let sql = format!(
+        "SELECT query FROM pg_stat_activity
+         WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO \"{schema}\".events%' LIMIT 1"
+    );
+    let output = Command::new("psql").args(["-XAtc", &sql]).arg(server().uri()).output().expect("psql");
+    let statement = String::from_utf8(output.stdout).unwrap();
+    assert!(!statement.trim().is_empty(), "no append: {}", String::from_utf8_lossy(&output.stderr));
+    statement
+}
+
+/// An append of one event as a script for pgbench: the store's own statement, with the parameters of one event.
+fn script(append: &str) -> String {
     let number = "(random() * 1e9)::bigint::text";
     let values = [
         "ARRAY[1, 1, 1]".to_owned(),
@@ -73,7 +84,7 @@ fn script(schema: &str) -> String {
         "1000000000".to_owned(),
         "1000000000".to_owned(),
     ];
-    let mut sql = append.replace("{changes}", changes).replace("{schema}", schema);
+    let mut sql = append.to_owned();
     // From the last on: `$1` is also how `$10` begins.
     for (number, value) in values.iter().enumerate().rev() {
         sql = sql.replace(&format!("${}", number + 1), value);
@@ -82,10 +93,10 @@ fn script(schema: &str) -> String {
 }
 
 /// Seconds an append of pgbench's, with so many clients.
-fn pgbench(schema: &str, clients: usize) -> f64 {
+fn pgbench(append: &str, clients: usize) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("append.sql");
-    std::fs::write(&path, script(schema)).unwrap();
+    std::fs::write(&path, script(append)).unwrap();
     let event = serde_json::to_string(&event_of_three(0)).unwrap();
     let mut pgbench = Command::new("pgbench");
     pgbench.args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string(), "-T", &PGBENCH_SECONDS.to_string()]);
@@ -110,8 +121,9 @@ fn against_pgbench(name: &'static str, target: Target, count: usize, clients: us
     let schemas = [format!("ours_{count}"), format!("pgbench_{count}")];
     let (ours, theirs) = (bench(&schemas[0]), bench(&schemas[1]));
     let keys = ours.writers(count, |n| format!("app{n}"));
-    theirs.writers(clients, |n| format!("app{n}"));
-    let row = compare(name, target, "appends", || ours.append_of_three(&keys, each), || pgbench(&schemas[1], clients));
+    theirs.append_of_three(&theirs.writers(clients, |n| format!("app{n}")), 1);
+    let append = append_statement(&schemas[1]);
+    let row = compare(name, target, "appends", || ours.append_of_three(&keys, each), || pgbench(&append, clients));
     ours.close();
     theirs.close();
     row
