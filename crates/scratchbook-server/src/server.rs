@@ -23,7 +23,7 @@ use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::served::Served;
 use crate::surfaces::Surface;
-use crate::{adk, layers, operations, v1, vertex};
+use crate::{access, adk, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -333,6 +333,7 @@ impl Server {
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
             .merge(v1::routes())
             .merge(vertex::routes())
+            .merge(access::browser::routes(&served.access))
             .fallback(move |request: Request| paths.clone().not_found(request));
         layers::around(routes, served, guard)
     }

@@ -6,6 +6,7 @@ mod artifacts;
 mod body;
 mod error;
 mod idempotency;
+mod live;
 mod memory;
 mod paths;
 mod python_json;
@@ -35,6 +36,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/list-apps", get(apps::list))
         .route("/run", post(run::run))
         .route("/run_sse", post(run::run_sse))
+        .route("/run_live", get(live::live))
         .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/memory", patch(memory::update))
         .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::World;
+use super::{Answer, World};
 
 /// A route of something that one user has: with this query and this body its owner is served.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Owned {
 pub(super) enum Common {
     /// Everybody, token or not.
     Open,
+    /// Nobody but a page of the server's own, token or not.
+    Form,
     /// Everybody with a token, and all of them alike.
     Same,
     /// Who has something of the app within reach, all of them alike.
@@ -71,6 +73,7 @@ pub(super) const OWNED: &[Owned] = &[
     ),
     owned("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
     owned("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
+    owned("GET", "/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", "", ""),
     // Ours.
     owned("DELETE", "/v1/apps/{app}/users/{user}", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/changes", "", ""),
@@ -164,6 +167,11 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/health/ready", "", Common::Open),
     ("GET", "/version", "", Common::Same),
     ("GET", "/list-apps", "", Common::Same),
+    // Who logs in, and who is in: each is told of itself alone.
+    ("GET", "/login", "", Common::Open),
+    ("POST", "/login", "", Common::Form),
+    ("POST", "/logout", "", Common::Form),
+    ("GET", "/run_live", "", Common::Same),
     ("GET", "/openapi.json", "", Common::Same),
     ("GET", "/docs", "", Common::Same),
     ("GET", "/", "", Common::Same),
@@ -178,13 +186,24 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/dev/apps/{app}/graph", "", Common::App),
     // There is nothing, whichever app is named.
     ("GET", "/dev/apps/{app}/builder", "", Common::Same),
+    ("POST", "/dev/apps/{app}/builder/save", "", Common::Same),
     ("GET", "/dev/apps/{app}/debug/trace/session/{session}", "", Common::Same),
     ("GET", "/dev/apps/{app}/debug/trace/{event}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval-sets", "", Common::Same),
+    ("POST", "/dev/apps/{app}/eval-sets", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval-results", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval-results/{result}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval_results", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval_results/{result}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval_sets", "", Common::Same),
+    ("POST", "/dev/apps/{app}/eval_sets/{set}", "", Common::Same),
     ("GET", "/dev/apps/{app}/metrics-info", "", Common::Same),
     ("GET", "/dev/apps/{app}/tests", "", Common::Same),
+    ("POST", "/dev/apps/{app}/tests/rebuild", "", Common::Same),
+    ("POST", "/dev/apps/{app}/tests/run", "", Common::Same),
+    ("GET", "/dev/apps/{app}/tests/{test}", "", Common::Same),
+    ("PUT", "/dev/apps/{app}/tests/{test}", "", Common::Same),
+    ("DELETE", "/dev/apps/{app}/tests/{test}", "", Common::Same),
     ("GET", "/v1/apps/{app}/changes", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/feed", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/history?key=shared", "", Common::WholeApp),
@@ -229,6 +248,9 @@ pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{key}", if route.contains("{user}") { "secret" } else { "shared" }),
         ("{*path}", "secret.txt"),
         ("{artifact}", "secret.txt"),
+        ("{result}", "x"),
+        ("{set}", "x"),
+        ("{test}", "x"),
     ]
     .iter()
     .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -244,6 +266,14 @@ impl Owned {
     /// The body, which may name user and session too.
     pub(super) fn body(&self, user: &str, session: &str) -> String {
         self.body.replace(r#""u2""#, &format!(r#""{user}""#)).replace(r#""s-2""#, &format!(r#""{session}""#))
+    }
+
+    /// Whether this is what who may is answered. There is no memory: who may have one is told so.
+    pub(super) fn is_done(&self, answer: &Answer) -> bool {
+        if self.route.ends_with("/memory") {
+            return answer.status == 400 && answer.text.contains("Memory service is not configured.");
+        }
+        (200..300).contains(&answer.status)
     }
 
     pub(super) fn reads(&self) -> bool {
