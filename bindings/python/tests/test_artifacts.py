@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("google.adk")
 
+from conftest import STORES, server_uri
 from google.adk.agents import BaseAgent
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.artifacts.file_artifact_service import FileArtifactService
@@ -25,12 +26,12 @@ from google.genai import types
 import scratchbook
 from scratchbook.adk import ScratchbookArtifactService, ScratchbookSessionService
 
-from .conftest import STORES, server_uri
-
 OURS = STORES
 SERVICES = ("adk-memory", "adk-files", *OURS)
 TEXT = types.Part(text="two apples")
-PICTURE = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG\r\n\x00\xff\xfe", display_name="a.png"))
+PICTURE = types.Part(
+    inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG\r\n\x00\xff\xfe", display_name="a.png")
+)
 GONE = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 
 
@@ -103,8 +104,10 @@ async def test_what_is_known_of_versions(artifacts: Any, of: dict[str, Any]) -> 
     assert [version.version for version in known] == [0, 1]
     assert [version.custom_metadata for version in known] == [{"from": "camera", "n": 1}, {}]
     assert {version.mime_type for version in known} == {"image/png"}
-    assert all(version.canonical_uri.endswith(f"/versions/{version.version}") or "file://" in version.canonical_uri
-               for version in known)
+    assert all(
+        version.canonical_uri.endswith(f"/versions/{version.version}") or "file://" in version.canonical_uri
+        for version in known
+    )
     assert 0 < known[0].create_time <= known[1].create_time
     assert await artifacts.get_artifact_version(**of, filename="a") == known[1]
     assert await artifacts.get_artifact_version(**of, filename="a", version=0) == known[0]

@@ -203,8 +203,8 @@ class ScratchbookArtifactService(BaseArtifactService):
         Args:
             folder: The folder, or a `file://` URI of it; or that of the agents, in which `adk web` keeps a folder
                 `.adk/artifacts` for each.
-            app_name: Only this app. The folder of an older google-adk does not say of which app it is: then it has to be
-                said, and all of it is taken for that app's.
+            app_name: Only this app. The folder of an older google-adk does not say of which app it is: then it has to
+                be said, and all of it is taken for that app's.
 
         Returns:
             How many `artifacts` with how many `versions` were written, how many versions were `skipped` since they are

@@ -39,9 +39,7 @@ class _Artifact(NamedTuple):
         return "/".join(part for part in (self.app, self.user, self.session, self.name) if part is not None)
 
 
-async def import_artifacts(
-    service: ScratchbookArtifactService, source: Any, app_name: str | None
-) -> ImportedArtifacts:
+async def import_artifacts(service: ScratchbookArtifactService, source: Any, app_name: str | None) -> ImportedArtifacts:
     """Writes what the folders of a source have, artifact by artifact."""
     done: ImportedArtifacts = {"artifacts": 0, "versions": 0, "skipped": 0, "refused": []}
     for root in _roots(_folder(source)):
@@ -81,8 +79,8 @@ def _roots(folder: Path) -> list[Path]:
 
 
 def _artifacts(root: Path, app_name: str | None) -> Iterator[_Artifact]:
-    """The artifacts of a folder, by `apps/APP/users/USER/[sessions/SESSION/]artifacts/NAME/versions`, in which the names
-    of the first three have slashes where their ids have some."""
+    """The artifacts of a folder, by `apps/APP/users/USER/[sessions/SESSION/]artifacts/NAME/versions`, in which the
+    names of the first three have slashes where their ids have some."""
     for base in ("apps", "users"):
         if base == "users" and (app_name is None or (root / "apps").is_dir()):
             continue
@@ -129,7 +127,9 @@ async def _bring(service: ScratchbookArtifactService, artifact: _Artifact, done:
                 app_name=app, user_id=user, session_id=session, filename=name, version=number
             )
             if not _same(found, part):
-                raise InvalidArgumentError(f"version {number} is here with other content; the artifact is left as it is")
+                raise InvalidArgumentError(
+                    f"version {number} is here with other content; the artifact is left as it is"
+                )
             done["skipped"] += number in numbers
             continue
         saved = await service.save_artifact(

@@ -250,7 +250,8 @@ def _json_event(event: Event) -> bytes:
 def register(registry: Any = None) -> None:
     """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
     `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`, with a driver of SQLAlchemy's in them or
-    not, for `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py` in the folder of the agents.
+    not, for `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py` in the folder of
+    the agents.
 
     ```
     # agents/services.py
