@@ -43,7 +43,8 @@ pub(super) async fn live(mut request: Request) -> Response {
             Err(error) => tracing::debug!(%error, "a live connection was gone at once"),
         }
     });
-    let headers = [(CONNECTION, "upgrade".to_owned()), (UPGRADE, "websocket".to_owned()), (SEC_WEBSOCKET_ACCEPT, accept)];
+    let headers =
+        [(CONNECTION, "upgrade".to_owned()), (UPGRADE, "websocket".to_owned()), (SEC_WEBSOCKET_ACCEPT, accept)];
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
@@ -74,9 +75,8 @@ async fn end(socket: Upgraded) {
         }
         socket.shutdown().await
     };
-    match timeout(PATIENCE, said).await {
-        Ok(Err(error)) => tracing::debug!(%error, "a live connection broke off"),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(error)) = timeout(PATIENCE, said).await {
+        tracing::debug!(%error, "a live connection broke off");
     }
 }
 

@@ -4,6 +4,7 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
+mod document;
 mod error;
 mod idempotency;
 mod live;
@@ -24,6 +25,7 @@ use axum::{Router, middleware};
 use crate::served::Served;
 
 pub(crate) use apps::no_app;
+pub(crate) use document::document;
 pub(crate) use error::AdkError;
 pub(crate) use paths::{Paths, method_not_allowed};
 pub(crate) use shape::hide_internal;

@@ -122,8 +122,9 @@ async fn read(
     let collect = async {
         let mut bytes = Vec::with_capacity(declared);
         while let Some(frame) = body.frame().await {
-            let frame = frame
-                .map_err(|error| if error.is::<LengthLimitError>() { Refused::TooLong(most) } else { Refused::BrokenOff })?;
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() { Refused::TooLong(most) } else { Refused::BrokenOff }
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             while bytes.len() + data.len() > taken {
                 held.take_bytes(room, STEP as u64).await.map_err(Refused::NoRoom)?;

@@ -41,7 +41,8 @@ impl Cookie {
         }
         let secure = if self.is_secure { "; Secure" } else { "" };
         let mut cookie =
-            HeaderValue::try_from(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}", self.name())).ok()?;
+            HeaderValue::try_from(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}", self.name()))
+                .ok()?;
         cookie.set_sensitive(true);
         Some(cookie)
     }
@@ -82,7 +83,11 @@ mod tests {
         let both = headers(&["a=b; scratchbook-login=plain", "__Host-scratchbook-login=secure; c=d"]);
         assert_eq!(plain.token(&both).unwrap(), "Bearer plain");
         assert_eq!(secure.token(&both).unwrap(), "Bearer secure");
-        assert_eq!(secure.token(&headers(&["scratchbook-login=plain"])), None, "anybody on the network could have set it");
+        assert_eq!(
+            secure.token(&headers(&["scratchbook-login=plain"])),
+            None,
+            "anybody on the network could have set it"
+        );
         for none in ["", "scratchbook-login", "scratchbook-login=", "scratchbook-login=a b", "scratchbook-logins=x"] {
             assert_eq!(plain.token(&headers(&[none])), None, "{none}");
         }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Method;
 use regex::Regex;
 
-use super::{Answer, World};
+use super::{Answer, Token, World};
 
 /// A route of something that one user has: with this query and this body its owner is served.
 #[derive(Clone, Copy, Debug)]
@@ -300,6 +301,51 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
         found.extend(of_route.into_iter().map(|method| (method, path[2].to_owned())));
     }
     found
+}
+
+/// Routes that are for no program: pages and what they ask for, and what ADK's own document does not have either.
+fn is_for_programs(route: &str) -> bool {
+    let pages = ["/", "/docs", "/openapi.json", "/login", "/logout", "/dev-ui", "/metrics", "/run_live"];
+    !pages.contains(&route) && !["/dev-ui/", "/dev/", "/config/"].iter().any(|folder| route.starts_with(folder))
+}
+
+/// Whether a route of Vertex AI leaves project and location out: the document says of these that they are the same.
+fn is_short(route: &str) -> bool {
+    [ENGINES[1], ENGINES[3]].iter().any(|engines| route.starts_with(engines))
+}
+
+#[tokio::test]
+async fn every_route_for_programs_is_in_the_document_and_no_other() {
+    let world = World::new().await;
+    let document = world.send(Token::All, Method::GET, "/openapi.json", "").await.json();
+    let mut documented = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            documented.insert((method.to_uppercase(), path.clone()));
+        }
+    }
+    let artifacts = "/apps/{app}/users/{user}/sessions/{session}/artifacts/";
+    let mut there = BTreeSet::new();
+    for (method, route) in of_router(&world) {
+        if !is_for_programs(&route) || route.ends_with('/') || is_short(&route) {
+            continue;
+        }
+        match (route.strip_prefix(artifacts), method.as_str()) {
+            // What is asked for is at the end of such a path.
+            (Some("{*path}"), "GET") => {
+                let ends =
+                    ["", "/versions", "/versions/metadata", "/versions/{version}", "/versions/{version}/metadata"];
+                there.extend(ends.map(|end| (method.clone(), format!("{artifacts}{{artifact}}{end}"))));
+            }
+            (Some("{*path}"), _) => drop(there.insert((method, format!("{artifacts}{{artifact}}")))),
+            // What is posted to a session of an engine is an event.
+            _ if method == "POST" && route.contains("/reasoningEngines/") && route.ends_with("/{session}") => {
+                there.insert((method, format!("{route}:appendEvent")));
+            }
+            _ => drop(there.insert((method, route))),
+        }
+    }
+    assert_eq!(there, documented);
 }
 
 #[tokio::test]
