@@ -236,7 +236,7 @@ async def test_sessions_and_artifacts_of_one_store_go_together(uri: str, app: st
 
 
 class Saver(BaseAgent):
-    """Saves what it is told, as an artifact."""
+    """Saves what the user says, as an artifact."""
 
     async def _run_async_impl(self, ctx: Any) -> AsyncIterator[Event]:
         text = ctx.user_content.parts[0].text

@@ -137,7 +137,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """An artifact in its newest version or in another; what it refers to, where it is a reference.
+        """An artifact in its newest version or in another; what it refers to, if it is a reference.
 
         Raises:
             InputValidationError: a reference that leads elsewhere, or over too many others.
@@ -165,13 +165,13 @@ class ScratchbookArtifactService(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Deletes all versions of an artifact; silent where there is none."""
+        """Deletes all versions of an artifact; does nothing if there is none."""
         await self._core.delete(*_place(app_name, user_id, session_id, filename))
 
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
-        """The numbers of an artifact's versions, oldest first; none where there is no such artifact."""
+        """The numbers of an artifact's versions, oldest first; empty if there is no such artifact."""
         found = await self._versions(app_name, user_id, filename, session_id)
         return [version.version for version in found]
 
@@ -190,7 +190,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> ArtifactVersion | None:
-        """What is known of an artifact's newest version or of another; `None` where there is none."""
+        """What is known of an artifact's newest version or of another; `None` if there is no such version."""
         found = await self._versions(app_name, user_id, filename, session_id)
         if version is None:
             return found[-1] if found else None
@@ -245,7 +245,7 @@ def _address(address: Address, name: str) -> str:
 
 
 def _reference_in(part: types.Part) -> str | None:
-    """The address of another artifact, where a part is nothing but that."""
+    """The address of another artifact, if a part is nothing but that."""
     uri = part.file_data.file_uri if part.file_data else None
     return uri if uri and uri.startswith(_REFERENCE) else None
 
@@ -254,7 +254,7 @@ def _target(reference: str, app_name: str, user_id: str, session_id: str | None)
     """What a reference names: a session or none, a name and a version.
 
     Raises:
-        InputValidationError: it is none, or leads out of the app, the user or the session.
+        InputValidationError: it is no reference, or leads out of the app, the user or the session.
     """
     if match := _OF_SESSION.fullmatch(reference):
         app, user, session, name, version = match.groups()

@@ -173,7 +173,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 
 
 def _gone() -> types.Part:
-    """What google-adk's rewind saves where there is nothing: it is loaded as that."""
+    """What google-adk's rewind saves in place of an artifact: it is loaded as nothing."""
     return types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 
 

@@ -125,7 +125,7 @@ struct AgentInfo {
     description: String,
     /// Its instruction, as it was written.
     instruction: String,
-    /// Its tools, as a model is told of them.
+    /// Its tools, as a model is shown them.
     tools: Vec<HashMap<String, Value>>,
     /// The names of the agents below it.
     sub_agents: Vec<String>,
@@ -183,7 +183,7 @@ struct AdkSession {
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 struct ReadAdkSession {
-    /// Of a session that would be too large to be sent whole, only the last so many events.
+    /// Of a session that would be too large to be sent whole, only this many of the last events.
     #[param(minimum = 0, required = false)]
     num_recent_events: u64,
 }

@@ -1,5 +1,6 @@
-//! `/run_live`: a WebSocket for live sessions, which there are none of. It is opened, told so, and closed, as ADK does for a
-//! model that has none: a browser tells its page nothing of a handshake that was refused, but the reason of an end.
+//! `/run_live`: the WebSocket of live sessions, which this server does not have. It is opened and closed with the reason,
+//! as ADK does for a model without live sessions: a browser shows its page the reason of a close, and nothing of a
+//! handshake that was refused.
 //!
 //! An end is one frame. A library of WebSockets would be for messages that are never exchanged.
 
@@ -48,7 +49,7 @@ pub(super) async fn live(mut request: Request) -> Response {
     (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
 }
 
-/// What a handshake is answered with; `None` where it is none (RFC 6455, 4.2.1).
+/// What a handshake is answered with; `None` if the request is no handshake (RFC 6455, 4.2.1).
 fn accept(headers: &HeaderMap) -> Option<String> {
     let has = |name: HeaderName, word: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();

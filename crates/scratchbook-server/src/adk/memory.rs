@@ -1,5 +1,5 @@
-//! Long-term memory, which there is none of: what is asked is checked, and then refused as by an `adk api_server` without
-//! a memory service. A client that was told otherwise would count on what nobody remembers.
+//! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
+//! without a memory service. A client that got a success would count on what nobody remembers.
 
 use std::convert::Infallible;
 use std::sync::Arc;

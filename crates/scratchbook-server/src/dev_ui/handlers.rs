@@ -1,6 +1,6 @@
 //! What the interface asks a server for besides ADK's API: the agents as a graph, and what ADK's own server has for
-//! tests, evaluation, editing and traces, of which there is none here. What would make some is refused with the reason,
-//! and the rest is answered as ADK answers where it has nothing.
+//! tests, evaluation, editing and traces, which this server does not have. What would make them is refused with the
+//! reason, and the rest is answered as ADK answers if it has nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ pub(crate) use stream::StreamEvent;
     description = "Durable sessions and scoped state for AI agents. Names in paths are percent-encoded. `/v1` goes \
             beyond ADK's API: its times are in seconds since 1970, its sizes in bytes, and unknown fields and parameters are \
             refused there; those of an event itself, beside its actions and its content, are kept with it. With an event's \
-            id a write is safe to be sent again; where an answer got lost, do so. Numbers come back exactly as they went \
+            id a write is safe to be sent again; if an answer got lost, do so. Numbers come back exactly as they went \
             in, or are refused: integers are of 64 bits. The routes of `adk api_server` and of Agent Engine Sessions are \
             for the clients of these, and answer as they do.",
     license(name = "Apache-2.0", identifier = "Apache-2.0")

@@ -102,7 +102,7 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body that may have so many bytes at most, and of which it is said how long it is at least.
+/// Reads a body of at most this many bytes; `declared` is the length that its request gives at least.
 async fn read(
     body: &mut Limited<Body>,
     most: usize,

@@ -249,7 +249,7 @@ struct SessionEvent {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessions": [{"name": "reasoningEngines/shop/sessions/s1", "userId": "alice"}]}))]
 struct ListEngineSessionsResponse {
-    /// The sessions; absent where there are none.
+    /// The sessions; absent if there are none.
     #[schema(required = false)]
     sessions: Vec<EngineSession>,
     /// Asks for the next page; absent at the end.
@@ -262,7 +262,7 @@ struct ListEngineSessionsResponse {
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({"sessionEvents": [{"author": "user", "timestamp": "2026-11-20T17:10:23Z"}]}))]
 struct ListEventsResponse {
-    /// The events; absent where there are none.
+    /// The events; absent if there are none.
     #[schema(required = false)]
     session_events: Vec<SessionEvent>,
     /// Asks for the next page; absent at the end.

@@ -149,7 +149,7 @@ async fn the_version_says_which_adk_it_goes_with() {
 }
 
 #[tokio::test]
-async fn there_is_no_memory_and_who_asks_is_told() {
+async fn a_request_to_remember_is_refused_with_the_reason() {
     let client = Client::memory().await;
     client.session("demo", "u1", "s1").await;
     let memory = "/apps/demo/users/u1/memory";

@@ -117,7 +117,7 @@ async fn a_person_logs_in_with_a_token_and_out_again() {
     let (token, file) = (made["token"].as_str().unwrap(), fixture.path("tokens.toml"));
     std::fs::write(&file, made["entry"].as_str().unwrap()).unwrap();
     let served = Served::new(&fixture, &["--adk-ui", &folder(), "--tokens", file.to_str().unwrap()]);
-    // Who opens the interface comes to the form, and back by it.
+    // A person who opens the interface comes to the form, and back by it.
     let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
     page.write("input#token", "nope").await;
     page.click("form button", "Log in").await;

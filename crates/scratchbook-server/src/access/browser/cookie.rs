@@ -56,7 +56,7 @@ impl Cookie {
     }
 }
 
-/// The header for a token; `None` for what is none.
+/// The header for a token; `None` if the text cannot be a token.
 pub(super) fn header(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| fits(token))?;
     header.set_sensitive(true);

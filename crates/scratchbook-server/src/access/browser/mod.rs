@@ -32,10 +32,10 @@ pub(super) const LOGOUT: &str = "/logout";
 /// How large the form may be: a stranger sends it.
 pub(crate) const FORM_BYTES: usize = 16 << 10;
 
-/// Where somebody goes who did not come from anywhere.
+/// The page after a login that did not begin on another one.
 const NOWHERE: &str = "/login";
 
-/// The routes, where people have to log in.
+/// The routes; empty if nobody has to log in.
 pub(crate) fn routes(access: &Access) -> Router<Arc<Served>> {
     match access {
         Access::Open => Router::new(),
@@ -51,7 +51,7 @@ pub(crate) fn takes_form(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.uri.path() == LOGIN
 }
 
-/// Takes the cookie of a request of an own page for its token, where there is no other. Nothing further in has a use for
+/// Takes the cookie of a request of an own page for its token, if it has no other. Nothing further in has a use for
 /// cookies.
 pub(super) fn take_cookie(request: &mut Request) {
     let own_page = request.extensions().get::<OwnPage>().copied();
@@ -62,7 +62,7 @@ pub(super) fn take_cookie(request: &mut Request) {
     }
 }
 
-/// Where a person is sent who wanted to see a page and has not logged in; `None` for any other request.
+/// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
 pub(super) fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
     let takes = headers.get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes.contains("text/html");
@@ -127,7 +127,7 @@ fn to(place: &str) -> Response {
     (StatusCode::SEE_OTHER, [header]).into_response()
 }
 
-/// Where somebody is to go afterwards: a place on this server, as nobody else's address is.
+/// The page to go on to: a path on this server, never an address elsewhere.
 fn next(form: &[u8]) -> String {
     let next = field(form, "next");
     let is_path = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');

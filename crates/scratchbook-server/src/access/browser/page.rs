@@ -28,7 +28,7 @@ pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Respo
     let body = html! {
         form method="post" action=(LOGIN) {
             h1 { "Log in" }
-            p { "This server takes a token, which whoever runs it has made for you." }
+            p { "This server takes a token. The person who runs it can make one for you." }
             @if let Some(wrong) = wrong { p.wrong role="alert" { (wrong) } }
             label for="token" { "Token" }
             input id="token" name="token" type="password" autocomplete="current-password" required autofocus;

@@ -60,7 +60,7 @@ const NO_FILE: &str = "an artifact is in the database, so its address is none of
 const NOTHING_LEFT: &str = "a refused artifact leaves nothing behind";
 const VARY: &str = "whether a failure is shown to a page depends on its origin as well";
 const ALLOW: &str = "whatever OPTIONS is answered with, it names the methods of the path";
-const MEMORY: &str = "there is no long-term memory, and who asks for some is told";
+const MEMORY: &str = "there is no long-term memory, and the answer says so";
 const TEMP: &str = "temp: keys are shown to no one";
 
 const DOC_0: &str = r#""scratchbook://apps/demo/users/u1/sessions/s-2/artifacts/doc.txt/versions/0""#;

@@ -38,7 +38,7 @@ async fn cookie(router: &Router, token: &str) -> String {
 #[tokio::test]
 async fn a_person_logs_in_by_a_form_and_out_again() {
     let (router, token, _files) = guarded().await;
-    // Who wants to see a page is sent to the form, and back afterwards.
+    // A person who wants to see a page is sent to the form, and back afterwards.
     let html = [HOST, ("accept", "text/html,*/*"), ("sec-fetch-site", "none")];
     let sent = get(&router, "/dev-ui/?app=demo", &html).await;
     assert_eq!(sent.status, 303);

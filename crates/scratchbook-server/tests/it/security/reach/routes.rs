@@ -168,7 +168,7 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/health/ready", "", Common::Open),
     ("GET", "/version", "", Common::Same),
     ("GET", "/list-apps", "", Common::Same),
-    // Who logs in, and who is in: each is told of itself alone.
+    // The login of people: each is shown itself alone.
     ("GET", "/login", "", Common::Open),
     ("POST", "/login", "", Common::Form),
     ("POST", "/logout", "", Common::Form),
@@ -269,7 +269,7 @@ impl Owned {
         self.body.replace(r#""u2""#, &format!(r#""{user}""#)).replace(r#""s-2""#, &format!(r#""{session}""#))
     }
 
-    /// Whether this is what who may is answered. There is no memory: who may have one is told so.
+    /// Whether this is the answer to a caller that may ask. There is no memory, and the answer says so.
     pub(super) fn is_done(&self, answer: &Answer) -> bool {
         if self.route.ends_with("/memory") {
             return answer.status == 400 && answer.text.contains("Memory service is not configured.");
