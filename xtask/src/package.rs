@@ -15,6 +15,12 @@ const SITE: &str = "target/package/site";
 const SOURCE: &str = "target/package/source";
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
+/// Where the wheel for others is built to, and zig, which builds it for older systems.
+const SHIPPED: &str = "target/package/shipped";
+const ZIG: &str = "target/tools/ziglang-0.13.0";
+const ZIG_PACKAGE: &str = "ziglang==0.13.0";
+/// The oldest systems that it is for.
+const SYSTEMS: &str = "manylinux_2_28";
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
@@ -53,6 +59,51 @@ pub(crate) fn source() -> Result<(), Stop> {
     empty(&[BUILD])?;
     let words = ["-c", "from scratchbook import *; wait(SessionService('memory:').open())"];
     run(program(python::interpreter()).args(words).env("PYTHONPATH", root().join(FROM_SOURCE)))
+}
+
+/// The step `wheel`: the wheel for others.
+pub(crate) fn wheel() -> Result<(), Stop> {
+    if !cfg!(target_os = "linux") {
+        return Err(Stop::LeftOut("only for Linux a wheel names the systems that it is for".to_owned()));
+    }
+    python::install()?;
+    let zig = root().join(ZIG).join("ziglang/zig");
+    if !zig.is_file() {
+        let mut pip = program(python::interpreter());
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
+        run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
+    }
+    empty(&[SHIPPED])?;
+    let profile = env::var("SCRATCHBOOK_WHEEL_PROFILE").unwrap_or_else(|_| "release".to_owned());
+    let mut build = maturin(&["build", "--quiet", "--locked", "--profile", &profile, "--out", SHIPPED, "--zig"]);
+    // Who loads it on such a system finds all that it needs: maturin looks, and fails otherwise.
+    build.args(["--compatibility", SYSTEMS, "--auditwheel", "check", "--interpreter"]).arg(python::interpreter());
+    build.env("CARGO_ZIGBUILD_ZIG_PATH", zig).env("RUSTFLAGS", remapped(&private_folders()));
+    run(&mut build)?;
+    let names: Vec<_> = private_folders().into_iter().map(|(folder, _)| folder).collect();
+    let look = "import pathlib, sys, zipfile\n\
+        [wheel] = pathlib.Path(sys.argv[1]).glob('*.whl')\n\
+        files = zipfile.ZipFile(wheel)\n\
+        found = [(n, f) for n in files.namelist() for f in sys.argv[2:] if f.encode() in files.read(n)]\n\
+        sys.exit(f'{wheel.name} names folders of this machine: {found}' if found else 0)";
+    run(program(python::interpreter()).args(["-c", look, SHIPPED]).args(names))
+}
+
+/// The folders of this machine that a compiler may write into what it makes, each with what it is to write instead.
+fn private_folders() -> Vec<(String, &'static str)> {
+    let home = env::var("HOME").unwrap_or_default();
+    let or_home = |name: &str, folder: &str| env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"));
+    let folders = [
+        (root().display().to_string(), "/scratchbook"),
+        (or_home("CARGO_HOME", ".cargo"), "/cargo"),
+        (or_home("RUSTUP_HOME", ".rustup"), "/rustup"),
+    ];
+    folders.into_iter().filter(|(folder, _)| folder.len() > 1).collect()
+}
+
+fn remapped(folders: &[(String, &str)]) -> String {
+    let flags = folders.iter().map(|(folder, instead)| format!("--remap-path-prefix={folder}={instead}"));
+    flags.collect::<Vec<_>>().join(" ")
 }
 
 /// The package beside google-adk's services.

@@ -1,5 +1,5 @@
-//! A Python for the tests that need one: those that compare with what google-adk does, those by schemathesis, and those
-//! of the Python package.
+//! A Python for the tests that need one: those that compare with what google-adk does, those by schemathesis and by a
+//! client that was generated, and those of the Python package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const REQUIREMENTS: &str = "crates/scratchbook-cli/tests/google_adk/requirements
 /// The environment variable with the path of a Python of the user's, in which they are installed.
 const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 /// What the names of the tests contain that need it.
-const WORDS: [&str; 2] = ["google_adk", "schemathesis"];
+const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 
 /// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
 pub(crate) fn install() -> Result<(), Stop> {

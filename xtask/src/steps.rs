@@ -54,6 +54,11 @@ pub(crate) fn full() -> Vec<Step> {
         }),
         Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
         Step::new("source", "the Python package builds from its source package alone", package::source),
+        Step::new(
+            "wheel",
+            "the Python package as others get it: for older systems, with no folder of this machine",
+            package::wheel,
+        ),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),

@@ -5,13 +5,15 @@
 //!
 //! # Layout
 //!
-//! - `store.rs`: the class `Store`, a method for each call; `watch.rs`: the class `Watch`, which follows a feed.
+//! - `store.rs`: the class `Store`, a method for each call; `artifacts.rs`: the class `Artifacts`, what a store keeps
+//!   beside its sessions; `watch.rs`: the class `Watch`, which follows a feed.
 //! - `call.rs`: a call on its way, awaited or waited for; `port.rs`: how an event loop hears that one has ended.
 //! - `runtime.rs`: the threads that calls run on, and what a fork makes of them; `ending.rs`: what the end of the
 //!   interpreter does.
 //! - `opened.rs`: a store that is opened at its first call.
 //! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
 
+mod artifacts;
 mod call;
 mod creation;
 mod ending;
@@ -34,6 +36,8 @@ mod module {
     use crate::ending::before_exit;
     use crate::runtime::after_fork;
 
+    #[pymodule_export]
+    use crate::artifacts::Artifacts;
     #[pymodule_export]
     use crate::call::{Call, set_waits, waits};
     #[pymodule_export]

@@ -23,7 +23,7 @@ use crate::{operations, runtime};
 const PAGE: usize = 1000;
 
 /// A session's address: app, user, session id.
-type Address = (String, String, String);
+pub(crate) type Address = (String, String, String);
 
 /// A store, opened at its first call.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
@@ -38,6 +38,11 @@ impl Drop for Store {
 }
 
 impl Store {
+    /// What others of this store's classes share with it.
+    pub(crate) fn opened(&self) -> Arc<Opened> {
+        Arc::clone(&self.opened)
+    }
+
     fn call<F>(&self, py: Python<'_>, work: impl FnOnce(Arc<Opened>) -> F) -> PyResult<Call>
     where
         F: Future<Output = Result<Answer>> + Send + 'static,
@@ -328,7 +333,7 @@ impl Store {
     }
 }
 
-fn key((app_name, user_id, session_id): &Address) -> Result<SessionKey> {
+pub(crate) fn key((app_name, user_id, session_id): &Address) -> Result<SessionKey> {
     SessionKey::new(app_name, user_id, session_id)
 }
 

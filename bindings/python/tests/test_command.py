@@ -18,7 +18,7 @@ pytest.importorskip("google.adk")
 from google.adk.cli.service_registry import ServiceRegistry
 
 from scratchbook._url import with_options
-from scratchbook.adk import ScratchbookSessionService, register
+from scratchbook.adk import ScratchbookArtifactService, ScratchbookSessionService, register
 
 AGENT = """
 from google.adk.agents import BaseAgent
@@ -30,7 +30,10 @@ class Echo(BaseAgent):
     async def _run_async_impl(self, ctx):
         turn = ctx.session.state.get("turn", 0) + 1
         content = types.Content(role="model", parts=[types.Part(text=f"turn {turn}")])
-        actions = EventActions(state_delta={"turn": turn, "user:last": turn})
+        names = {"app_name": ctx.app_name, "user_id": ctx.user_id, "session_id": ctx.session.id}
+        part = types.Part(text=f"of turn {turn}")
+        version = await ctx.artifact_service.save_artifact(**names, filename="note.txt", artifact=part)
+        actions = EventActions(state_delta={"turn": turn, "user:last": turn}, artifact_delta={"note.txt": version})
         yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content, actions=actions)
 
 root_agent = Echo(name="echo")
@@ -48,7 +51,7 @@ def serve(command: str, folder: Path, uri: str) -> tuple[subprocess.Popen[bytes]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [command, str(folder), "--port", str(port), "--session_service_uri", uri]
+    words = [command, str(folder), "--port", str(port), "--session_service_uri", uri, "--artifact_service_uri", uri]
     log = (folder.parent / f"{port}.log").open("wb")
     server = subprocess.Popen([sys.executable, "-m", "google.adk.cli", *words], stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"
@@ -65,7 +68,7 @@ def serve(command: str, folder: Path, uri: str) -> tuple[subprocess.Popen[bytes]
 
 
 @pytest.mark.parametrize(("command", "file"), [("web", "services.py"), ("api_server", "services.yaml")])
-def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: str, file: str) -> None:
+def test_google_adks_servers_keep_their_sessions_and_artifacts_here(tmp_path: Path, command: str, file: str) -> None:
     agents = tmp_path / "agents"
     (agents / "echo").mkdir(parents=True)
     (agents / "echo" / "agent.py").write_text(AGENT)
@@ -73,8 +76,11 @@ def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: s
     if file == "services.py":
         (agents / file).write_text("from scratchbook.adk import register\n\nregister()\n")
     else:
-        service = "{scheme: scratchbook+sqlite, type: session, class: scratchbook.ScratchbookSessionService}"
-        (agents / file).write_text(f"services: [{service}]\n")
+        services = ", ".join(
+            f"{{scheme: scratchbook+sqlite, type: {kind.lower()}, class: scratchbook.Scratchbook{kind}Service}}"
+            for kind in ("Session", "Artifact")
+        )
+        (agents / file).write_text(f"services: [{services}]\n")
     uri = f"scratchbook+sqlite:///{tmp_path}/agents.db"
     message = {"role": "user", "parts": [{"text": "hi"}]}
     run = {"app_name": "echo", "user_id": "u", "session_id": "s", "new_message": message}
@@ -88,6 +94,10 @@ def test_google_adks_servers_keep_their_sessions_here(tmp_path: Path, command: s
             session = ask(f"{url}/apps/echo/users/u/sessions/s")
             assert session["state"] == {"made": True, "turn": turn, "user:last": turn}
             assert len(session["events"]) == 2 * turn
+            artifacts = f"{url}/apps/echo/users/u/sessions/s/artifacts"
+            assert ask(artifacts) == ["note.txt"]
+            assert ask(f"{artifacts}/note.txt/versions") == list(range(turn))
+            assert ask(f"{artifacts}/note.txt") == {"text": f"of turn {turn}"}
         finally:
             server.terminate()
             server.wait(30)
@@ -112,5 +122,7 @@ def test_a_url_is_ours_whatever_driver_it_names(uri: str) -> None:
     service = registry.create_session_service(uri, agents_dir="agents", **options)
     assert isinstance(service, ScratchbookSessionService)
     assert not options or with_options(uri, options) == f"{uri}?pool_size=5"
+    artifacts = registry.create_artifact_service(uri, agents_dir="agents", per_agent=True)
+    assert isinstance(artifacts, ScratchbookArtifactService)
     with pytest.raises(ValueError, match="echo"):
         registry.create_session_service(uri, agents_dir="agents", echo=True)

@@ -22,7 +22,8 @@
 //! - `listen/`: connections, TLS and the end. `limits/`: how much and how long. `guard/`: foreign pages, and CORS.
 //! - `answers/`: what each answer goes through: bounds in bytes, and what is shown of credentials. `heavy.rs`: work that
 //!   is done off the runtime's workers.
-//! - `access/`: who calls and what they may; `scope.rs`: the app, user or session that a path names, checked
+//! - `document/`: the OpenAPI document of what is served, and a page of it to read.
+//! - `access/`: who calls and what they may, `access/browser/` how people log in; `scope.rs`: the app, user or session that a path names, checked
 //!   against the caller before a handler sees it.
 //! - `operations/`: what who runs it needs: a line and numbers for each request, `/metrics`, `/health/ready`.
 //! - `runs/`: runs that go on whether or not anybody listens; `sse.rs`: how they are told of; `look_back.rs`: events
@@ -38,6 +39,7 @@ mod answers;
 mod apps;
 mod bodies;
 mod dev_ui;
+mod document;
 mod guard;
 mod headers;
 mod heavy;

@@ -8,6 +8,7 @@ use crate::access::Access;
 use crate::answers::{Budget, PAGE_BYTES};
 use crate::apps::Apps;
 use crate::bodies::Room;
+use crate::document::Documents;
 use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
 use crate::listen::{Certificates, Closing};
@@ -40,6 +41,8 @@ pub(crate) struct Served {
     pub(crate) environment: Arc<dyn Environment>,
     /// What is served of it.
     pub(crate) surfaces: Vec<Surface>,
+    /// What describes it.
+    pub(crate) documents: Documents,
     /// What all answers may have together.
     pub(crate) answers: Budget,
 }

@@ -15,6 +15,7 @@ use crate::answers::Budget;
 use crate::apps::{Apps, Origin};
 use crate::bodies::Room;
 use crate::dev_ui::DevUi;
+use crate::document::Documents;
 use crate::guard::{Guard, Origins};
 use crate::heavy::Heavy;
 use crate::limits::{Lanes, Rates, ServerLimits, Streams};
@@ -23,7 +24,7 @@ use crate::operations::{Metrics, Readiness};
 use crate::runs::Runs;
 use crate::served::Served;
 use crate::surfaces::Surface;
-use crate::{adk, layers, operations, v1, vertex};
+use crate::{access, adk, document, layers, operations, v1, vertex};
 
 /// A store and the agents over it, ready to be served.
 #[derive(Clone, Debug)]
@@ -216,6 +217,7 @@ impl ServerBuilder {
             closing,
             environment,
             surfaces,
+            documents: Documents::default(),
             answers,
         };
         Ok(Server { served: Arc::new(served), origins, host, metrics, dev_ui })
@@ -331,8 +333,10 @@ impl Server {
             .merge(adk::routes())
             .merge(operations::routes(self.metrics.as_ref()))
             .merge(self.dev_ui.as_ref().map(DevUi::routes).unwrap_or_default())
+            .merge(document::routes())
             .merge(v1::routes())
             .merge(vertex::routes())
+            .merge(access::browser::routes(&served.access))
             .fallback(move |request: Request| paths.clone().not_found(request));
         layers::around(routes, served, guard)
     }

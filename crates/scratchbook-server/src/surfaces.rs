@@ -17,17 +17,15 @@ use crate::vertex;
 pub enum Surface {
     /// The routes of `adk api_server`, and ADK's dev interface.
     Adk,
-    /// This project's own API below `/v1`, with its document.
+    /// This project's own API below `/v1`.
     V1,
     /// Agent Engine Sessions of Vertex AI.
     Vertex,
 }
 
-/// What says that the server is there and can work, and how: of no surface.
-const OF_NONE: [&str; 3] = ["/health", "/health/ready", "/metrics"];
-
-/// What the API below `/v1` is described by.
-const DOCUMENTS: [&str; 2] = ["/docs", "/openapi.json"];
+/// What is of no surface: what says that the server is there and can work, and how; what describes all that is served; and
+/// the login of browsers.
+const OF_NONE: [&str; 7] = ["/health", "/health/ready", "/metrics", "/docs", "/openapi.json", "/login", "/logout"];
 
 impl Surface {
     /// All of them.
@@ -39,7 +37,7 @@ impl Surface {
             None
         } else if vertex::serves(path) {
             Some(Self::Vertex)
-        } else if DOCUMENTS.contains(&path) || path == "/v1" || path.starts_with("/v1/") {
+        } else if path == "/v1" || path.starts_with("/v1/") {
             Some(Self::V1)
         } else {
             Some(Self::Adk)
@@ -69,8 +67,10 @@ mod tests {
             ("/metrics", None),
             ("/v1", Some(Surface::V1)),
             ("/v1/apps/a/users/b/sessions", Some(Surface::V1)),
-            ("/docs", Some(Surface::V1)),
-            ("/openapi.json", Some(Surface::V1)),
+            ("/docs", None),
+            ("/openapi.json", None),
+            ("/login", None),
+            ("/logout", None),
             ("/v1/projects/p/locations/l/reasoningEngines/1/sessions", Some(Surface::Vertex)),
             ("/v1/reasoningEngines/1/sessions", Some(Surface::Vertex)),
             ("/v1beta1", Some(Surface::Vertex)),

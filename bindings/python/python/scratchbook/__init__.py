@@ -1,11 +1,13 @@
 """Durable sessions and scoped state for AI agents: a drop-in session service for google-adk.
 
 `ScratchbookSessionService` takes the place of google-adk's session services; `SessionService` does the same on plain
-dicts, without google-adk. Where google-adk is not installed, both names mean the latter.
+dicts, without google-adk. Where google-adk is not installed, both names mean the latter. `ScratchbookArtifactService`
+takes the place of google-adk's artifact services, and takes google-adk.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
@@ -31,23 +33,27 @@ from ._wait import wait
 from ._watch import Watch
 
 if TYPE_CHECKING:
-    from .adk import ScratchbookSessionService
+    from .adk import ScratchbookArtifactService, ScratchbookSessionService
+
+
+_LATER = ("ScratchbookArtifactService", "ScratchbookSessionService")
 
 
 def __getattr__(name: str) -> Any:
-    if name != "ScratchbookSessionService":
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # google-adk takes a second to import: whoever needs none of it does not wait.
-    if _has_adk():
-        from .adk import ScratchbookSessionService as found
+    found: Any
+    if _has_adk() or name != "ScratchbookSessionService":
+        found = getattr(importlib.import_module(".adk", __name__), name)
     else:
-        found = SessionService  # type: ignore[assignment,misc]
+        found = SessionService
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "ScratchbookSessionService"})
+    return sorted({*globals(), *_LATER})
 
 
 def _has_adk() -> bool:
@@ -67,6 +73,7 @@ __all__ = [
     "PayloadTooLargeError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
+    "ScratchbookArtifactService",
     "ScratchbookError",
     "ScratchbookSessionService",
     "SessionNotFoundError",

@@ -3,7 +3,7 @@ from typing import Any, Generic, TypeVar, final
 
 _T = TypeVar("_T", covariant=True)
 
-__all__ = ["REMOVED", "Call", "Store", "Watch", "__version__", "advance", "set_waits", "waits"]
+__all__ = ["REMOVED", "Artifacts", "Call", "Store", "Watch", "__version__", "advance", "set_waits", "waits"]
 
 REMOVED: str
 """The value in a `state_delta` that removes its key."""
@@ -78,6 +78,17 @@ class Store:
         start: str,
         cursor: str | None = None,
     ) -> Watch: ...
+
+@final
+class Artifacts:
+    """What a store keeps beside its sessions; deep values are JSON."""
+
+    def __new__(cls, store: Store) -> Artifacts: ...
+    def save(self, address: _Address, name: str, part: bytes, metadata: bytes) -> Call[int]: ...
+    def load(self, address: _Address, name: str, version: int | None = None) -> Call[bytes | None]: ...
+    def list(self, address: _Address) -> Call[bytes]: ...
+    def versions(self, address: _Address, name: str) -> Call[bytes]: ...
+    def delete(self, address: _Address, name: str) -> Call[None]: ...
 
 @final
 class Watch:

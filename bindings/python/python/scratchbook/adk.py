@@ -24,6 +24,7 @@ from pydantic_core import to_jsonable_python
 
 from . import _errors, _url
 from ._appends import own_id
+from ._artifacts import InputValidationError, ScratchbookArtifactService
 from ._base import Address, Appending, Conflict, Place
 from ._json import check_finite, check_keys, dumps
 from ._model import read
@@ -249,7 +250,8 @@ def _json_event(event: Event) -> bytes:
 def register(registry: Any = None) -> None:
     """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
     `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`, with a driver of SQLAlchemy's in them or
-    not: called in a file `services.py` in the folder of the agents.
+    not, for `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py` in the folder of
+    the agents.
 
     ```
     # agents/services.py
@@ -268,7 +270,9 @@ def register(registry: Any = None) -> None:
     for kind in _url.KINDS:
         # It goes by the whole scheme.
         for driver in ("", *_url.DRIVERS.get(kind, ())):
-            registry.register_session_service(f"{_url.PREFIX}{kind}{driver and '+'}{driver}", _of_uri)
+            scheme = f"{_url.PREFIX}{kind}{driver and '+'}{driver}"
+            registry.register_session_service(scheme, _of_uri)
+            registry.register_artifact_service(scheme, _artifacts_of_uri)
 
 
 def _of_uri(
@@ -283,8 +287,16 @@ def _of_uri(
     return ScratchbookSessionService(url, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
 
 
+def _artifacts_of_uri(uri: str, **options: Any) -> ScratchbookArtifactService:
+    # Which folder the agents are in, and whether each is to have a folder of its own.
+    beside = {name: value for name, value in options.items() if name not in ("agents_dir", "per_agent")}
+    return ScratchbookArtifactService(_url.with_options(uri, beside))
+
+
 __all__ = [
     "AlreadyExistsError",
+    "InputValidationError",
+    "ScratchbookArtifactService",
     "ScratchbookSessionService",
     "SessionNotFoundError",
     "StaleSessionError",

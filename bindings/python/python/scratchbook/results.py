@@ -63,6 +63,19 @@ class Imported(TypedDict):
     """What could not be written: the `session`, or the `key` of a user or an app, and the `reason`."""
 
 
+class ImportedArtifacts(TypedDict):
+    """What `import_adk` of an artifact service has done."""
+
+    artifacts: int
+    """How many have versions that were written."""
+    versions: int
+    """How many were written."""
+    skipped: int
+    """How many versions are here already."""
+    refused: list[dict[str, str]]
+    """What could not be written: the `artifact`, and the `reason`."""
+
+
 class _Conflict(TypedDict):
     key: str
     cause: Literal["changed", "guard"]
@@ -135,6 +148,7 @@ __all__ = [
     "EventEntry",
     "FeedEntry",
     "Imported",
+    "ImportedArtifacts",
     "KeyConflict",
     "KeyDiff",
     "KeyWrite",

@@ -39,6 +39,16 @@ pub(super) enum Closed {
     Invalid(Refusal),
 }
 
+impl Closed {
+    /// For a person.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Missing => "There is no token.".to_owned(),
+            Self::Invalid(message) => format!("Nobody is let in by this: {message}."),
+        }
+    }
+}
+
 impl Login {
     /// A login by nothing yet.
     #[must_use]

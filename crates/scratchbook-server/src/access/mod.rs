@@ -1,6 +1,7 @@
 //! Who calls, and what they may.
 
 mod account;
+pub(crate) mod browser;
 mod caller;
 mod follower;
 mod jwt;
@@ -30,8 +31,8 @@ pub(crate) use login::Gate;
 pub use login::Login;
 pub use new_token::{MadeToken, NewToken};
 
-/// What is open to all: whether the server is there and can work, which says nothing of what it holds.
-const OPEN_TO_ALL: [&str; 2] = ["/health", "/health/ready"];
+/// What is open to all: whether the server is there and can work, which says nothing of what it holds; and the way in.
+const OPEN_TO_ALL: [&str; 4] = ["/health", "/health/ready", browser::LOGIN, browser::LOGOUT];
 
 /// Where Google's clients put a key, in place of a token.
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -58,6 +59,7 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
     if vertex::serves(request.uri().path()) {
         take_api_key(request.headers_mut());
     }
+    browser::take_cookie(&mut request);
     let caller = match &served.access {
         Access::Open => Ok(Caller::anyone()),
         Access::Login(gate) => gate.caller(request.headers(), served.environment.now()),
@@ -68,7 +70,10 @@ pub(crate) async fn identify(State(served): State<Arc<Served>>, mut request: Req
     }
     let caller = match caller {
         Ok(caller) => caller,
-        Err(closed) => return refuse(request.uri().path(), closed),
+        Err(closed) => {
+            let login = browser::instead_of(request.method(), request.uri(), request.headers());
+            return login.unwrap_or_else(|| refuse(request.uri().path(), closed));
+        }
     };
     // Nothing further in has a use for the token, so that nothing can show it.
     let token = request.headers_mut().remove(AUTHORIZATION);

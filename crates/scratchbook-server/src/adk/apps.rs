@@ -21,8 +21,13 @@ pub(super) async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
+/// The version of google-adk whose API this is.
+const ADK_VERSION: &str = "2.13.0";
+
+/// The version of this server. ADK's dev interface shows it after "ADK": that has to say which of its own it goes with.
 pub(super) async fn version() -> Json<Value> {
-    let (version, rustc) = (env!("CARGO_PKG_VERSION"), env!("SCRATCHBOOK_RUSTC_VERSION"));
+    let version = format!("{ADK_VERSION}-compatible (scratchbook {})", env!("CARGO_PKG_VERSION"));
+    let rustc = env!("SCRATCHBOOK_RUSTC_VERSION");
     Json(json!({"version": version, "language": "rust", "language_version": rustc}))
 }
 

@@ -1,12 +1,11 @@
-//! Long-term memory, which there is none of: what it is asked to remember is checked, and that is all, as in an
-//! `adk api_server` without a memory service.
+//! Long-term memory, which this server does not have: a request is checked, and then refused as by an `adk api_server`
+//! without a memory service. A client that got a success would count on what nobody remembers.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use scratchbook::{GetSessionConfig, SessionKey};
-use serde_json::Value;
 
 use super::AdkError;
 use super::body::{JsonBody, UpdateMemoryRequest};
@@ -17,11 +16,11 @@ pub(super) async fn update(
     State(served): State<Arc<Served>>,
     scope: UserScope<AdkError>,
     JsonBody(request): JsonBody<UpdateMemoryRequest>,
-) -> Result<Json<Value>, AdkError> {
+) -> Result<Infallible, AdkError> {
     let key = SessionKey::new(&scope.app_name, &scope.user_id, &request.session_id)?;
     let nothing = GetSessionConfig::state_only().without_state();
-    match served.store.sessions.get_session(&key, &nothing).await? {
-        Some(_) => Ok(Json(Value::Null)),
-        None => Err(AdkError::no_session()),
-    }
+    Err(match served.store.sessions.get_session(&key, &nothing).await? {
+        Some(_) => AdkError::bad_request("Memory service is not configured. This server keeps no long-term memory."),
+        None => AdkError::no_session(),
+    })
 }

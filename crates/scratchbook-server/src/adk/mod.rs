@@ -4,8 +4,10 @@ mod apps;
 mod artifact_path;
 mod artifacts;
 mod body;
+mod document;
 mod error;
 mod idempotency;
+mod live;
 mod memory;
 mod paths;
 mod python_json;
@@ -23,6 +25,7 @@ use axum::{Router, middleware};
 use crate::served::Served;
 
 pub(crate) use apps::no_app;
+pub(crate) use document::document;
 pub(crate) use error::AdkError;
 pub(crate) use paths::{Paths, method_not_allowed};
 pub(crate) use shape::hide_internal;
@@ -35,6 +38,7 @@ pub(crate) fn routes() -> Router<Arc<Served>> {
         .route("/list-apps", get(apps::list))
         .route("/run", post(run::run))
         .route("/run_sse", post(run::run_sse))
+        .route("/run_live", get(live::live))
         .route("/apps/{app}/app-info", get(apps::info))
         .route("/apps/{app}/users/{user}/memory", patch(memory::update))
         .route("/apps/{app}/users/{user}/sessions", get(sessions::list).post(sessions::create))

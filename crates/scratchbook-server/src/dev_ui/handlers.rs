@@ -1,21 +1,25 @@
 //! What the interface asks a server for besides ADK's API: the agents as a graph, and what ADK's own server has for
-//! tests, evaluation, editing and traces, of which there is none here.
+//! tests, evaluation, editing and traces, which this server does not have. What would make them is refused with the
+//! reason, and the rest is answered as ADK answers if it has nothing.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
-use scratchbook::Agent;
+use scratchbook::{Agent, GetSessionConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::graph::{Theme, as_dot, as_json};
 use crate::access::{Caller, Right};
 use crate::adk::{AdkError, no_app};
+use crate::look_back::last_event;
+use crate::scope::SessionScope;
 use crate::served::Served;
 
 /// The routes of apps, and of the interface's settings.
@@ -25,13 +29,22 @@ pub(super) fn routes() -> Router<Arc<Served>> {
         .route("/build_graph_image", get(build_graph_image))
         .route("/graph", get(app_graph))
         .route("/builder", get(no_agent_file))
+        .route("/builder/save", post(no_editing))
         .route("/debug/trace/session/{session}", get(nothing))
         .route("/debug/trace/{event}", get(no_trace))
         .route("/eval_sets", get(nothing))
-        .route("/eval-sets", get(no_eval_sets))
+        .route("/eval_sets/{set}", post(no_evaluation))
+        .route("/eval-sets", get(no_eval_sets).post(no_evaluation))
         .route("/eval_results", get(nothing))
-        .route("/metrics-info", get(no_metrics))
-        .route("/tests", get(nothing));
+        .route("/eval_results/{result}", get(no_eval_result))
+        .route("/eval-results", get(no_eval_results))
+        .route("/eval-results/{result}", get(no_eval_result))
+        .route("/metrics-info", get(no_evaluation))
+        .route("/users/{user}/sessions/{session}/events/{event}/graph", get(event_graph))
+        .route("/tests", get(nothing))
+        .route("/tests/rebuild", post(no_tests))
+        .route("/tests/run", post(no_tests))
+        .route("/tests/{test}", get(no_test).put(no_tests).delete(no_tests));
     Router::new().route("/config/telemetry", get(telemetry).post(set_telemetry)).nest("/dev/apps/{app}", app)
 }
 
@@ -80,6 +93,25 @@ async fn app_graph(
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
+/// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, and
+/// asks for the event `none` before there is one.
+async fn event_graph(
+    State(served): State<Arc<Served>>,
+    scope: SessionScope<AdkError>,
+    Path(path): Path<HashMap<String, String>>,
+) -> Result<Json<Value>, AdkError> {
+    let id = path.get("event").map(String::as_str).unwrap_or_default();
+    if last_event(&served.store.sessions, &scope.key, |event| event.id == id).await?.is_some() {
+        let agent = agent(&served, &scope.caller, scope.key.app_name())?;
+        return Ok(Json(json!({"dotSrc": as_dot(agent, Theme::Light)})));
+    }
+    let nothing = GetSessionConfig::state_only().without_state();
+    match served.store.sessions.get_session(&scope.key, &nothing).await? {
+        Some(_) => Ok(Json(json!({}))),
+        None => Err(AdkError::no_session()),
+    }
+}
+
 fn agent<'a>(served: &'a Served, caller: &Caller, name: &str) -> Result<&'a dyn Agent, AdkError> {
     caller.check(Right::Read)?;
     let app = served.apps.get(name).filter(|_| caller.reaches_app(name));
@@ -103,8 +135,29 @@ async fn no_eval_sets() -> Json<Value> {
     Json(json!({"evalSetIds": []}))
 }
 
-async fn no_metrics() -> AdkError {
-    AdkError::new(StatusCode::BAD_REQUEST, json!("evaluation is not part of this server; `adk eval` does it"))
+async fn no_eval_results() -> Json<Value> {
+    Json(json!({"evalResultIds": []}))
+}
+
+async fn no_eval_result(Path(path): Path<HashMap<String, String>>) -> AdkError {
+    let name = path.get("result").map(String::as_str).unwrap_or_default();
+    AdkError::new(StatusCode::NOT_FOUND, json!(format!("Eval set result `{name}` not found.")))
+}
+
+async fn no_test() -> AdkError {
+    AdkError::new(StatusCode::NOT_FOUND, json!("Test file not found"))
+}
+
+async fn no_evaluation() -> AdkError {
+    AdkError::bad_request("evaluation is not part of this server; `adk eval` does it")
+}
+
+async fn no_tests() -> AdkError {
+    AdkError::bad_request("tests of agents are not part of this server; `adk test` runs them")
+}
+
+async fn no_editing() -> AdkError {
+    AdkError::bad_request("this server edits no agents; change their files, and start it again")
 }
 
 /// Whether the interface tells its makers of its use: never from here.

@@ -31,8 +31,19 @@ pub(crate) struct Guard {
     pub(crate) scheme: &'static str,
 }
 
+/// A mark on requests that no other page can have sent than one of this server: what a browser sends along by itself, as
+/// a cookie, counts on them alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnPage {
+    /// Whether the page came by TLS, be it that of a proxy.
+    pub(crate) is_secure: bool,
+}
+
 /// Refuses foreign pages, and answers what browsers ask about allowed ones.
-pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
+    if let Some(own_page) = guard.own_page(&request) {
+        request.extensions_mut().insert(own_page);
+    }
     let headers = request.headers();
     if guard.is_foreign_host(&request) {
         return forbidden(&request, "Forbidden: host not allowed");
@@ -103,6 +114,22 @@ impl Guard {
         self.own_origin(headers).is_some_and(|own| own == origin)
     }
 
+    /// The mark of a request that a page of this server has sent, or a person by its address. Allowed origins are others.
+    ///
+    /// By `http` to another machine browsers do not say how far away a page is, and none sends its origin with what it only
+    /// reads: such a request changes nothing, and a foreign page cannot see what comes of it.
+    fn own_page(&self, request: &Request) -> Option<OwnPage> {
+        let headers = request.headers();
+        let own = self.own_origin(headers);
+        let is_own = match (headers.get(ORIGIN), headers.get("sec-fetch-site")) {
+            (Some(origin), _) => own.as_deref().is_some_and(|own| own.as_bytes() == origin.as_bytes()),
+            (None, Some(site)) => site == "same-origin" || site == "none",
+            (None, None) => request.method().is_safe(),
+        };
+        let is_secure = own.is_some_and(|own| own.starts_with("https://"));
+        is_own.then_some(OwnPage { is_secure })
+    }
+
     fn is_on_loopback(&self) -> bool {
         self.host.as_deref().is_some_and(hosts::is_loopback)
     }
@@ -130,8 +157,8 @@ impl Guard {
 }
 
 /// Whether a path is that of a page to look at.
-fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/docs" | "/dev-ui") || path.starts_with("/dev-ui/")
+pub(crate) fn is_page(path: &str) -> bool {
+    matches!(path, "/" | "/docs" | "/dev-ui" | "/login") || path.starts_with("/dev-ui/")
 }
 
 fn forbidden(request: &Request, text: &'static str) -> Response {

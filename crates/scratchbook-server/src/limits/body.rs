@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::ServerLimits;
 use super::time::begins_run;
-use crate::access::Caller;
+use crate::access::{Caller, browser};
 use crate::bodies::{Held, LARGE};
 use crate::refusal;
 use crate::served::Served;
@@ -30,8 +30,9 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     if body.is_end_stream() {
         return next.run(Request::from_parts(parts, body)).await;
     }
-    if parts.extensions.get::<Caller>().is_none() {
-        // What is open to all takes no body, and a stranger has no room for one.
+    let is_stranger = parts.extensions.get::<Caller>().is_none();
+    if is_stranger && !browser::takes_form(&parts) {
+        // What is open to all takes no body, but for the form to log in by, and a stranger has no room for one.
         let mut response = next.run(Request::from_parts(parts, Body::empty())).await;
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         return response;
@@ -39,8 +40,9 @@ pub(crate) async fn read_whole(State(served): State<Arc<Served>>, request: Reque
     let path = parts.uri.path().to_owned();
     let held = Held::new(parts.extensions.get::<Caller>());
     let declared = body.size_hint().lower();
-    let mut body = Limited::new(body, served.limits.body_bytes);
-    let bytes = match read(&mut body, declared, &served, &held).await {
+    let most = if is_stranger { browser::FORM_BYTES } else { served.limits.body_bytes };
+    let mut body = Limited::new(body, most);
+    let bytes = match read(&mut body, most, declared, &served, &held).await {
         Ok(bytes) => bytes,
         Err(refused) => {
             if matches!(refused, Refused::NoRoom(_)) {
@@ -87,7 +89,8 @@ pub(crate) async fn leave_workers(State(served): State<Arc<Served>>, request: Re
 
 /// Why a body was not read.
 enum Refused {
-    TooLong,
+    /// By how many bytes one may have.
+    TooLong(usize),
     BrokenOff,
     TooSlow,
     NoRoom(Error),
@@ -99,11 +102,17 @@ async fn pass_by(mut body: Limited<Body>) {
     drop(timeout(PASSING_BY, rest).await);
 }
 
-/// Reads a body of which it is said how long it is at least.
-async fn read(body: &mut Limited<Body>, declared: u64, served: &Served, held: &Held) -> Result<Bytes, Refused> {
+/// Reads a body of at most this many bytes; `declared` is the length that its request gives at least.
+async fn read(
+    body: &mut Limited<Body>,
+    most: usize,
+    declared: u64,
+    served: &Served,
+    held: &Held,
+) -> Result<Bytes, Refused> {
     let (limits, room) = (&served.limits, &served.room);
-    if declared > limits.body_bytes as u64 {
-        return Err(Refused::TooLong);
+    if declared > most as u64 {
+        return Err(Refused::TooLong(most));
     }
     let declared = usize::try_from(declared).unwrap_or(usize::MAX);
     let mut taken = if declared > LARGE { declared } else { LARGE };
@@ -113,8 +122,9 @@ async fn read(body: &mut Limited<Body>, declared: u64, served: &Served, held: &H
     let collect = async {
         let mut bytes = Vec::with_capacity(declared);
         while let Some(frame) = body.frame().await {
-            let frame = frame
-                .map_err(|error| if error.is::<LengthLimitError>() { Refused::TooLong } else { Refused::BrokenOff })?;
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() { Refused::TooLong(most) } else { Refused::BrokenOff }
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             while bytes.len() + data.len() > taken {
                 held.take_bytes(room, STEP as u64).await.map_err(Refused::NoRoom)?;
@@ -130,8 +140,8 @@ async fn read(body: &mut Limited<Body>, declared: u64, served: &Served, held: &H
 impl Refused {
     fn answer(self, path: &str, limits: &ServerLimits) -> Response {
         match self {
-            Self::TooLong => {
-                let message = format!("the body has more than the {} bytes that are taken", limits.body_bytes);
+            Self::TooLong(most) => {
+                let message = format!("the body has more than the {most} bytes that are taken");
                 refuse(path, StatusCode::PAYLOAD_TOO_LARGE, Error::new(ErrorKind::PayloadTooLarge, message))
             }
             // In ADK's words.

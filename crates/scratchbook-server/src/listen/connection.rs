@@ -100,7 +100,9 @@ impl Connection {
             .max_buf_size(limits.header_bytes.max(LEAST_HEADER_BYTES))
             // A client that has said all it has to say still gets its answer, to a read if it is ready soon.
             .half_close(true)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(stream), service)
+            // A live connection, which is ended at once.
+            .with_upgrades();
         let (mut connection, mut first) = (pin!(connection), pin!(sleep(limits.first_header_time)));
         let (mut is_ending, mut is_first) = (false, true);
         loop {

@@ -1,6 +1,7 @@
 //! What who runs a server needs: a line and numbers for each request, the numbers as Prometheus reads them, and
 //! whether the store can be reached.
 
+mod document;
 mod gauge;
 mod metrics;
 mod observe;
@@ -16,6 +17,7 @@ use axum::routing::get;
 
 use crate::served::Served;
 
+pub(crate) use document::document;
 pub(crate) use gauge::Gauge;
 pub(crate) use metrics::Metrics;
 pub(crate) use observe::{Observer, observe};

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
-use super::path::{ArtifactPath, SessionPath};
 use super::request::{Data as Sent, NoQuery, Paged, PathArtifact, Query, page_size};
 use super::{ARTIFACTS, ApiError};
+use crate::document::path::{ArtifactPath, SessionPath};
 use crate::scope::SessionScope;
 use crate::served::Served;
 

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
-use super::path::SessionPath;
 use super::request::{Body, NoQuery, Sent};
 use super::shape::{SessionBody, Stored};
 use super::{ApiError, SESSIONS};
+use crate::document::path::SessionPath;
 use crate::scope::SessionScope;
 use crate::served::Served;
 

@@ -1,12 +1,7 @@
-//! The OpenAPI document of `/v1`, made of its routes.
+//! `/v1` in the document, made of its routes.
 
-use std::sync::LazyLock;
-
-use axum::body::Bytes;
-use axum::http::header;
-use axum::response::IntoResponse;
-use utoipa::OpenApi;
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 use super::error::ErrorBody;
@@ -14,18 +9,8 @@ use super::{ARTIFACTS, EVENTS, FEEDS, RUNS, SESSIONS, STATE, TIME, UPKEEP, USERS
 use crate::served::Served;
 
 /// What the routes do not say themselves.
-#[derive(OpenApi)]
+#[derive(utoipa::OpenApi)]
 #[openapi(
-    info(
-        title = "scratchbook",
-        description = "Durable sessions and scoped state for AI agents: what goes beyond ADK's API. Names in paths are \
-            percent-encoded. Times are in seconds since 1970, sizes in bytes. Numbers come back exactly as they went in, \
-            or are refused: integers are of 64 bits. Unknown fields and parameters are refused; those of an event itself, \
-            beside its actions and its content, are kept with it. With an event's id a write is safe to be sent again; where an answer got lost, do so. \
-            Beside these routes the server has ADK's own, as `adk api_server` has them: `/list-apps`, `/run`, \
-            `/run_sse`, `/apps/...`.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0")
-    ),
     components(schemas(ErrorBody)),
     tags(
         (name = SESSIONS, description = "Make, read, find, change, fork, rewind and delete sessions."),
@@ -39,24 +24,10 @@ use crate::served::Served;
         (name = UPKEEP, description = "Is what is stored what was committed, and what of it may go.")
     )
 )]
-struct About;
+struct Parts;
 
-/// How tokens are sent, by its name in the document.
-const BEARER: &str = "token";
-
-/// The document, as JSON.
-pub(super) static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(About::openapi());
-    let mut document = router.nest("/v1", api()).into_openapi();
-    let bearer = SecurityScheme::Http(Http::builder().scheme(HttpAuthScheme::Bearer).build());
-    document.components.get_or_insert_default().add_security_scheme(BEARER, bearer);
-    // A server for one's own machine asks for none.
-    document.security =
-        Some(vec![SecurityRequirement::default(), SecurityRequirement::new(BEARER, Vec::<String>::new())]);
-    // The document is ours, and has text for keys: it can be written.
-    serde_json::to_vec(&document).unwrap_or_default().into()
-});
-
-pub(super) async fn get() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone())
+/// The part of the document.
+pub(crate) fn document() -> OpenApi {
+    let router: OpenApiRouter<std::sync::Arc<Served>> = OpenApiRouter::with_openapi(Parts::openapi());
+    router.nest("/v1", api()).into_openapi()
 }

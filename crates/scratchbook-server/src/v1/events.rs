@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
-use super::path::{EventPath, NumberPath, SessionPath};
 use super::request::{Body, NoQuery, PathEvent, PathSeq, Query, Sent, page_size, usual};
 use super::sessions::read;
 use super::shape::{Conflict, Given, Operations, Seen, Stored};
 use super::{ApiError, EVENTS};
 use crate::answers::json;
 use crate::bodies::{self as counted, Shape};
+use crate::document::path::{EventPath, NumberPath, SessionPath};
 use crate::look_back::last_event;
 use crate::scope::SessionScope;
 use crate::served::Served;

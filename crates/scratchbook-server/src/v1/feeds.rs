@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;
-use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{Query, page_size, usual};
 use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
 use crate::answers::json;
+use crate::document::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 

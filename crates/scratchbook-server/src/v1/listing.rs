@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;
-use super::path::{AppPath, UserPath};
 use super::request::{Query, page_size, usual};
 use super::shape::SessionBody;
 use super::{ApiError, SESSIONS};
 use crate::answers::json;
+use crate::document::path::{AppPath, UserPath};
 use crate::scope::{AppScope, UserScope};
 use crate::served::Served;
 

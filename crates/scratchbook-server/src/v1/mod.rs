@@ -11,9 +11,7 @@ mod events;
 mod feeds;
 mod listing;
 mod owners;
-mod page;
 mod past;
-mod path;
 mod request;
 mod runs;
 mod sessions;
@@ -26,12 +24,13 @@ mod watch;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::served::Served;
 
+pub(crate) use document::document;
 pub(crate) use error::ApiError;
 
 // The parts of the document, in their order.
@@ -45,12 +44,10 @@ const ARTIFACTS: &str = "Artifacts";
 const USERS: &str = "Users";
 const UPKEEP: &str = "Upkeep";
 
-/// The routes: the API itself under `/v1`, its document, and a page of that to read.
+/// The routes under `/v1`.
 pub(crate) fn routes() -> Router<Arc<Served>> {
     let api = Router::from(api()).fallback(error::no_route).method_not_allowed_fallback(error::no_method);
     Router::new()
-        .route("/openapi.json", get(document::get))
-        .route("/docs", get(page::get))
         .nest("/v1", api)
         // What is nested does not have this one.
         .route("/v1/", any(error::no_route))

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
-use super::path::{AppPath, KeyPath, UserPath};
 use super::request::{Body, NoQuery, PathKey, Query, Sent, page_size, usual};
 use super::shape::Operations;
 use super::state::KeyValue;
@@ -19,6 +18,7 @@ use super::{ApiError, STATE};
 use crate::access::{Caller, Right};
 use crate::answers;
 use crate::bodies::{self as counted, Shape};
+use crate::document::path::{AppPath, KeyPath, UserPath};
 use crate::scope::{AppScope, Needs, UserScope, WholeApp};
 use crate::served::Served;
 

@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::Refusals;
-use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{NoQuery, Query, page_size, usual};
 use super::sessions::{no_session, read};
 use super::shape::{LogChange, Write, Writer};
 use super::{ApiError, TIME};
 use crate::access::Caller;
 use crate::answers::json;
+use crate::document::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;
 

@@ -19,11 +19,12 @@ use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Problem, Refusals, WriteRefusals, shown};
-use super::path::{RunPath, SessionPath};
 use super::request::{Body, LAST_EVENT_ID, NoQuery, PathInvocation, Query, Resume, Sent};
-use super::shape::{Stored, StreamEvent};
+use super::shape::Stored;
 use super::{ApiError, RUNS};
 use crate::bodies::{self as counted, Held, Shape};
+use crate::document::StreamEvent;
+use crate::document::path::{RunPath, SessionPath};
 use crate::runs::{Follow, Outcome, Run};
 use crate::scope::SessionScope;
 use crate::served::Served;

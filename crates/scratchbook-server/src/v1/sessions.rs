@@ -14,12 +14,12 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
-use super::path::{SessionPath, UserPath};
 use super::request::{Body, NoQuery, Query, Sent, nullable, page_size, usual};
 use super::shape::{Given, SessionBody};
 use super::{ApiError, SESSIONS};
 use crate::answers::json;
 use crate::bodies::{self as counted, Counted, Shape};
+use crate::document::path::{SessionPath, UserPath};
 use crate::scope::{SessionScope, UserScope};
 use crate::served::Served;
 

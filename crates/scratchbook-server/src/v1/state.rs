@@ -12,13 +12,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::error::{Refusals, WriteRefusals};
 use super::events::{Appended, commit};
-use super::path::{KeyPath, SessionPath};
 use super::request::{Body, NoQuery, PathKey, Query, Sent};
 use super::sessions::read;
 use super::shape::{Conflict, Operations, Seen};
 use super::{ApiError, STATE};
 use crate::answers;
 use crate::bodies::{self as counted, Shape};
+use crate::document::path::{KeyPath, SessionPath};
 use crate::scope::SessionScope;
 use crate::served::Served;
 

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::error::WriteRefusals;
-use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{Body, NoQuery, Sent, page_size};
 use super::sessions::no_session;
 use super::{ApiError, UPKEEP};
+use crate::document::path::{AppPath, SessionPath, UserPath};
 use crate::scope::{Admin, AdminOfAll, AppScope, Needs, SessionScope, UserScope};
 use crate::served::Served;
 

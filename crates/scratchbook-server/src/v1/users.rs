@@ -10,10 +10,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::Refusals;
-use super::path::{AppPath, UserPath};
 use super::request::{NoQuery, Paged, Query, page_size};
 use super::{ApiError, USERS};
 use crate::access::Right;
+use crate::document::path::{AppPath, UserPath};
 use crate::scope::{AppScope, UserScope};
 use crate::served::Served;
 

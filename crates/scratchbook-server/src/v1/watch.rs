@@ -16,10 +16,11 @@ use utoipa::IntoParams;
 
 use super::error::{Refusals, shown};
 use super::feeds::{Origin, start};
-use super::path::{AppPath, SessionPath, UserPath};
 use super::request::{LAST_EVENT_ID, Query, Resume};
-use super::shape::{Cursor, Entry, StreamEvent};
+use super::shape::{Cursor, Entry};
 use super::{ApiError, FEEDS};
+use crate::document::StreamEvent;
+use crate::document::path::{AppPath, SessionPath, UserPath};
 use crate::operations::Gauge;
 use crate::scope::{AppScope, SessionScope, UserScope};
 use crate::served::Served;

@@ -5,6 +5,7 @@
 //! user reaches that user's sessions, as if there were no others.
 
 mod created;
+mod document;
 mod error;
 mod event_list;
 mod events;
@@ -27,6 +28,7 @@ use axum::routing::{any, get};
 
 use crate::served::Served;
 
+pub(crate) use document::document;
 pub(crate) use error::GoogleError;
 
 /// How paths begin that are of this surface: each is a folder of its own.

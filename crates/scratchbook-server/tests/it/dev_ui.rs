@@ -1,9 +1,13 @@
 //! The dev interface: its files, and what it asks for besides ADK's API. It is driven in a browser elsewhere.
 
+use std::time::Duration;
+
 use scratchbook::{LlmAgent, ScriptedLlm, connect};
 use scratchbook_server::Server;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::Client;
 
@@ -92,10 +96,19 @@ async fn what_the_interface_asks_for_besides_has_an_answer() {
         ("eval_sets", json!([])),
         ("eval-sets", json!({"evalSetIds": []})),
         ("eval_results", json!([])),
+        ("eval-results", json!({"evalResultIds": []})),
         ("tests", json!([])),
         ("debug/trace/session/s-1", json!([])),
     ] {
         assert_eq!(client.get(&format!("/dev/apps/demo/{path}")).await, (200, body), "{path}");
+    }
+    client.session("demo", "user", "s1").await;
+    // Before there is an event the interface asks for that of none.
+    let graph = "/dev/apps/demo/users/user/sessions/s1/events/none/graph";
+    assert_eq!(client.get(graph).await, (200, json!({})));
+    for results in ["eval-results", "eval_results"] {
+        let missing = json!({"detail": "Eval set result `x` not found."});
+        assert_eq!(client.get(&format!("/dev/apps/demo/{results}/x")).await, (404, missing));
     }
     let builder = client.send("GET", "/dev/apps/demo/builder?ts=1", None).await;
     assert_eq!(
@@ -106,6 +119,73 @@ async fn what_the_interface_asks_for_besides_has_an_answer() {
     let (status, body) = client.get("/dev/apps/nope/build_graph").await;
     assert_eq!(status, 404);
     assert!(body["detail"].as_str().unwrap().starts_with("Agent not found: 'nope'."), "{body}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_here_is_refused_with_the_reason() {
+    let (_folder, client) = with_interface().await;
+    let set = json!({"eval_set": {"eval_set_id": "x", "eval_cases": []}});
+    for (method, path, why) in [
+        ("POST", "eval-sets", "`adk eval`"),
+        ("POST", "eval_sets/x", "`adk eval`"),
+        ("GET", "metrics-info", "`adk eval`"),
+        ("PUT", "tests/x", "`adk test`"),
+        ("POST", "tests/run", "`adk test`"),
+        ("POST", "tests/rebuild", "`adk test`"),
+        ("POST", "builder/save", "edits no agents"),
+    ] {
+        let body = (method == "POST").then_some(&set);
+        let answer = client.send(method, &format!("/dev/apps/demo/{path}"), body).await;
+        assert_eq!(answer.status, 400, "{path}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains(why), "{path}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn the_version_says_which_adk_it_goes_with() {
+    let client = Client::memory().await;
+    let (_, version) = client.get("/version").await;
+    assert!(version["version"].as_str().unwrap().starts_with("2.13.0-compatible (scratchbook "), "{version}");
+}
+
+#[tokio::test]
+async fn a_request_to_remember_is_refused_with_the_reason() {
+    let client = Client::memory().await;
+    client.session("demo", "u1", "s1").await;
+    let memory = "/apps/demo/users/u1/memory";
+    let answer = client.send("PATCH", memory, Some(&json!({"sessionId": "s1"}))).await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.json()["detail"].as_str().unwrap().starts_with("Memory service is not configured."));
+    let answer = client.send("PATCH", memory, Some(&json!({"sessionId": "nope"}))).await;
+    assert_eq!((answer.status, answer.json()), (404, json!({"detail": "Session not found"})));
+}
+
+#[tokio::test]
+async fn a_live_call_is_ended_with_the_reason() {
+    let client = Client::memory().await;
+    // To what is no WebSocket there is no such path.
+    assert_eq!(client.get("/run_live?app_name=demo").await, (404, json!({"detail": "Not Found"})));
+    let agent = LlmAgent::builder("root").model(ScriptedLlm::new(["Hello."])).build().unwrap();
+    let server = Server::builder(connect("memory:").await.unwrap()).app("demo", agent).build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(server.run(listener, std::future::pending()));
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let call = format!(
+        "GET /run_live?app_name=demo&user_id=u&session_id=s HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    socket.write_all(call.as_bytes()).await.unwrap();
+    let mut said = Vec::new();
+    let all = tokio::time::timeout(Duration::from_secs(20), socket.read_to_end(&mut said));
+    all.await.expect("the server ends the connection").unwrap();
+    let text = String::from_utf8_lossy(&said);
+    assert!(text.starts_with("HTTP/1.1 101 ") && text.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{text}");
+    // A frame of the end, its length, 1011 and why.
+    let frame = &said[said.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
+    assert_eq!(frame[..2], [0x88, (frame.len() - 2) as u8]);
+    assert_eq!(frame[2..4], 1011u16.to_be_bytes());
+    assert_eq!(&frame[4..], b"Live connection is not supported by this server.");
 }
 
 #[tokio::test]

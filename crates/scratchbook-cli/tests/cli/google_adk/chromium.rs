@@ -110,6 +110,33 @@ async fn a_person_talks_to_an_agent_and_sees_its_state_artifacts_and_sessions() 
     page.close().await;
 }
 
+#[tokio::test]
+async fn a_person_logs_in_with_a_token_and_out_again() {
+    let fixture = Fixture::empty();
+    let made = fixture.json(&["token", "new", "--name", "ann", "-a", "demo", "-u", "user"]);
+    let (token, file) = (made["token"].as_str().unwrap(), fixture.path("tokens.toml"));
+    std::fs::write(&file, made["entry"].as_str().unwrap()).unwrap();
+    let served = Served::new(&fixture, &["--adk-ui", &folder(), "--tokens", file.to_str().unwrap()]);
+    // A person who opens the interface comes to the form, and back by it.
+    let page = Page::open(served.greeting["devUi"].as_str().unwrap()).await;
+    page.write("input#token", "nope").await;
+    page.click("form button", "Log in").await;
+    page.see("[role=alert]", "Nobody is let in by this").await;
+    page.picture("7-login").await;
+    page.write("input#token", token).await;
+    page.click("form button", "Log in").await;
+
+    // Of the only app within its reach.
+    page.see("[role=tab]", "State").await;
+    page.say("Add two apples").await;
+    page.see("app-event-row", "In your cart: 2 x apples").await;
+    page.picture("8-logged-in").await;
+    // No script sees the token, and no address has it.
+    assert!(!page.tells(token).await);
+    page.close().await;
+    assert!(!served.logs().contains(token));
+}
+
 /// What the sessions are called, as the server has it.
 fn names(served: &Served) -> Vec<String> {
     let sessions: Vec<Value> = serde_json::from_str(&served.get("/apps/demo/users/user/sessions").1).unwrap();

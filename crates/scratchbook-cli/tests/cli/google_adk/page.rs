@@ -140,6 +140,14 @@ impl Page {
         self.browser.execute("return answers", vec![]).await.unwrap().convert().unwrap()
     }
 
+    /// Whether a script of the page, or its address, can tell a text: of cookies, what pages keep, and where they were.
+    pub(super) async fn tells(&self, text: &str) -> bool {
+        let script = "return [document.cookie, location.href, document.referrer, JSON.stringify(localStorage), \
+             JSON.stringify(sessionStorage), ...performance.getEntries().map(e => e.name)].join(' ')";
+        let all: String = self.browser.execute(script, vec![]).await.unwrap().convert().unwrap();
+        all.contains(text)
+    }
+
     pub(super) async fn picture(&self, name: &str) {
         self.browser.screenshot(&self.pictures.join(format!("dev-ui-{name}.png"))).await.unwrap();
     }

@@ -3,21 +3,32 @@
 use scratchbook::{Content, Event, Part, StateDelta};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::check::Kind::{Any, Bool, Dict, List, Model, Str};
 use super::check::{self, defaulted, optional, required};
 use super::content::{CONTENT, PART};
 use super::event::EVENT;
 use super::{Body, Kind};
+use crate::adk::document::ArtifactPart;
 use crate::bodies::{self as counted, Counted, Shape};
+use crate::document::EventSchema;
 
-/// `POST /apps/{app}/users/{user}/sessions`.
-#[derive(Debug, Default, Deserialize)]
+/// What a session is made with.
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schema(example = json!({"sessionId": "s1", "state": {"cart": {}, "user:language": "en"}}))]
 pub(crate) struct CreateSessionRequest {
+    /// The id; empty or absent, one is made.
     pub(crate) session_id: Option<String>,
+    /// State to begin with.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) state: Option<Map<String, Value>>,
+    /// Events to begin with, as a session elsewhere had them.
+    #[schema(value_type = Option<Vec<EventSchema>>)]
     pub(crate) events: Option<Vec<Event>>,
+    /// For the services of ADK that take some: ours takes none.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) options: Option<Map<String, Value>>,
 }
 
@@ -44,10 +55,13 @@ impl Body for InitialState {
     const KIND: Kind = Dict(&Any);
 }
 
-/// `PATCH /apps/{app}/users/{user}/sessions/{session}`.
-#[derive(Debug, Deserialize)]
+/// What is changed of a session's state.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"stateDelta": {"cart": {"milk": 2}}}))]
 pub(crate) struct UpdateSessionRequest {
+    /// Keys and their new values.
+    #[schema(value_type = HashMap<String, Value>)]
     pub(crate) state_delta: StateDelta,
 }
 
@@ -57,10 +71,12 @@ impl Body for UpdateSessionRequest {
     const KIND: Kind = Model(&UPDATE_SESSION);
 }
 
-/// `PATCH /apps/{app}/users/{user}/memory`.
-#[derive(Debug, Deserialize)]
+/// Which session is to be remembered.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"sessionId": "s1"}))]
 pub(crate) struct UpdateMemoryRequest {
+    /// The session's id.
     pub(crate) session_id: String,
 }
 
@@ -70,19 +86,36 @@ impl Body for UpdateMemoryRequest {
     const KIND: Kind = Model(&UPDATE_MEMORY);
 }
 
-/// `POST /run` and `POST /run_sse`.
-#[derive(Debug, Deserialize)]
+/// A run.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "appName": "shop", "userId": "alice", "sessionId": "s1",
+    "newMessage": {"role": "user", "parts": [{"text": "Add two apples, please"}]},
+}))]
 pub(crate) struct RunAgentRequest {
+    /// The app.
     pub(crate) app_name: Option<String>,
+    /// The user.
     pub(crate) user_id: String,
+    /// The session, which is there.
     pub(crate) session_id: String,
+    /// What the user says, as `google.genai.types.Content`.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) new_message: Option<Content>,
+    /// Whether answers come in pieces; of `/run_sse` alone.
     #[serde(default)]
+    #[schema(required = false)]
     pub(crate) streaming: bool,
+    /// What the message changes of the state.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) state_delta: Option<StateDelta>,
+    /// The event of the call that the message answers.
     pub(crate) function_call_event_id: Option<String>,
+    /// The run that goes on.
     pub(crate) invocation_id: Option<String>,
+    /// What is kept beside each event of the run.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
 
@@ -107,12 +140,19 @@ impl Body for RunAgentRequest {
     const SHAPE: &'static Shape = &MESSAGE;
 }
 
-/// `POST /apps/{app}/users/{user}/sessions/{session}/artifacts`.
-#[derive(Debug, Deserialize)]
+/// A new version of an artifact.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(example = json!({"filename": "receipt.txt", "artifact": {"text": "2 x apples"}}))]
 pub(crate) struct SaveArtifactRequest {
+    /// Its name; with `user:` before it, the user's.
+    #[schema(min_length = 1, max_length = 512)]
     pub(crate) filename: String,
+    /// The data.
+    #[schema(value_type = ArtifactPart)]
     pub(crate) artifact: Part,
+    /// What is kept beside it.
+    #[schema(value_type = Option<HashMap<String, Value>>)]
     pub(crate) custom_metadata: Option<Map<String, Value>>,
 }
 

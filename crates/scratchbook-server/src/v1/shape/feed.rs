@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::{LogChange, Stored};
+use crate::document::StateValues;
 
 /// A place in a feed: of letters, digits, `-` and `_` alone, so that headers and queries carry it as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -74,7 +75,7 @@ pub(crate) enum Entry {
         /// The number of the event at which it was forked from another session; `null` for one that was made as such.
         forked_at: Option<u64>,
         /// The state it was made with.
-        #[schema(value_type = BTreeMap<String, Value>)]
+        #[schema(value_type = StateValues)]
         state: Map<String, Value>,
     },
     /// Keys of a user or an app, written outside of any session or when a session was made.

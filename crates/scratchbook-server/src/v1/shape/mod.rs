@@ -4,12 +4,10 @@ mod changes;
 mod event;
 mod feed;
 mod session;
-mod stream;
 mod writer;
 
 pub(super) use changes::{Conflict, Operations, Seen};
 pub(super) use event::{Given, Stored};
 pub(super) use feed::{Cursor, Entry};
 pub(super) use session::SessionBody;
-pub(super) use stream::StreamEvent;
 pub(super) use writer::{LogChange, Write, Writer};

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::{Seen, Stored};
 use crate::access::{Caller, Right};
+use crate::document::StateValues;
 
 /// A session: its merged state and the events that were asked for.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -32,7 +33,7 @@ pub(crate) struct SessionBody {
     /// What programs find it by.
     labels: BTreeMap<String, String>,
     /// The session's keys, and with their prefixes the user's and the app's; in a list the session's alone.
-    #[schema(value_type = BTreeMap<String, Value>)]
+    #[schema(value_type = StateValues)]
     state: StateMap,
     /// The events that were asked for, in their order.
     events: Vec<Stored>,

@@ -60,6 +60,7 @@ const NO_FILE: &str = "an artifact is in the database, so its address is none of
 const NOTHING_LEFT: &str = "a refused artifact leaves nothing behind";
 const VARY: &str = "whether a failure is shown to a page depends on its origin as well";
 const ALLOW: &str = "whatever OPTIONS is answered with, it names the methods of the path";
+const MEMORY: &str = "there is no long-term memory, and the answer says so";
 const TEMP: &str = "temp: keys are shown to no one";
 
 const DOC_0: &str = r#""scratchbook://apps/demo/users/u1/sessions/s-2/artifacts/doc.txt/versions/0""#;
@@ -151,6 +152,15 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference { exchange: 116, why: NO_FILE, change: Set("/body/canonicalUri", DOC_1) },
     Difference { exchange: 117, why: NO_FILE, change: Set("/body/0/canonicalUri", DOC_0) },
     Difference { exchange: 117, why: NO_FILE, change: Set("/body/1/canonicalUri", DOC_1) },
+    Difference { exchange: 125, why: MEMORY, change: Set("/status", "400") },
+    Difference {
+        exchange: 125,
+        why: MEMORY,
+        change: Set(
+            "/body",
+            r#"{"detail": "Memory service is not configured. This server keeps no long-term memory."}"#,
+        ),
+    },
     Difference { exchange: 138, why: OURSELVES, change: Set("/body", r#""<text>""#) },
     Difference { exchange: 139, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },
     Difference { exchange: 141, why: ALLOW, change: Add("/headers", "allow", "GET,HEAD") },

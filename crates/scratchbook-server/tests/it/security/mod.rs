@@ -1,6 +1,7 @@
 //! Who is let in, what they reach, and what the server bears with.
 
 mod bodies;
+mod browser;
 mod guard;
 mod jwt;
 mod limits;

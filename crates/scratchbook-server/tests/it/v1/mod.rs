@@ -5,6 +5,7 @@ mod document;
 mod errors;
 mod events;
 mod feeds;
+mod generated;
 mod idle;
 mod leaving;
 mod page;

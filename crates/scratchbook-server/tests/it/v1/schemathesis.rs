@@ -58,8 +58,17 @@ fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
     if names == Names::There {
         command.arg("--config-file").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemathesis.toml"));
     }
-    // A watch has no end.
-    command.args(["run", url, "--exclude-operation-id-regex", "^watch", "--checks", CHECKS, "--phases", phases]);
+    // A watch has no end, and the whole of a run whose model has no more to say is a failure of the agent.
+    command.args([
+        "run",
+        url,
+        "--exclude-operation-id-regex",
+        "^(watch|adkRun$)",
+        "--checks",
+        CHECKS,
+        "--phases",
+        phases,
+    ]);
     command.args(["--max-examples", cases, "--generation-deterministic", "--continue-on-failure", "--no-color"]);
     command.args(["--request-timeout", "10", "--suppress-health-check", "all", "--warnings", "off"]);
     // It keeps notes where it is started.
@@ -68,7 +77,7 @@ fn schemathesis(url: &str, cases: &str, phases: &str, names: Names) -> Command {
 }
 
 /// The Python that `SCRATCHBOOK_TEST_PYTHON` names, or the one in the target folder.
-fn python() -> PathBuf {
+pub(super) fn python() -> PathBuf {
     if let Some(path) = std::env::var_os("SCRATCHBOOK_TEST_PYTHON").filter(|path| !path.is_empty()) {
         return path.into();
     }

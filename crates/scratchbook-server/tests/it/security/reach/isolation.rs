@@ -32,7 +32,7 @@ async fn what_is_another_users_is_not_there() {
         for token in [Token::U2, Token::Demo, Token::All] {
             let world = World::new().await;
             let answer = world.send(token, method(route.method), &uri, &route.body("u2", "s-2")).await;
-            assert!((200..300).contains(&answer.status), "{token:?} {route:?}: {answer:?}");
+            assert!(route.is_done(&answer), "{token:?} {route:?}: {answer:?}");
         }
     }
 }
@@ -63,12 +63,17 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
         assert_eq!(world.all_of("u2").await, before, "{route}");
         let of_app = world.send(Token::Demo, name.clone(), &uri, body).await;
         let of_all = world.send(Token::All, name.clone(), &uri, body).await;
-        let without = if name == Method::GET { get(&world.router, &uri, &[]).await.status } else { 401 };
-        assert_eq!(without == 401, *common != Common::Open, "{route}");
+        let without = match (&name, common) {
+            (&Method::GET, _) => get(&world.router, &uri, &[]).await.status,
+            (_, Common::Form) => 403,
+            _ => 401,
+        };
+        assert_eq!(without == 401, !matches!(common, Common::Open | Common::Form), "{route}");
         let statuses = (unreached.status, of_user.status, of_app.status, of_all.status);
         let well = of_all.status;
         match common {
             Common::Open => assert_eq!(statuses, (200, 200, 200, 200), "{route}"),
+            Common::Form => assert_eq!(statuses, (403, 403, 403, 403), "{route}"),
             Common::Same => {
                 assert_eq!(statuses, (well, well, well, well), "{route}");
                 assert_eq!(of_user.text, of_app.text, "{route}");
@@ -85,7 +90,10 @@ async fn what_is_of_the_whole_app_is_for_who_reaches_it() {
             Common::All => assert_eq!(statuses, (403, 403, 403, well), "{route}"),
         }
         // What there is none of answers who may as well.
-        let nothing = ["/config/telemetry", "trace/{event}", "metrics-info"].iter().any(|end| route.ends_with(end));
+        let ends = ["/config/telemetry", "trace/{event}", "metrics-info", "{result}", "{test}", "/run_live"];
+        let nothing = ends.iter().any(|end| route.ends_with(end))
+            || *common == Common::Form
+            || (route.starts_with("/dev/") && name != Method::GET);
         assert!(well < 400 || nothing, "{route}: {of_all:?}");
         assert!(![&unreached, &of_user].into_iter().any(tells), "{route}");
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Method;
 use regex::Regex;
 
-use super::World;
+use super::{Answer, Token, World};
 
 /// A route of something that one user has: with this query and this body its owner is served.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Owned {
 pub(super) enum Common {
     /// Everybody, token or not.
     Open,
+    /// Nobody but a page of the server's own, token or not.
+    Form,
     /// Everybody with a token, and all of them alike.
     Same,
     /// Who has something of the app within reach, all of them alike.
@@ -71,6 +74,7 @@ pub(super) const OWNED: &[Owned] = &[
     ),
     owned("GET", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
     owned("DELETE", "/apps/{app}/users/{user}/sessions/{session}/artifacts/{*path}", "", ""),
+    owned("GET", "/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", "", ""),
     // Ours.
     owned("DELETE", "/v1/apps/{app}/users/{user}", "", ""),
     owned("GET", "/v1/apps/{app}/users/{user}/changes", "", ""),
@@ -164,6 +168,11 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/health/ready", "", Common::Open),
     ("GET", "/version", "", Common::Same),
     ("GET", "/list-apps", "", Common::Same),
+    // The login of people: each is shown itself alone.
+    ("GET", "/login", "", Common::Open),
+    ("POST", "/login", "", Common::Form),
+    ("POST", "/logout", "", Common::Form),
+    ("GET", "/run_live", "", Common::Same),
     ("GET", "/openapi.json", "", Common::Same),
     ("GET", "/docs", "", Common::Same),
     ("GET", "/", "", Common::Same),
@@ -178,13 +187,24 @@ pub(super) const COMMON: &[(&str, &str, &str, Common)] = &[
     ("GET", "/dev/apps/{app}/graph", "", Common::App),
     // There is nothing, whichever app is named.
     ("GET", "/dev/apps/{app}/builder", "", Common::Same),
+    ("POST", "/dev/apps/{app}/builder/save", "", Common::Same),
     ("GET", "/dev/apps/{app}/debug/trace/session/{session}", "", Common::Same),
     ("GET", "/dev/apps/{app}/debug/trace/{event}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval-sets", "", Common::Same),
+    ("POST", "/dev/apps/{app}/eval-sets", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval-results", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval-results/{result}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval_results", "", Common::Same),
+    ("GET", "/dev/apps/{app}/eval_results/{result}", "", Common::Same),
     ("GET", "/dev/apps/{app}/eval_sets", "", Common::Same),
+    ("POST", "/dev/apps/{app}/eval_sets/{set}", "", Common::Same),
     ("GET", "/dev/apps/{app}/metrics-info", "", Common::Same),
     ("GET", "/dev/apps/{app}/tests", "", Common::Same),
+    ("POST", "/dev/apps/{app}/tests/rebuild", "", Common::Same),
+    ("POST", "/dev/apps/{app}/tests/run", "", Common::Same),
+    ("GET", "/dev/apps/{app}/tests/{test}", "", Common::Same),
+    ("PUT", "/dev/apps/{app}/tests/{test}", "", Common::Same),
+    ("DELETE", "/dev/apps/{app}/tests/{test}", "", Common::Same),
     ("GET", "/v1/apps/{app}/changes", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/feed", "", Common::WholeApp),
     ("GET", "/v1/apps/{app}/history?key=shared", "", Common::WholeApp),
@@ -229,6 +249,9 @@ pub(super) fn path(route: &str, app: &str, user: &str, session: &str) -> String 
         ("{key}", if route.contains("{user}") { "secret" } else { "shared" }),
         ("{*path}", "secret.txt"),
         ("{artifact}", "secret.txt"),
+        ("{result}", "x"),
+        ("{set}", "x"),
+        ("{test}", "x"),
     ]
     .iter()
     .fold(route.to_owned(), |path, (name, value)| path.replace(name, value))
@@ -244,6 +267,14 @@ impl Owned {
     /// The body, which may name user and session too.
     pub(super) fn body(&self, user: &str, session: &str) -> String {
         self.body.replace(r#""u2""#, &format!(r#""{user}""#)).replace(r#""s-2""#, &format!(r#""{session}""#))
+    }
+
+    /// Whether this is the answer to a caller that may ask. There is no memory, and the answer says so.
+    pub(super) fn is_done(&self, answer: &Answer) -> bool {
+        if self.route.ends_with("/memory") {
+            return answer.status == 400 && answer.text.contains("Memory service is not configured.");
+        }
+        (200..300).contains(&answer.status)
     }
 
     pub(super) fn reads(&self) -> bool {
@@ -270,6 +301,51 @@ fn of_router(world: &World) -> BTreeSet<(String, String)> {
         found.extend(of_route.into_iter().map(|method| (method, path[2].to_owned())));
     }
     found
+}
+
+/// Routes that are for no program: pages and what they ask for, and what ADK's own document does not have either.
+fn is_for_programs(route: &str) -> bool {
+    let pages = ["/", "/docs", "/openapi.json", "/login", "/logout", "/dev-ui", "/metrics", "/run_live"];
+    !pages.contains(&route) && !["/dev-ui/", "/dev/", "/config/"].iter().any(|folder| route.starts_with(folder))
+}
+
+/// Whether a route of Vertex AI leaves project and location out: the document says of these that they are the same.
+fn is_short(route: &str) -> bool {
+    [ENGINES[1], ENGINES[3]].iter().any(|engines| route.starts_with(engines))
+}
+
+#[tokio::test]
+async fn every_route_for_programs_is_in_the_document_and_no_other() {
+    let world = World::new().await;
+    let document = world.send(Token::All, Method::GET, "/openapi.json", "").await.json();
+    let mut documented = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys() {
+            documented.insert((method.to_uppercase(), path.clone()));
+        }
+    }
+    let artifacts = "/apps/{app}/users/{user}/sessions/{session}/artifacts/";
+    let mut there = BTreeSet::new();
+    for (method, route) in of_router(&world) {
+        if !is_for_programs(&route) || route.ends_with('/') || is_short(&route) {
+            continue;
+        }
+        match (route.strip_prefix(artifacts), method.as_str()) {
+            // What is asked for is at the end of such a path.
+            (Some("{*path}"), "GET") => {
+                let ends =
+                    ["", "/versions", "/versions/metadata", "/versions/{version}", "/versions/{version}/metadata"];
+                there.extend(ends.map(|end| (method.clone(), format!("{artifacts}{{artifact}}{end}"))));
+            }
+            (Some("{*path}"), _) => drop(there.insert((method, format!("{artifacts}{{artifact}}")))),
+            // What is posted to a session of an engine is an event.
+            _ if method == "POST" && route.contains("/reasoningEngines/") && route.ends_with("/{session}") => {
+                there.insert((method, format!("{route}:appendEvent")));
+            }
+            _ => drop(there.insert((method, route))),
+        }
+    }
+    assert_eq!(there, documented);
 }
 
 #[tokio::test]

@@ -59,6 +59,7 @@ impl Operation<'_> {
     fn answers(&self, document: &Value) -> Markup {
         let (good, bad): (Vec<_>, Vec<_>) =
             fields(&self.is["responses"]).partition(|(status, _)| status.starts_with('2'));
+        let refusal = bad.iter().find_map(|(_, answer)| answer.pointer("/content/application~1json/schema"));
         html! {
             @for (status, answer) in good {
                 p {
@@ -78,7 +79,7 @@ impl Operation<'_> {
                         tr { td { b { (status) } } td { (words(text(&answer["description"]))) } }
                     }
                 }
-                p { "Each is an " a href="#schema-ErrorBody" { "ErrorBody" } "." }
+                @if let Some(refusal) = refusal { p { "Each is: " (kind(refusal)) "." } }
             }
         }
     }

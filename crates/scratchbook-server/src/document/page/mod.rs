@@ -3,34 +3,18 @@
 mod operation;
 mod schema;
 
-use std::sync::LazyLock;
-
-use axum::body::Bytes;
-use axum::http::header;
-use axum::response::IntoResponse;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value};
 
-use super::document::DOCUMENT;
 use operation::Operation;
 
 const STYLE: &str = include_str!("style.css");
 
 /// Nothing is loaded from anywhere, and nothing is run.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
-    // The document is ours, and can be read back.
-    let document: Value = serde_json::from_slice(&DOCUMENT).unwrap_or_default();
-    page(&document).into_string().into()
-});
-
-pub(super) async fn get() -> impl IntoResponse {
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY)];
-    (headers, PAGE.clone())
-}
-
-fn page(document: &Value) -> Markup {
+/// The whole page.
+pub(super) fn page(document: &Value) -> Markup {
     let title = text(&document["info"]["title"]);
     let parts: Vec<_> = items(&document["tags"]).map(|tag| Part::of(document, tag)).collect();
     html! {

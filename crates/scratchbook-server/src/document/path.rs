@@ -6,7 +6,7 @@ use utoipa::IntoParams;
 /// An app.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct AppPath {
+pub(crate) struct AppPath {
     /// The app, percent-encoded.
     #[param(example = "shop", min_length = 1)]
     app: String,
@@ -15,7 +15,7 @@ pub(super) struct AppPath {
 /// A user of an app.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct UserPath {
+pub(crate) struct UserPath {
     /// The app, percent-encoded.
     #[param(example = "shop", min_length = 1)]
     app: String,
@@ -27,7 +27,7 @@ pub(super) struct UserPath {
 /// A session of a user of an app.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct SessionPath {
+pub(crate) struct SessionPath {
     /// The app, percent-encoded.
     #[param(example = "shop", min_length = 1)]
     app: String,
@@ -42,7 +42,7 @@ pub(super) struct SessionPath {
 /// A key.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct KeyPath {
+pub(crate) struct KeyPath {
     /// The key, percent-encoded. Of a session with its prefix, as `user:language`; of a user or an app without one.
     #[param(example = "cart", min_length = 1)]
     key: String,
@@ -51,7 +51,7 @@ pub(super) struct KeyPath {
 /// A run of a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct RunPath {
+pub(crate) struct RunPath {
     /// The app, percent-encoded.
     #[param(example = "shop", min_length = 1)]
     app: String,
@@ -69,7 +69,7 @@ pub(super) struct RunPath {
 /// An event, by its number.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct NumberPath {
+pub(crate) struct NumberPath {
     /// The event's number, from 1.
     #[param(example = 3, minimum = 1)]
     seq: u64,
@@ -78,7 +78,7 @@ pub(super) struct NumberPath {
 /// An event, by its id.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct EventPath {
+pub(crate) struct EventPath {
     /// The event's id, percent-encoded.
     #[param(example = "e3", min_length = 1)]
     event: String,
@@ -87,7 +87,7 @@ pub(super) struct EventPath {
 /// An artifact.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct ArtifactPath {
+pub(crate) struct ArtifactPath {
     /// The artifact's name, percent-encoded, slashes too; with `user:` before it, the user's.
     #[param(example = "receipt.txt", min_length = 1)]
     artifact: String,

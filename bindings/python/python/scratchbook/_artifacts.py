@@ -1,0 +1,275 @@
+"""The artifact service for google-adk."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import quote
+
+from google.adk.artifacts.base_artifact_service import ArtifactVersion, BaseArtifactService
+from google.adk.errors.input_validation_error import InputValidationError as _AdkInputValidation
+from google.genai import types
+
+from . import _errors, _url
+from ._base import Address, Base
+from ._json import dumps
+from ._scratchbook import Artifacts, Store
+from .results import ImportedArtifacts
+
+USER = "user:"
+"""What the names of artifacts begin with that are a user's, and seen from all sessions of the user's."""
+
+_NO_SESSION = "user"
+"""Where what is a user's is looked for, which a store asks no session for."""
+
+_UNKNOWN = "application/octet-stream"
+"""What data is taken for that nothing is said of."""
+
+_MOST_REFERENCES = 5
+"""How many references one leads over at most, as with google-adk."""
+
+_REFERENCE = "artifact://"
+_SEGMENT = r"(?:(?!/(?:apps|artifacts|sessions|users|versions)/).)+?"
+_OF_SESSION = re.compile(
+    rf"artifact://apps/({_SEGMENT})/users/({_SEGMENT})/sessions/({_SEGMENT})/artifacts/(.+)/versions/(\d+)"
+)
+_OF_USER = re.compile(rf"artifact://apps/({_SEGMENT})/users/({_SEGMENT})/artifacts/(.+)/versions/(\d+)")
+
+
+class InputValidationError(_errors.InvalidArgumentError, _AdkInputValidation):
+    """An artifact that can never be right, or its name; google-adk's `InputValidationError` as well."""
+
+
+class ScratchbookArtifactService(BaseArtifactService):
+    """Artifacts beside the sessions of a store: a drop-in `BaseArtifactService`.
+
+    ```
+    sessions = ScratchbookSessionService("sqlite:///scratchbook.db")
+    artifacts = ScratchbookArtifactService(sessions)
+    runner = Runner(app_name="shop", agent=agent, session_service=sessions, artifact_service=artifacts)
+    ```
+
+    An artifact of a session goes with it when that is deleted; one of a user, whose name begins with `user:`, stays. A
+    `session_id` of `None` means the user, as with google-adk's service in files; the name is listed with `user:`.
+    """
+
+    def __init__(self, uri: _url.Url | Base[Any, Any], *, agents_dir: Any = None, per_agent: Any = None) -> None:
+        """A service on the store of a session service, or on the one that a URL names; it is opened at the first call.
+
+        Args:
+            uri: A `ScratchbookSessionService`, whose store it is then, or a URL as that one takes it.
+            agents_dir: Of no matter; google-adk's command line says it to every service.
+            per_agent: Likewise.
+
+        Raises:
+            ValueError: a URL that means nothing.
+        """
+        self._owned: Store | None = None
+        if isinstance(uri, Base):
+            store, self._url = uri._core, uri._url
+        else:
+            name = _url.store_uri(uri)
+            store = self._owned = Store(name)
+            self._url = _url.shown(name, store.uri)
+        self._core = Artifacts(store)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._url!r})"
+
+    async def open(self) -> None:
+        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows."""
+        if self._owned is not None:
+            await self._owned.open()
+
+    async def close(self) -> None:
+        """Closes the store, unless it is a session service's."""
+        if self._owned is not None:
+            await self._owned.close()
+
+    async def __aenter__(self) -> ScratchbookArtifactService:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def save_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        artifact: types.Part | dict[str, Any],
+        session_id: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+    ) -> int:
+        """Saves a new version of an artifact, and gives its number, from 0.
+
+        Raises:
+            InputValidationError: a part without text, data or a file, a reference that leads elsewhere, or a name that
+                no artifact can have.
+        """
+        part = types.Part.model_validate(artifact) if isinstance(artifact, dict) else artifact
+        if part.inline_data is not None:
+            if part.inline_data.data is None:
+                raise InputValidationError("Artifact inline_data must contain data.")
+            if not part.inline_data.mime_type:
+                part = part.model_copy(deep=True)
+                assert part.inline_data is not None
+                part.inline_data.mime_type = _UNKNOWN
+        elif (reference := _reference_in(part)) is not None:
+            _target(reference, app_name, user_id, session_id)
+        try:
+            text = part.model_dump_json(by_alias=True, exclude_none=True).encode()
+            address, name = _place(app_name, user_id, session_id, filename)
+            return await self._core.save(address, name, text, dumps(custom_metadata or {}))
+        except _errors.PayloadTooLargeError:
+            raise
+        except _errors.InvalidArgumentError as error:
+            raise InputValidationError(error.message) from error
+
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """An artifact in its newest version or in another; what it refers to, if it is a reference.
+
+        Raises:
+            InputValidationError: a reference that leads elsewhere, or over too many others.
+        """
+        for _ in range(_MOST_REFERENCES + 1):
+            if version is not None and version < 0:
+                return None
+            address, name = _place(app_name, user_id, session_id, filename)
+            text = await self._core.load(address, name, version)
+            if text is None:
+                return None
+            part = types.Part.model_validate_json(text)
+            reference = _reference_in(part)
+            if reference is None:
+                return None if _is_gone(part) else part
+            session_id, filename, version = _target(reference, app_name, user_id, session_id)
+        raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
+
+    async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
+        """The names of all artifacts that a session sees, its own and its user's; without a session, the user's."""
+        address, _ = _place(app_name, user_id, session_id, "")
+        names: list[str] = json.loads(await self._core.list(address))
+        return [name for name in names if session_id is not None or name.startswith(USER)]
+
+    async def delete_artifact(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> None:
+        """Deletes all versions of an artifact; does nothing if there is none."""
+        await self._core.delete(*_place(app_name, user_id, session_id, filename))
+
+    async def list_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[int]:
+        """The numbers of an artifact's versions, oldest first; empty if there is no such artifact."""
+        found = await self._versions(app_name, user_id, filename, session_id)
+        return [version.version for version in found]
+
+    async def list_artifact_versions(
+        self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
+    ) -> list[ArtifactVersion]:
+        """What is known of an artifact's versions, oldest first."""
+        return await self._versions(app_name, user_id, filename, session_id)
+
+    async def get_artifact_version(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactVersion | None:
+        """What is known of an artifact's newest version or of another; `None` if there is no such version."""
+        found = await self._versions(app_name, user_id, filename, session_id)
+        if version is None:
+            return found[-1] if found else None
+        return next((known for known in found if known.version == version), None)
+
+    async def import_adk(self, folder: Any, *, app_name: str | None = None) -> ImportedArtifacts:
+        """Brings over the artifacts that google-adk's `FileArtifactService` keeps in a folder: each version under its
+        number, so that events name it as before. What is here already stays as it is, so that it can be done again.
+
+        Args:
+            folder: The folder, or a `file://` URI of it; or that of the agents, in which `adk web` keeps a folder
+                `.adk/artifacts` for each.
+            app_name: Only this app. The folder of an older google-adk does not say of which app it is: then it has to
+                be said, and all of it is taken for that app's.
+
+        Returns:
+            How many `artifacts` with how many `versions` were written, how many versions were `skipped` since they are
+            here, and what was `refused` and why.
+
+        Raises:
+            InvalidArgumentError: there is no such folder, or none of google-adk's in it.
+        """
+        from ._import_artifacts import import_artifacts
+
+        return await import_artifacts(self, folder, app_name)
+
+    async def _versions(
+        self, app_name: str, user_id: str, filename: str, session_id: str | None
+    ) -> list[ArtifactVersion]:
+        address, name = _place(app_name, user_id, session_id, filename)
+        found = json.loads(await self._core.versions(address, name))
+        where = _address(address, name)
+        return [
+            ArtifactVersion.model_validate({**known, "canonicalUri": f"{where}/versions/{known['version']}"})
+            for known in found
+        ]
+
+
+def _place(app_name: str, user_id: str, session_id: str | None, filename: str) -> tuple[Address, str]:
+    """Where a store has an artifact: a session's address, and the name there."""
+    if session_id is None and not filename.startswith(USER):
+        filename = f"{USER}{filename}"
+    return (app_name, user_id, _NO_SESSION if session_id is None else session_id), filename
+
+
+def _address(address: Address, name: str) -> str:
+    """The address of an artifact, in the form that google-adk's services have for it: it names a row of the store."""
+    app, user, session = (quote(part, safe="") for part in address)
+    if name.startswith(USER):
+        return f"scratchbook://apps/{app}/users/{user}/artifacts/{quote(name.removeprefix(USER))}"
+    return f"scratchbook://apps/{app}/users/{user}/sessions/{session}/artifacts/{quote(name)}"
+
+
+def _reference_in(part: types.Part) -> str | None:
+    """The address of another artifact, if a part is nothing but that."""
+    uri = part.file_data.file_uri if part.file_data else None
+    return uri if uri and uri.startswith(_REFERENCE) else None
+
+
+def _target(reference: str, app_name: str, user_id: str, session_id: str | None) -> tuple[str | None, str, int]:
+    """What a reference names: a session or none, a name and a version.
+
+    Raises:
+        InputValidationError: it is no reference, or leads out of the app, the user or the session.
+    """
+    if match := _OF_SESSION.fullmatch(reference):
+        app, user, session, name, version = match.groups()
+    elif match := _OF_USER.fullmatch(reference):
+        (app, user, name, version), session = match.groups(), None
+    else:
+        raise InputValidationError(f"Invalid artifact reference URI: {reference}")
+    if (app, user) != (app_name, user_id):
+        raise InputValidationError("Artifact references must stay within the same app and user scope.")
+    if session is not None and session != session_id:
+        raise InputValidationError("Session-scoped artifact references must stay within the same session scope.")
+    return session, name, int(version)
+
+
+def _is_gone(part: types.Part) -> bool:
+    """Whether a version says that there is no artifact any more: google-adk's rewind saves such a one."""
+    blob = part.inline_data
+    return blob is not None and not blob.data and blob == types.Blob(mime_type=_UNKNOWN, data=b"")

@@ -1,0 +1,110 @@
+//! The class `Artifacts`: the named, versioned data that a store keeps beside its sessions, with JSON for what is deep.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use scratchbook::{ArtifactService, Part, Result, SessionKey, json, plan};
+use serde_json::{Map, Value};
+
+use crate::call::Call;
+use crate::opened::{Opened, let_go};
+use crate::runtime;
+use crate::shape::Answer;
+use crate::store::{Address, Store, key};
+
+/// The artifacts of a store, which is opened at its first call.
+#[pyclass(frozen, module = "scratchbook._scratchbook")]
+pub(crate) struct Artifacts {
+    opened: Arc<Opened>,
+}
+
+impl Drop for Artifacts {
+    fn drop(&mut self) {
+        let_go(Arc::clone(&self.opened));
+    }
+}
+
+impl Artifacts {
+    fn call<F>(
+        &self,
+        py: Python<'_>,
+        address: Address,
+        work: impl FnOnce(Arc<dyn ArtifactService>, SessionKey) -> F + Send + 'static,
+    ) -> PyResult<Call>
+    where
+        F: Future<Output = Result<Answer>> + Send + 'static,
+    {
+        self.opened.check()?;
+        let opened = Arc::clone(&self.opened);
+        let called = async move {
+            let key = key(&address)?;
+            let artifacts = Arc::clone(&opened.store().await?.artifacts);
+            work(artifacts, key).await
+        };
+        Ok(Call::new(runtime::handle(py)?, called))
+    }
+}
+
+#[pymethods]
+impl Artifacts {
+    /// Those of a store; it is opened once for both.
+    #[new]
+    fn new(store: &Store) -> Self {
+        Self { opened: store.opened() }
+    }
+
+    /// Gives the version.
+    fn save(
+        &self,
+        py: Python<'_>,
+        address: Address,
+        name: String,
+        part: PyBackedBytes,
+        metadata: PyBackedBytes,
+    ) -> PyResult<Call> {
+        self.call(py, address, |artifacts, key| async move {
+            let part: Part = json::from_slice(&part).map_err(|e| e.context("the artifact"))?;
+            let metadata: Map<String, Value> =
+                json::from_slice(&metadata).map_err(|e| e.context("the artifact's metadata"))?;
+            artifacts.save_artifact(&key, &name, part, metadata).await.map(Answer::Number)
+        })
+    }
+
+    /// A version, or the newest. A name that no artifact can have is the name of none.
+    #[pyo3(signature = (address, name, version=None))]
+    fn load(&self, py: Python<'_>, address: Address, name: String, version: Option<u64>) -> PyResult<Call> {
+        self.call(py, address, move |artifacts, key| async move {
+            if plan::check_filename(&name).is_err() {
+                return Ok(Answer::Nothing);
+            }
+            let part = artifacts.load_artifact(&key, &name, version).await?;
+            part.as_ref().map_or(Ok(Answer::Nothing), Answer::json)
+        })
+    }
+
+    /// The names of all that a session sees.
+    fn list(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
+        self.call(py, address, |artifacts, key| async move { Answer::json(&artifacts.list_artifacts(&key).await?) })
+    }
+
+    /// What is known of the versions of a name, oldest first.
+    fn versions(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
+        self.call(py, address, |artifacts, key| async move {
+            if plan::check_filename(&name).is_err() {
+                return Answer::json(&[(); 0]);
+            }
+            Answer::json(&artifacts.list_artifact_versions(&key, &name).await?)
+        })
+    }
+
+    /// All versions of a name; does nothing if there is none.
+    fn delete(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
+        self.call(py, address, |artifacts, key| async move {
+            if plan::check_filename(&name).is_ok() {
+                artifacts.delete_artifact(&key, &name).await?;
+            }
+            Ok(Answer::Nothing)
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! The cookie that a browser keeps a token in.
+
+use axum::http::header::COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
+
+use crate::guard::OwnPage;
+
+/// Its name, and that of one that came by TLS, which browsers take from this very host alone.
+const PLAIN: &str = "scratchbook-login";
+const SECURE: &str = "__Host-scratchbook-login";
+
+/// How long a token may be: browsers keep cookies of 4,096 bytes, name and attributes with them.
+const MOST: usize = 3_800;
+
+/// The cookie as a page of this server has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cookie {
+    is_secure: bool,
+}
+
+impl Cookie {
+    pub(super) fn of(page: OwnPage) -> Self {
+        Self { is_secure: page.is_secure }
+    }
+
+    fn name(self) -> &'static str {
+        if self.is_secure { SECURE } else { PLAIN }
+    }
+
+    /// The token in a request's cookies, as the header that others send.
+    pub(super) fn token(self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let cookies = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
+        let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, _)| *name == self.name()).and_then(|(_, token)| header(token))
+    }
+
+    /// What has a browser keep a token until it is closed; `None` for what no cookie can hold.
+    pub(super) fn keep(self, token: &str) -> Option<HeaderValue> {
+        if !fits(token) {
+            return None;
+        }
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        let mut cookie =
+            HeaderValue::try_from(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}", self.name()))
+                .ok()?;
+        cookie.set_sensitive(true);
+        Some(cookie)
+    }
+
+    /// What has a browser forget it, however it came by it.
+    pub(super) fn forget() -> [HeaderValue; 2] {
+        [
+            HeaderValue::from_static("scratchbook-login=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"),
+            HeaderValue::from_static("__Host-scratchbook-login=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"),
+        ]
+    }
+}
+
+/// The header for a token; `None` if the text cannot be a token.
+pub(super) fn header(token: &str) -> Option<HeaderValue> {
+    let mut header = HeaderValue::try_from(format!("Bearer {token}")).ok().filter(|_| fits(token))?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+/// Whether a text is a token by its characters (RFC 6750, 2.1), which a cookie takes as they are.
+fn fits(token: &str) -> bool {
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
+    !token.is_empty() && token.len() <= MOST && token.bytes().all(is_known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[&str]) -> HeaderMap {
+        lines.iter().map(|line| (COOKIE, line.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn a_token_is_found_among_other_cookies_by_the_name_for_how_it_came() {
+        let [plain, secure] = [false, true].map(|is_secure| Cookie { is_secure });
+        let both = headers(&["a=b; scratchbook-login=plain", "__Host-scratchbook-login=secure; c=d"]);
+        assert_eq!(plain.token(&both).unwrap(), "Bearer plain");
+        assert_eq!(secure.token(&both).unwrap(), "Bearer secure");
+        assert_eq!(
+            secure.token(&headers(&["scratchbook-login=plain"])),
+            None,
+            "anybody on the network could have set it"
+        );
+        for none in ["", "scratchbook-login", "scratchbook-login=", "scratchbook-login=a b", "scratchbook-logins=x"] {
+            assert_eq!(plain.token(&headers(&[none])), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_not_kept() {
+        let cookie = Cookie { is_secure: true };
+        let kept = cookie.keep("a.b-c_d~e+f/g=").unwrap();
+        assert_eq!(
+            kept.to_str().unwrap(),
+            "__Host-scratchbook-login=a.b-c_d~e+f/g=; Path=/; HttpOnly; SameSite=Strict; Secure"
+        );
+        for none in ["", "a;b", "a b", "a\n", "ü", &"x".repeat(MOST + 1)] {
+            assert_eq!(cookie.keep(none), None);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! How people log in with a browser, which can send no token of its own accord: a form takes it once, and a cookie keeps
+//! it. No script sees the cookie, no other site's page can send it, and it counts on requests of this server's own pages
+//! alone. A token is in no address and in no log.
+
+mod cookie;
+mod page;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{FromRequest, Request, State};
+use axum::http::header::{AUTHORIZATION, COOKIE, LOCATION, SET_COOKIE, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use scratchbook::{Error, ErrorKind};
+
+use super::{Access, Caller};
+use crate::adk::method_not_allowed;
+use crate::guard::{self, OwnPage};
+use crate::refusal;
+use crate::served::Served;
+use cookie::Cookie;
+
+/// Where people log in, and where they log out.
+pub(super) const LOGIN: &str = "/login";
+pub(super) const LOGOUT: &str = "/logout";
+
+/// How large the form may be: a stranger sends it.
+pub(crate) const FORM_BYTES: usize = 16 << 10;
+
+/// The page after a login that did not begin on another one.
+const NOWHERE: &str = "/login";
+
+/// The routes; empty if nobody has to log in.
+pub(crate) fn routes(access: &Access) -> Router<Arc<Served>> {
+    match access {
+        Access::Open => Router::new(),
+        Access::Login(_) => Router::new()
+            .route(LOGIN, get(show).post(log_in))
+            .route(LOGOUT, post(log_out))
+            .method_not_allowed_fallback(method_not_allowed),
+    }
+}
+
+/// Whether a request without a token has a body that is looked at.
+pub(crate) fn takes_form(parts: &Parts) -> bool {
+    parts.method == Method::POST && parts.uri.path() == LOGIN
+}
+
+/// Takes the cookie of a request of an own page for its token, if it has no other. Nothing further in has a use for
+/// cookies.
+pub(super) fn take_cookie(request: &mut Request) {
+    let own_page = request.extensions().get::<OwnPage>().copied();
+    let token = own_page.and_then(|page| Cookie::of(page).token(request.headers()));
+    request.headers_mut().remove(COOKIE);
+    if let Some(header) = token.filter(|_| !request.headers().contains_key(AUTHORIZATION)) {
+        request.headers_mut().insert(AUTHORIZATION, header);
+    }
+}
+
+/// The redirect to the form, for a person who wants to see a page and has not logged in; `None` for any other request.
+pub(super) fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    let takes = headers.get("accept").and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let is_wanted = *method == Method::GET && guard::is_page(uri.path()) && takes.contains("text/html");
+    let wanted = uri.path_and_query().filter(|_| is_wanted)?.as_str();
+    Some(to(&format!("{LOGIN}?next={}", utf8_percent_encode(wanted, NON_ALPHANUMERIC))))
+}
+
+/// The form; to who is in already, as whom, and the way out.
+async fn show(State(served): State<Arc<Served>>, mut request: Request) -> Response {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    take_cookie(&mut request);
+    let next = next(query.as_bytes());
+    match caller(&served, request.headers()) {
+        Ok(caller) => page::inside(caller.name().map_or("", |name| name), &next),
+        Err(_) => page::form(StatusCode::OK, None, &next),
+    }
+}
+
+async fn log_in(State(served): State<Arc<Served>>, request: Request) -> Response {
+    if let Some(one_too_many) = served.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
+        return one_too_many;
+    }
+    // A foreign page is not to log a person in as somebody else either.
+    let Some(own_page) = request.extensions().get::<OwnPage>().copied() else { return foreign() };
+    let Ok(body) = Bytes::from_request(request, &()).await else {
+        return page::form(StatusCode::BAD_REQUEST, Some("The form did not come whole; send it again."), NOWHERE);
+    };
+    let (token, next) = (field(&body, "token"), next(&body));
+    let cookie = Cookie::of(own_page);
+    let (Some(header), Some(kept)) = (cookie::header(token.trim()), cookie.keep(token.trim())) else {
+        return page::form(StatusCode::UNAUTHORIZED, Some("This is no token."), &next);
+    };
+    match caller(&served, &HeaderMap::from_iter([(AUTHORIZATION, header)])) {
+        Ok(_) => ([(SET_COOKIE, kept)], to(&next)).into_response(),
+        Err(why) => page::form(StatusCode::UNAUTHORIZED, Some(&why), &next),
+    }
+}
+
+async fn log_out(request: Request) -> Response {
+    match request.extensions().get::<OwnPage>() {
+        Some(_) => (AppendHeaders(Cookie::forget().map(|cookie| (SET_COOKIE, cookie))), to(LOGIN)).into_response(),
+        None => foreign(),
+    }
+}
+
+/// Who sent these headers, or why nobody is let in by them.
+fn caller(served: &Served, headers: &HeaderMap) -> Result<Caller, String> {
+    match &served.access {
+        Access::Open => Ok(Caller::anyone()),
+        Access::Login(gate) => gate.caller(headers, served.environment.now()).map_err(|closed| closed.in_words()),
+    }
+}
+
+fn foreign() -> Response {
+    let message = "the form of this server's own page is taken, and no other";
+    refusal::of(LOGIN, Error::new(ErrorKind::PermissionDenied, message))
+}
+
+fn to(place: &str) -> Response {
+    let header: (HeaderName, HeaderValue) =
+        (LOCATION, HeaderValue::from_str(place).unwrap_or(HeaderValue::from_static(LOGIN)));
+    (StatusCode::SEE_OTHER, [header]).into_response()
+}
+
+/// The page to go on to: a path on this server, never an address elsewhere.
+fn next(form: &[u8]) -> String {
+    let next = field(form, "next");
+    let is_path = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
+    let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_path && is_plain { next } else { NOWHERE.to_owned() }
+}
+
+/// A field of a form or a query; the first of its name.
+fn field(form: &[u8], name: &str) -> String {
+    let mut fields = form_urlencoded::parse(form);
+    fields.find(|(found, _)| found == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
+}
+
+/// What answers somebody without a challenge that browsers would act on.
+fn challenge() -> (HeaderName, HeaderValue) {
+    (WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_sent_to_another_server() {
+        for (form, place) in [
+            ("next=%2Fdev-ui%2F%3Fapp%3Ddemo", "/dev-ui/?app=demo"),
+            ("next=%2F", "/"),
+            ("", NOWHERE),
+            ("next=https%3A%2F%2Fevil.example", NOWHERE),
+            ("next=%2F%2Fevil.example", NOWHERE),
+            ("next=%2F%5Cevil.example", NOWHERE),
+            ("next=%2Fa%0d%0aSet-Cookie%3A%20x", NOWHERE),
+            ("next=javascript%3Aalert(1)", NOWHERE),
+        ] {
+            assert_eq!(next(form.as_bytes()), place, "{form}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The pages to log in by: rendered here, without a script.
+
+use std::sync::LazyLock;
+
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use ring::digest::{SHA256, digest};
+
+use super::{LOGIN, LOGOUT, NOWHERE, challenge};
+
+const STYLE: &str = include_str!("style.css");
+
+/// Nothing is loaded and nothing is run; its own style is known by its hash, and its form goes to this server.
+static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    let hash = STANDARD.encode(digest(&SHA256, STYLE.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{hash}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    );
+    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"))
+});
+
+/// The form, with what was wrong before.
+pub(super) fn form(status: StatusCode, wrong: Option<&str>, next: &str) -> Response {
+    let body = html! {
+        form method="post" action=(LOGIN) {
+            h1 { "Log in" }
+            p { "This server takes a token. The person who runs it can make one for you." }
+            @if let Some(wrong) = wrong { p.wrong role="alert" { (wrong) } }
+            label for="token" { "Token" }
+            input id="token" name="token" type="password" autocomplete="current-password" required autofocus;
+            input name="next" type="hidden" value=(next);
+            button { "Log in" }
+        }
+    };
+    let answer = page(status, &body);
+    // Of a status that has to say by what one may be let in.
+    if status == StatusCode::UNAUTHORIZED { ([challenge()], answer).into_response() } else { answer }
+}
+
+/// What somebody sees who is in.
+pub(super) fn inside(name: &str, next: &str) -> Response {
+    let body = html! {
+        form method="post" action=(LOGOUT) {
+            h1 { "You are logged in" }
+            p { "As " b { (name) } ", until you close the browser or log out." }
+            @if next != NOWHERE { p { a href=(next) { "Go on" } } }
+            p { a href="/" { "Dev interface" } " · " a href="/docs" { "API" } }
+            button { "Log out" }
+        }
+    };
+    page(StatusCode::OK, &body)
+}
+
+fn page(status: StatusCode, body: &Markup) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "scratchbook" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { main { (body) } }
+        }
+    };
+    let headers: [(HeaderName, HeaderValue); 4] = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, POLICY.clone()),
+        // Without one browsers would not say of which page the form is.
+        (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (status, headers, page.into_string()).into_response()
+}

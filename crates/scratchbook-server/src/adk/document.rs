@@ -1,0 +1,420 @@
+//! ADK's surface in the document: what its routes take and answer. The models are those of google-adk's own document, as
+//! far as clients have a use for each field.
+#![expect(dead_code, reason = "the document alone reads these")]
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Value, json};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+use utoipa::{IntoParams, IntoResponses, OpenApi as _, ToSchema, openapi};
+
+use super::body::{
+    CreateSessionRequest, RunAgentRequest, SaveArtifactRequest, UpdateMemoryRequest, UpdateSessionRequest,
+};
+use crate::document::path::{AppPath, SessionPath, UserPath};
+use crate::document::{EventSchema, StateValues, StreamEvent};
+
+/// The part of the document that this is.
+const ADK: &str = "ADK";
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    paths(
+        version, list_apps, app_info, list_sessions, create_session, get_session, create_session_with_id, update_session,
+        delete_session, update_memory, list_artifacts, save_artifact, load_artifact, delete_artifact, list_versions,
+        load_version, describe_versions, describe_version, run, run_sse,
+    ),
+    components(schemas(AdkRefusal)),
+    tags((name = ADK, description = "The routes of `adk api_server` of google-adk 2.13, for its clients. Names that are \
+        not known are ignored, as there; a body of an event or a part takes each field in camelCase or in snake_case."))
+)]
+struct Parts;
+
+/// The part of the document.
+pub(crate) fn document() -> OpenApi {
+    Parts::openapi()
+}
+
+/// What went wrong, in ADK's form.
+#[derive(ToSchema)]
+#[schema(example = json!({"detail": "Session not found"}))]
+struct AdkRefusal {
+    /// In words; of a body that is not as it should be, a list of what is wrong with it.
+    detail: Value,
+}
+
+/// What a request may be refused with.
+struct Refusals;
+
+const REFUSALS: [(&str, &str); 11] = [
+    ("400", "What was sent can never be right, or what it asks for there is not here."),
+    ("401", "No token, or none that lets in."),
+    ("403", "The token's rights are not enough, the name is reserved, or a foreign page asks."),
+    ("404", "There is no such app, session or artifact, or it is not yours to see."),
+    ("408", "The body did not come in the time that it may take."),
+    ("409", "It is there already, or somebody was faster."),
+    ("413", "The answer would be too large, or the body is, or something in it."),
+    ("422", "The body, or a parameter, is not as it should be."),
+    ("429", "A queue or a limit is full."),
+    ("501", "This store cannot do it."),
+    ("503", "The store cannot be reached, or cannot write, just now."),
+];
+
+impl IntoResponses for Refusals {
+    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
+        let refusal = |(status, what): (&str, &str)| {
+            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("AdkRefusal"))).build();
+            let response = ResponseBuilder::new().description(what).content("application/json", content).build();
+            (status.to_owned(), response.into())
+        };
+        let text = ContentBuilder::new()
+            .schema(Some(<String as utoipa::PartialSchema>::schema()))
+            .example(Some(json!("Internal Server Error")))
+            .build();
+        let what = "A defect, stored data that cannot be read, or an agent that failed.";
+        let failed = ResponseBuilder::new().description(what).content("text/plain", text).build();
+        REFUSALS.into_iter().map(refusal).chain([("500".to_owned(), failed.into())]).collect()
+    }
+}
+
+/// Who is served, and by what.
+#[derive(ToSchema)]
+#[schema(example = json!({
+    "version": "2.13.0-compatible (scratchbook 0.1.0)", "language": "rust", "language_version": "1.92.0",
+}))]
+struct Version {
+    /// Which google-adk this goes with, and the version of this server.
+    version: String,
+    /// `rust`.
+    language: String,
+    /// The version of its compiler.
+    language_version: String,
+}
+
+/// An app that is hosted.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "name": "shop", "rootAgentName": "assistant", "description": "", "language": "yaml", "isComputerUse": false,
+    "agents": {"assistant": {
+        "name": "assistant", "description": "", "instruction": "Help.", "tools": [], "sub_agents": [],
+    }},
+}))]
+struct AppInfo {
+    /// The app.
+    name: String,
+    /// The agent that its runs begin with.
+    root_agent_name: String,
+    /// What that agent says of itself.
+    description: String,
+    /// What it was made from: `rust` in code, `yaml` of a file.
+    language: String,
+    /// Never, here.
+    is_computer_use: bool,
+    /// Its LLM agents by name; `null` in a list.
+    #[schema(required = false)]
+    agents: Option<HashMap<String, AgentInfo>>,
+}
+
+/// An agent of an app.
+#[derive(ToSchema)]
+struct AgentInfo {
+    /// Its name.
+    name: String,
+    /// What it says of itself.
+    description: String,
+    /// Its instruction, as it was written.
+    instruction: String,
+    /// Its tools, as a model is shown them.
+    tools: Vec<HashMap<String, Value>>,
+    /// The names of the agents below it.
+    sub_agents: Vec<String>,
+}
+
+/// The apps, or what is known of them.
+#[derive(ToSchema)]
+#[serde(untagged)]
+enum AppList {
+    /// Their names.
+    Names(Vec<String>),
+    /// What is known of each.
+    Detailed(ListAppsResponse),
+}
+
+/// What is known of all apps.
+#[derive(ToSchema)]
+struct ListAppsResponse {
+    /// The apps.
+    apps: Vec<AppInfo>,
+}
+
+/// How apps are listed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ListApps {
+    /// Whether more than their names is wanted.
+    #[param(required = false, default = false)]
+    detailed: bool,
+}
+
+/// A session with its events.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "id": "s1", "appName": "shop", "userId": "alice", "state": {"cart": {"milk": 2}, "user:language": "en"},
+    "events": [], "lastUpdateTime": 1795194011.59,
+}))]
+struct AdkSession {
+    /// The session's id among its user's.
+    id: String,
+    /// The app.
+    app_name: String,
+    /// The user.
+    user_id: String,
+    /// The session's keys, and with their prefixes the user's and the app's.
+    state: StateValues,
+    /// Its events, in the order in which they were appended.
+    events: Vec<EventSchema>,
+    /// The timestamp of the event appended last, or of the creation, in seconds since 1970.
+    last_update_time: f64,
+}
+
+/// Which events of a session that is too large are wanted.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ReadAdkSession {
+    /// Of a session that would be too large to be sent whole, only this many of the last events.
+    #[param(minimum = 0, required = false)]
+    num_recent_events: u64,
+}
+
+/// What is known of a version of an artifact.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({
+    "version": 0, "canonicalUri": "scratchbook://apps/shop/users/alice/sessions/s1/artifacts/a.csv/versions/0",
+    "customMetadata": {}, "createTime": 1767225600.0, "mimeType": "text/csv",
+}))]
+struct ArtifactVersion {
+    /// The version, from 0.
+    version: u64,
+    /// Its address, which names a row of the store.
+    canonical_uri: String,
+    /// What its saver wanted kept beside it.
+    custom_metadata: HashMap<String, Value>,
+    /// When it was saved, in seconds since 1970.
+    create_time: f64,
+    /// What kind of data it is; absent for text.
+    #[schema(required = false)]
+    mime_type: Option<String>,
+}
+
+/// An artifact, as `google.genai.types.Part`: with text, with data in base64 or with the address of a file.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(example = json!({"inlineData": {"mimeType": "text/csv", "data": "YSxiCg=="}}))]
+pub(super) struct ArtifactPart {
+    /// The text.
+    #[schema(required = false)]
+    text: Option<String>,
+    /// `mimeType`, `data` in base64, and if wanted `displayName`.
+    #[schema(required = false)]
+    inline_data: Option<HashMap<String, Value>>,
+    /// `fileUri`, and if wanted `mimeType`.
+    #[schema(required = false)]
+    file_data: Option<HashMap<String, Value>>,
+}
+
+/// An artifact of a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct NamePath {
+    /// The artifact's name; with `user:` before it, the user's. It may have slashes.
+    #[param(example = "receipt.txt", min_length = 1)]
+    artifact: String,
+}
+
+/// A version of an artifact.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+struct VersionPath {
+    /// The artifact's name; with `user:` before it, the user's. It may have slashes.
+    #[param(example = "receipt.txt", min_length = 1)]
+    artifact: String,
+    /// The version, from 0, or `latest`.
+    #[param(example = "0", min_length = 1)]
+    version: String,
+}
+
+/// Which version is read.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ReadVersion {
+    /// The version, from 0; absent, the newest.
+    #[param(required = false)]
+    version: i64,
+}
+
+/// Say what this server is.
+#[utoipa::path(
+    get, path = "/version", operation_id = "adkVersion", tag = ADK,
+    responses((status = 200, description = "Its version.", body = Version), Refusals)
+)]
+fn version() {}
+
+/// List the apps within your reach.
+#[utoipa::path(
+    get, path = "/list-apps", operation_id = "adkListApps", tag = ADK, params(ListApps),
+    responses((status = 200, description = "Their names, or what is known of each.", body = AppList, example = json!(["shop"])), Refusals)
+)]
+fn list_apps() {}
+
+/// Say what is known of an app and its agents.
+#[utoipa::path(
+    get, path = "/apps/{app}/app-info", operation_id = "adkAppInfo", tag = ADK, params(AppPath),
+    responses((status = 200, description = "What is known of it.", body = AppInfo), Refusals)
+)]
+fn app_info() {}
+
+/// List the sessions of a user, without their events.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkListSessions", tag = ADK, params(UserPath),
+    responses((
+        status = 200, description = "All of them, the one updated longest ago first.", body = Vec<AdkSession>,
+        example = json!([{"id": "s1", "appName": "shop", "userId": "alice", "state": {}, "events": [], "lastUpdateTime": 1.5}]),
+    ), Refusals)
+)]
+fn list_sessions() {}
+
+/// Make a session, with state and events.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions", operation_id = "adkCreateSession", tag = ADK, params(UserPath),
+    request_body = CreateSessionRequest,
+    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+)]
+fn create_session() {}
+
+/// Read a session with its events.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkGetSession", tag = ADK,
+    params(SessionPath, ReadAdkSession),
+    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+)]
+fn get_session() {}
+
+/// Make a session under an id, of which the body is the state.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkCreateSessionWithId", tag = ADK,
+    params(SessionPath),
+    request_body(content = HashMap<String, Value>, content_type = "application/json", example = json!({"cart": {}})),
+    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+)]
+fn create_session_with_id() {}
+
+/// Change a session's state, by an event of the user.
+#[utoipa::path(
+    patch, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkUpdateSession", tag = ADK,
+    params(SessionPath), request_body = UpdateSessionRequest,
+    responses((status = 200, description = "The session.", body = AdkSession), Refusals)
+)]
+fn update_session() {}
+
+/// Delete a session with its events and its own state.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}/sessions/{session}", operation_id = "adkDeleteSession", tag = ADK,
+    params(SessionPath),
+    responses((status = 200, description = "It is not there any more: `null`.", body = Value, example = json!({})), Refusals)
+)]
+fn delete_session() {}
+
+/// Remember a session, which this server does not: there is no memory, and every request is refused.
+#[utoipa::path(
+    patch, path = "/apps/{app}/users/{user}/memory", operation_id = "adkUpdateMemory", tag = ADK, params(UserPath),
+    request_body = UpdateMemoryRequest, responses(Refusals)
+)]
+fn update_memory() {}
+
+/// List the artifacts that a session sees, its own and its user's.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkListArtifacts", tag = ADK,
+    params(SessionPath),
+    responses((status = 200, description = "Their names.", body = Vec<String>, example = json!(["receipt.txt"])), Refusals)
+)]
+fn list_artifacts() {}
+
+/// Save a new version of an artifact.
+#[utoipa::path(
+    post, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts", operation_id = "adkSaveArtifact", tag = ADK,
+    params(SessionPath), request_body = SaveArtifactRequest,
+    responses((status = 200, description = "The version.", body = ArtifactVersion), Refusals)
+)]
+fn save_artifact() {}
+
+/// Load an artifact.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}", operation_id = "adkLoadArtifact",
+    tag = ADK, params(SessionPath, NamePath, ReadVersion),
+    responses((status = 200, description = "It.", body = ArtifactPart), Refusals)
+)]
+fn load_artifact() {}
+
+/// Delete an artifact with all of its versions.
+#[utoipa::path(
+    delete, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}",
+    operation_id = "adkDeleteArtifact", tag = ADK, params(SessionPath, NamePath),
+    responses((status = 200, description = "It is not there any more: `null`.", body = Value, example = json!({})), Refusals)
+)]
+fn delete_artifact() {}
+
+/// List the versions of an artifact.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions",
+    operation_id = "adkListArtifactVersions", tag = ADK, params(SessionPath, NamePath),
+    responses((status = 200, description = "Their numbers.", body = Vec<u64>, example = json!([0, 1])), Refusals)
+)]
+fn list_versions() {}
+
+/// Load a version of an artifact.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}",
+    operation_id = "adkLoadArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
+    responses((status = 200, description = "It.", body = ArtifactPart), Refusals)
+)]
+fn load_version() {}
+
+/// Say what is known of an artifact's versions.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/metadata",
+    operation_id = "adkDescribeArtifactVersions", tag = ADK, params(SessionPath, NamePath),
+    responses((
+        status = 200, description = "What is known of each.", body = Vec<ArtifactVersion>, example = json!([]),
+    ), Refusals)
+)]
+fn describe_versions() {}
+
+/// Say what is known of a version of an artifact.
+#[utoipa::path(
+    get, path = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact}/versions/{version}/metadata",
+    operation_id = "adkDescribeArtifactVersion", tag = ADK, params(SessionPath, VersionPath),
+    responses((status = 200, description = "What is known of it.", body = ArtifactVersion), Refusals)
+)]
+fn describe_version() {}
+
+/// Run an agent on a session, and wait for all that it says.
+#[utoipa::path(
+    post, path = "/run", operation_id = "adkRun", tag = ADK, request_body = RunAgentRequest,
+    responses((
+        status = 200, description = "The events of the run.", body = Vec<EventSchema>, example = json!([]),
+    ), Refusals)
+)]
+fn run() {}
+
+/// Run an agent on a session, and hear what it says as it comes.
+#[utoipa::path(
+    post, path = "/run_sse", operation_id = "adkRunSse", tag = ADK, request_body = RunAgentRequest,
+    responses((
+        status = 200, description = "The events, each as the `data` of a server-sent event.", body = StreamEvent,
+        content_type = "text/event-stream", example = json!("data: {\"author\": \"assistant\"}\n\n"),
+    ), Refusals)
+)]
+fn run_sse() {}

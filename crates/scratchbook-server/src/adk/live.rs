@@ -1,0 +1,112 @@
+//! `/run_live`: the WebSocket of live sessions, which this server does not have. It is opened and closed with the reason,
+//! as ADK does for a model without live sessions: a browser shows its page the reason of a close, and nothing of a
+//! handshake that was refused.
+//!
+//! An end is one frame. A library of WebSockets would be for messages that are never exchanged.
+
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+use super::AdkError;
+
+/// What RFC 6455 has behind every key (1.3).
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The status of an end for the sake of something in the server (7.4.1), which ADK gives.
+const INTERNAL_ERROR: u16 = 1011;
+
+/// Why it ends; at most 123 bytes.
+const REASON: &str = "Live connection is not supported by this server.";
+
+/// How long the client has to answer the end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+pub(super) async fn live(mut request: Request) -> Response {
+    let upgrade = request.extensions_mut().remove::<OnUpgrade>();
+    let (Some(accept), Some(upgrade)) = (accept(request.headers()), upgrade) else {
+        // To other requests there is no such path, as in ADK.
+        return AdkError::not_found().into_response();
+    };
+    tokio::spawn(async move {
+        match upgrade.await {
+            Ok(socket) => end(socket).await,
+            Err(error) => tracing::debug!(%error, "a live connection was gone at once"),
+        }
+    });
+    let headers =
+        [(CONNECTION, "upgrade".to_owned()), (UPGRADE, "websocket".to_owned()), (SEC_WEBSOCKET_ACCEPT, accept)];
+    (StatusCode::SWITCHING_PROTOCOLS, headers).into_response()
+}
+
+/// What a handshake is answered with; `None` if the request is no handshake (RFC 6455, 4.2.1).
+fn accept(headers: &HeaderMap) -> Option<String> {
+    let has = |name: HeaderName, word: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    let is_handshake = has(CONNECTION, "upgrade") && has(UPGRADE, "websocket") && has(SEC_WEBSOCKET_VERSION, "13");
+    let key = headers.get(SEC_WEBSOCKET_KEY).filter(|_| is_handshake)?;
+    let whole = [key.as_bytes(), GUID.as_bytes()].concat();
+    Some(STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &whole)))
+}
+
+/// Sends the end, and waits a moment for what the client has to say to it.
+async fn end(socket: Upgraded) {
+    let mut socket = TokioIo::new(socket);
+    let said = async {
+        socket.write_all(&last_frame()).await?;
+        socket.flush().await?;
+        // Whatever comes: its end, or audio that was on its way.
+        let mut part = [0; 1024];
+        while socket.read(&mut part).await? > 0 {
+            if part[0] & 0x0f == 0x8 {
+                break;
+            }
+        }
+        socket.shutdown().await
+    };
+    if let Ok(Err(error)) = timeout(PATIENCE, said).await {
+        tracing::debug!(%error, "a live connection broke off");
+    }
+}
+
+/// A frame that ends a connection (RFC 6455, 5.5.1).
+fn last_frame() -> Vec<u8> {
+    let [high, low] = INTERNAL_ERROR.to_be_bytes();
+    // Less than 126, so that one byte says it.
+    let length = (REASON.len() + 2) as u8;
+    [&[0x88, length, high, low], REASON.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_is_answered_as_the_standard_shows_it() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")] {
+            headers.insert(name, value.parse().unwrap());
+        }
+        assert_eq!(accept(&headers), None);
+        headers.insert("sec-websocket-version", "13".parse().unwrap());
+        headers.insert("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==".parse().unwrap());
+        assert_eq!(accept(&headers).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn the_reason_fits_a_frame() {
+        assert!(REASON.len() <= 123);
+    }
+}

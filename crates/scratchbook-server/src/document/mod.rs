@@ -1,0 +1,102 @@
+//! The OpenAPI document of all that is served, and a page of it to read.
+//!
+//! Each surface makes its part: `/v1` of its routes, the others in a file `document.rs` beside theirs, of which a test says
+//! whether it has every route.
+
+mod event;
+mod page;
+pub(crate) mod path;
+mod stream;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+
+use crate::served::Served;
+use crate::surfaces::Surface;
+use crate::{adk, operations, v1, vertex};
+
+pub(crate) use event::{EventSchema, StateValues};
+pub(crate) use stream::StreamEvent;
+
+/// What no part says.
+#[derive(utoipa::OpenApi)]
+#[openapi(info(
+    title = "scratchbook",
+    description = "Durable sessions and scoped state for AI agents. Names in paths are percent-encoded. `/v1` goes \
+            beyond ADK's API: its times are in seconds since 1970, its sizes in bytes, and unknown fields and parameters are \
+            refused there; those of an event itself, beside its actions and its content, are kept with it. With an event's \
+            id a write is safe to be sent again; if an answer got lost, do so. Numbers come back exactly as they went \
+            in, or are refused: integers are of 64 bits. The routes of `adk api_server` and of Agent Engine Sessions are \
+            for the clients of these, and answer as they do.",
+    license(name = "Apache-2.0", identifier = "Apache-2.0")
+))]
+struct About;
+
+/// How tokens are sent, by its name in the document.
+const BEARER: &str = "token";
+
+/// The document and its page, made when somebody asks first.
+#[derive(Debug, Default)]
+pub(crate) struct Documents {
+    json: OnceLock<Bytes>,
+    page: OnceLock<Bytes>,
+}
+
+/// The routes.
+pub(crate) fn routes() -> Router<Arc<Served>> {
+    Router::new().route("/openapi.json", get(json)).route("/docs", get(page))
+}
+
+async fn json(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "application/json")], served.documents.json(&served.surfaces))
+}
+
+async fn page(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, page::POLICY)];
+    (headers, served.documents.page(&served.surfaces))
+}
+
+impl Documents {
+    fn json(&self, surfaces: &[Surface]) -> Bytes {
+        // The document is ours, and has text for keys: it can be written.
+        self.json.get_or_init(|| serde_json::to_vec(&document(surfaces)).unwrap_or_default().into()).clone()
+    }
+
+    fn page(&self, surfaces: &[Surface]) -> Bytes {
+        let render = || {
+            // It can be read back.
+            let document = serde_json::from_slice(&self.json(surfaces)).unwrap_or_default();
+            page::page(&document).into_string().into()
+        };
+        self.page.get_or_init(render).clone()
+    }
+}
+
+/// The document of a server with these surfaces.
+fn document(surfaces: &[Surface]) -> OpenApi {
+    let mut document = About::openapi();
+    // In an order of their own, whatever order they are served in.
+    for surface in [Surface::V1, Surface::Adk, Surface::Vertex].iter().filter(|surface| surfaces.contains(surface)) {
+        document.merge(match surface {
+            Surface::V1 => v1::document(),
+            Surface::Adk => adk::document(),
+            Surface::Vertex => vertex::document(),
+        });
+    }
+    document.merge(operations::document());
+    let bearer = SecurityScheme::Http(Http::builder().scheme(HttpAuthScheme::Bearer).build());
+    document.components.get_or_insert_default().add_security_scheme(BEARER, bearer);
+    // A server for one's own machine asks for none.
+    document.security =
+        Some(vec![SecurityRequirement::default(), SecurityRequirement::new(BEARER, Vec::<String>::new())]);
+    document
+}

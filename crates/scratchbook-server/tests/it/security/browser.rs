@@ -1,0 +1,234 @@
+//! People log in with a browser: by a form, and a cookie that counts for this server's own pages alone.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::http::Method;
+use scratchbook_server::{Login, NewToken, Right};
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::{At, Files, demo, get, send, session, shared, token_of_u1};
+
+const HOST: (&str, &str) = ("host", "127.0.0.1:8801");
+const OWN: (&str, &str) = ("origin", "http://127.0.0.1:8801");
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const SESSION: &str = "/apps/demo/users/u1/sessions/s-1";
+
+/// A server that is open to the token of `u1`, and that token.
+async fn guarded() -> (Router, String, Files) {
+    let files = Files::new();
+    let (store, server) = demo().await;
+    session(&store, "u1", "s-1").await;
+    session(&store, "u2", "s-2").await;
+    let (login, token) = token_of_u1(&files, &[Right::Read, Right::Write]);
+    let interface = files.folder.path().join("browser");
+    std::fs::create_dir(&interface).unwrap();
+    std::fs::write(interface.join("index.html"), "<html></html>").unwrap();
+    let router = server.login(login).dev_ui(interface).host("127.0.0.1").build().unwrap().router();
+    (router, token.strip_prefix("Bearer ").unwrap().to_owned(), files)
+}
+
+/// The cookie that a login with this token gives, as it is sent.
+async fn cookie(router: &Router, token: &str) -> String {
+    let answer = send(router, Method::POST, "/login", &[HOST, OWN, FORM], &format!("token={token}")).await;
+    assert_eq!(answer.status, 303, "{answer:?}");
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_person_logs_in_by_a_form_and_out_again() {
+    let (router, token, _files) = guarded().await;
+    // A person who wants to see a page is sent to the form, and back afterwards.
+    let html = [HOST, ("accept", "text/html,*/*"), ("sec-fetch-site", "none")];
+    let sent = get(&router, "/dev-ui/?app=demo", &html).await;
+    assert_eq!(sent.status, 303);
+    let form = sent.header("location").unwrap();
+    assert_eq!(form, "/login?next=%2Fdev%2Dui%2F%3Fapp%3Ddemo");
+    let page = get(&router, form, &html).await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(page.text.contains(r#"<input name="next" type="hidden" value="/dev-ui/?app=demo">"#), "{page:?}");
+    assert!(page.text.contains(r#"method="post""#) && !page.text.contains("<script"), "{page:?}");
+
+    let body = format!("token={token}&next=%2Fdev-ui%2F%3Fapp%3Ddemo");
+    let done = send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &body).await;
+    assert_eq!((done.status, done.header("location")), (303, Some("/dev-ui/?app=demo")));
+    let set = done.header("set-cookie").unwrap();
+    assert_eq!(set, format!("scratchbook-login={token}; Path=/; HttpOnly; SameSite=Strict"));
+    assert!(!done.text.contains(&token) && !done.header("location").unwrap().contains(&token));
+
+    let cookie = set.split(';').next().unwrap();
+    let own = [HOST, ("cookie", cookie), ("sec-fetch-site", "same-origin")];
+    assert_eq!(get(&router, "/dev-ui/", &own).await.status, 200);
+    assert_eq!(get(&router, SESSION, &own).await.status, 200);
+    assert_eq!(
+        get(&router, "/apps/demo/users/u2/sessions/s-2", &own).await.status,
+        404,
+        "the token's reach is the cookie's"
+    );
+    assert_eq!(get(&router, "/v1/apps/demo/users/u1/sessions/s-1", &own).await.status, 200);
+    let page = get(&router, "/login", &own).await;
+    assert!(page.text.contains("<b>u1</b>") && page.text.contains(r#"action="/logout""#), "{page:?}");
+
+    let out = send(&router, Method::POST, "/logout", &[HOST, OWN, ("cookie", cookie)], "").await;
+    assert_eq!((out.status, out.header("location")), (303, Some("/login")));
+    let forgotten: Vec<_> = out.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap()).collect();
+    assert!(forgotten.len() == 2 && forgotten.iter().all(|cookie| cookie.ends_with("Max-Age=0")), "{forgotten:?}");
+}
+
+#[tokio::test]
+async fn the_form_loads_nothing_and_is_shown_in_no_other_page() {
+    let (router, ..) = guarded().await;
+    for (method, path) in [(Method::GET, "/login"), (Method::POST, "/login")] {
+        let page = send(&router, method, path, &[HOST, OWN, FORM], "token=nope").await;
+        let policy = page.header("content-security-policy").unwrap();
+        let (style, rest) = policy.split_once("; form-action").unwrap();
+        assert!(style.starts_with("default-src 'none'; style-src 'sha256-") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(rest, " 'self'; frame-ancestors 'none'; base-uri 'none'");
+        assert_eq!(page.header("cache-control"), Some("no-store"));
+        assert_eq!(page.header("referrer-policy"), Some("same-origin"));
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_token_sets_no_cookie() {
+    let (router, token, _files) = guarded().await;
+    for wrong in ["", "nope", "a%0d%0ab", "a%3bb", &token[1..], &"x".repeat(5000)] {
+        let answer = send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &format!("token={wrong}")).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (401, None), "{wrong}");
+        assert!(answer.text.contains("role=\"alert\"") && answer.header("www-authenticate").is_some(), "{answer:?}");
+        assert!(wrong.len() < 10 || !answer.text.contains(wrong), "{answer:?}");
+    }
+    let answer = send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &"x".repeat(20_000)).await;
+    assert_eq!(answer.status, 413);
+    for cookie in ["scratchbook-login=nope", "scratchbook-login=", "scratchbook-login"] {
+        let own = [HOST, ("cookie", cookie), ("sec-fetch-site", "same-origin")];
+        assert_eq!(get(&router, SESSION, &own).await.status, 401, "{cookie}");
+    }
+}
+
+#[tokio::test]
+async fn no_foreign_page_can_use_the_cookie_or_log_somebody_in() {
+    let (router, token, _files) = guarded().await;
+    let cookie = cookie(&router, &token).await;
+    let cookie = ("cookie", cookie.as_str());
+    // Even where the browser sends it: pages of another port are of the same site.
+    for foreign in [
+        &[("sec-fetch-site", "same-site")][..],
+        &[("sec-fetch-site", "cross-site")],
+        &[("origin", "http://127.0.0.1:9000")],
+        &[("origin", "null")],
+    ] {
+        let headers = [&[HOST, cookie][..], foreign].concat();
+        let read = get(&router, SESSION, &headers).await;
+        assert!([401, 403].contains(&read.status) && !read.text.contains("s-1"), "{foreign:?}: {read:?}");
+        for (path, body) in [(SESSION, "{}"), ("/login", "token=x"), ("/logout", "")] {
+            let answer = send(&router, Method::POST, path, &headers, body).await;
+            assert_eq!(answer.status, 403, "{foreign:?} {path}: {answer:?}");
+            assert_eq!(answer.header("set-cookie"), None);
+        }
+    }
+    // What changes something has to say that it comes from here.
+    let answer = send(&router, Method::DELETE, SESSION, &[HOST, cookie], "").await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(send(&router, Method::POST, "/login", &[HOST, FORM], &format!("token={token}")).await.status, 403);
+    let own = [HOST, OWN, cookie];
+    assert_eq!(send(&router, Method::DELETE, SESSION, &own, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn origins_that_may_call_have_to_bring_a_token_of_their_own() {
+    let (files, (store, server)) = (Files::new(), demo().await);
+    session(&store, "u1", "s-1").await;
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let router = server.login(login).allow_origins(["*"]).build().unwrap().router();
+    let cookie = cookie(&router, token.strip_prefix("Bearer ").unwrap()).await;
+    let page = [HOST, ("origin", "https://other.example")];
+    let with_cookie = [&page[..], &[("cookie", cookie.as_str())]].concat();
+    assert_eq!(get(&router, SESSION, &with_cookie).await.status, 401);
+    assert_eq!(get(&router, SESSION, &[&page[..], &[("authorization", token.as_str())]].concat()).await.status, 200);
+    let answer = send(&router, Method::POST, "/login", &[&page[..], &[FORM]].concat(), "token=x").await;
+    assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
+}
+
+#[tokio::test]
+async fn by_tls_the_cookie_is_this_hosts_alone() {
+    let (files, (_, server)) = (Files::new(), demo().await);
+    let (login, token) = token_of_u1(&files, &[Right::Read]);
+    let router = server.login(login).build().unwrap().router();
+    let proxied = [("x-forwarded-host", "agents.example"), ("x-forwarded-proto", "https")];
+    let page = [&proxied[..], &[("origin", "https://agents.example"), FORM]].concat();
+    let body = format!("token={}", token.strip_prefix("Bearer ").unwrap());
+    let answer = send(&router, Method::POST, "/login", &page, &body).await;
+    let set = answer.header("set-cookie").unwrap();
+    assert!(set.starts_with("__Host-scratchbook-login=") && set.ends_with("; SameSite=Strict; Secure"), "{set}");
+    let cookie = set.split(';').next().unwrap();
+    let own = [&proxied[..], &[("cookie", cookie), ("sec-fetch-site", "same-origin")]].concat();
+    assert_eq!(get(&router, "/list-apps", &own).await.status, 200);
+    let plain = cookie.replace("__Host-", "");
+    let own = [&proxied[..], &[("cookie", plain.as_str()), ("sec-fetch-site", "same-origin")]].concat();
+    assert_eq!(get(&router, "/list-apps", &own).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_cookie_ends_with_its_token() {
+    let (files, (_, server)) = (Files::new(), demo().await);
+    let until = "1970-01-01T00:16:40Z".parse().unwrap();
+    let token = NewToken::new("u1").with_rights([Right::Read]).with_expires(until).make().unwrap();
+    let login = Login::new().with_tokens(files.write("tokens.toml", token.entry()));
+    let (early, late) = (server.login(login.clone()).environment(shared(At(999.0))), demo().await.1.login(login));
+    let cookie = cookie(&early.build().unwrap().router(), token.secret()).await;
+    let own = [HOST, ("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin")];
+    let late = late.environment(shared(At(1001.0))).build().unwrap().router();
+    let answer = get(&late, "/list-apps", &own).await;
+    assert!(answer.status == 401 && answer.text.contains("expired"), "{answer:?}");
+    let html = [&own[..], &[("accept", "text/html")]].concat();
+    assert_eq!(get(&late, "/docs", &html).await.header("location"), Some("/login?next=%2Fdocs"));
+}
+
+#[tokio::test]
+async fn where_nobody_logs_in_there_is_no_form() {
+    let router = demo().await.1.build().unwrap().router();
+    assert_eq!(get(&router, "/login", &[]).await.status, 404);
+    assert_eq!(send(&router, Method::POST, "/logout", &[OWN, HOST], "").await.status, 404);
+}
+
+/// What is logged, kept.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn no_log_has_a_token_in_it() {
+    let log = Log::default();
+    let all = || tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
+    // Of one subscriber alone threads that have none keep lines from being written.
+    let _second = tracing::dispatcher::Dispatch::new(all().with_writer(std::io::sink).finish());
+    let subscriber = all().with_writer(log.clone()).finish();
+    let _log = tracing::subscriber::set_default(subscriber);
+    let (router, token, _files) = guarded().await;
+    let cookie = cookie(&router, &token).await;
+    get(&router, SESSION, &[HOST, ("cookie", &cookie), ("sec-fetch-site", "same-origin")]).await;
+    get(&router, SESSION, &[HOST, ("cookie", &cookie), ("sec-fetch-site", "same-site")]).await;
+    send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &format!("token={token}x")).await;
+    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(said.contains("/login") && !said.contains(&token), "{said}");
+}
