@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{browser, package, packages, python, servers, tools};
+use crate::{browser, node, package, packages, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -25,6 +25,7 @@ pub(crate) fn test() -> Vec<Step> {
             "google-adk and schemathesis in a Python environment, for the tests with them",
             python::install,
         ),
+        Step::new("node", "ADK for TypeScript from npm, for the tests that run it by node", node::install),
         Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("package", "the Python package, built and tested, and its types checked", package::test),
@@ -194,10 +195,10 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// Leaves out the tests whose server, Python or browser is not here, so that the others are run; the steps `servers`,
-/// `python` and `browser` have said so.
+/// Leaves out the tests whose server, Python, node or browser is not here, so that the others are run; the steps
+/// `servers`, `python`, `node` and `browser` have said so.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(browser::skips()).collect();
+    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }
