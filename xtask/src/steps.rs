@@ -55,6 +55,7 @@ pub(crate) fn full() -> Vec<Step> {
         }),
         Step::new("deploy", "what is in deploy/, as far as systemd and Docker Compose are here to read it", deploy),
         Step::new("source", "the Python package builds from its source package alone", package::source),
+        Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),

@@ -3,7 +3,16 @@
 
 import assert from 'node:assert/strict';
 
-import {BaseLlm, FunctionTool, LlmAgent, LogLevel, Runner, createEvent, setLogLevel} from '@google/adk';
+import {
+  BaseLlm,
+  FunctionTool,
+  LlmAgent,
+  LogLevel,
+  Runner,
+  createEvent,
+  createEventActions,
+  setLogLevel,
+} from '@google/adk';
 
 import {scratchbookSessions} from './sessions.mjs';
 
@@ -22,7 +31,7 @@ const plain = (event) => JSON.parse(JSON.stringify(event));
 function event(at, more) {
   const made = createEvent({author: 'agent', invocationId: 'i1', timestamp: 1_795_194_000_000 + at, ...more});
   // What a summary is, createEvent leaves out.
-  return Object.assign(made, more, {actions: made.actions});
+  return Object.assign(made, more, {actions: createEventActions(more.actions)});
 }
 
 async function eventsComeBackAsTheyWere() {

@@ -141,11 +141,11 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
 }
 
 /// Refuses unknown names in the messages beside a whole event, which the API itself has. What is none of these messages is
-/// not for here: the whole event may have another in its place. Nor is a content that the whole event has as well: that one
-/// is taken, with all that is in it.
+/// not for here: the whole event may have another in its place. Nor is a content that the whole event has just so: a newer
+/// client has sent it twice, and nothing of it is lost.
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     let compaction = beside.get("actions").and_then(|actions| actions.get("compaction"));
-    let content = beside.get("content").filter(|_| whole.get("content").is_none_or(Value::is_null));
+    let content = beside.get("content").filter(|content| whole.get("content") != Some(content));
     let mut event = Event {
         content: content.and_then(|content| Content::deserialize(content).ok()),
         ..Event::default()
@@ -193,13 +193,15 @@ pub fn mark_brought(event: &mut Event) {
     };
 }
 
-/// The actions in ADK's names. Those that no version here knows are refused, unless the whole event has them as well: then a
+/// The actions in ADK's names. Those that are not known here are refused, unless the whole event has them just so: then a
 /// newer client has sent its actions twice, and nothing is lost.
 fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();
     if let (Some(sent), Some(Value::Object(whole))) = (sent.as_object_mut(), whole.get("actions")) {
-        sent.retain(|name, _| !whole.contains_key(name) || known.iter().any(|known| is_either(known, name)));
+        sent.retain(|name, value| {
+            whole.get(name) != Some(value) || known.iter().any(|known| is_either(known, name))
+        });
     }
     let mut sent = Message::new(sent, "the event's actions", &known, unknown)?;
     let mut actions = Map::new();

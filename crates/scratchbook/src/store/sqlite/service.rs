@@ -77,7 +77,7 @@ impl SessionService for SqliteSessionService {
         let (of, now) = (key.clone(), self.now_micros());
         let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
         if !checkpoints.is_empty()
-            && let Ok(queues) = self.queues()
+            && let Ok(queues) = self.writable()
         {
             checkpoint::keep(&queues, key.clone(), checkpoints);
         }
