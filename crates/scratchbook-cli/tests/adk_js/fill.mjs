@@ -3,7 +3,7 @@
 //     fill.mjs libsql PATH        a SQLite file
 //     fill.mjs url URL            whatever database the URL names
 
-import {DatabaseSessionService, createEvent} from '@google/adk';
+import {DatabaseSessionService, createEvent, createEventActions} from '@google/adk';
 import {LibSqlDriver} from '@mikro-orm/libsql';
 
 const [kind, place] = process.argv.slice(2);
@@ -15,8 +15,8 @@ let count = 0;
 async function say(session, more) {
   count += 1;
   const made = createEvent({author: 'agent', invocationId: `i${count}`, timestamp: START + 7 * count, ...more});
-  const {actions, content, ...fields} = more;
-  return service.appendEvent({session, event: Object.assign(made, fields)});
+  // What a summary is, createEvent leaves out.
+  return service.appendEvent({session, event: Object.assign(made, more, {actions: createEventActions(more.actions)})});
 }
 
 const of = {appName: 'shop', userId: 'alice'};
@@ -35,9 +35,9 @@ await say(first, {
   },
 });
 await say(first, {
-  output: {tea_cups: 2},
+  output: {cups: 2},
   nodeInfo: {path: 'shop', outputFor: ['till'], messageAsOutput: true},
-  actions: {agentState: {atNode: 1}, endOfAgent: true},
+  actions: {agentState: {node: 1}, endOfAgent: true},
 });
 await say(first, {
   isCompacted: true,

@@ -7,15 +7,20 @@ use serde_json::{Value, json};
 
 use crate::{fails, scratchbook, text, uri};
 
-/// Runs `tests/adk_js/fill.mjs` in what the step `node` of `cargo xtask test` has installed.
-fn fill(kind: &str, place: &str) -> Vec<Value> {
+/// What the first major version of `@google/adk` is called here, and the second.
+const FIRST: &str = "adk-1";
+const SECOND: &str = "@google/adk";
+
+/// Runs `tests/adk_js/fill.mjs` by a version of ADK that the step `node` of `cargo xtask test` has installed.
+fn fill(version: &str, kind: &str, place: &str) -> Vec<Value> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let installed = own.join("../../target/node");
     assert!(installed.join("node_modules").exists(), "run `cargo xtask test --step node` before");
     // Modules are looked for from where a script is.
     let script = tempfile::tempdir_in(installed).unwrap();
     let path = script.path().join("fill.mjs");
-    std::fs::copy(own.join("tests/adk_js/fill.mjs"), &path).unwrap();
+    let text = std::fs::read_to_string(own.join("tests/adk_js/fill.mjs")).unwrap();
+    std::fs::write(&path, text.replace("from '@google/adk'", &format!("from '{version}'"))).unwrap();
     let output = Command::new("node").arg(path).args([kind, place]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // It says on the same output what it does.
@@ -24,7 +29,7 @@ fn fill(kind: &str, place: &str) -> Vec<Value> {
 }
 
 /// Imports what was filled, and compares it.
-fn check(kind: &str, place: &str, source: &str) {
+fn check(version: &str, kind: &str, place: &str, source: &str) {
     let folder = tempfile::tempdir().unwrap();
     let ours = uri(&folder.path().join("ours.db"));
     let run = |args: &[&str]| {
@@ -32,7 +37,7 @@ fn check(kind: &str, place: &str, source: &str) {
         command.env("SCRATCHBOOK_DATABASE", &ours).arg("--json").args(args);
         serde_json::from_str::<Value>(&text(command)).unwrap()
     };
-    let reported = fill(kind, place);
+    let reported = fill(version, kind, place);
     let done = run(&["import", "--from", "adk-database", source]);
     assert_eq!((&done["sessions"]["created"], &done["events"], &done["refused"]), (&json!(3), &json!(34), &json!([])));
     for session in &reported {
@@ -72,7 +77,9 @@ fn check(kind: &str, place: &str, source: &str) {
 fn a_file_of_typescript_is_imported_as_it_reports_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("theirs.db").display().to_string();
-    check("libsql", &path, &path);
+    check(SECOND, "libsql", &path, &path);
+    let of_first = folder.path().join("first.db").display().to_string();
+    check(FIRST, "libsql", &of_first, &of_first);
     // Its layout is google-adk's for databases.
     assert!(fails(6, {
         let mut command = scratchbook();
@@ -88,5 +95,5 @@ fn a_database_of_typescript_in_postgres_is_imported_as_it_reports_itself() {
     let server = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     let (address, _) = server.rsplit_once('/').unwrap();
     let source = format!("{address}/adk_js_import");
-    check("url", &source, &source);
+    check(SECOND, "url", &source, &source);
 }
