@@ -16,7 +16,8 @@ const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 const WORDS: [&str; 2] = ["google_adk", "schemathesis"];
 
 /// What the tests of `import_adk` take beside an older google-adk.
-const BESIDE_OLD: &str = "sqlalchemy[asyncio]==2.1.9\naiosqlite==0.22.1\nasyncpg==0.32.0\npytest==9.2.0\npytest-asyncio==1.5.0\n";
+const BESIDE_OLD: &str =
+    "sqlalchemy[asyncio]==2.1.9\naiosqlite==0.22.1\nasyncpg==0.32.0\npytest==9.2.0\npytest-asyncio==1.5.0\n";
 
 /// A Python with an older version of google-adk, in an environment of its own; made if it is not there.
 pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {

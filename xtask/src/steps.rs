@@ -199,7 +199,8 @@ fn long_tests() -> Result<(), Stop> {
 /// Leaves out the tests whose server, Python, node or browser is not here, so that the others are run; the steps
 /// `servers`, `python`, `node` and `browser` have said so.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect();
+    let words: Vec<_> =
+        servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }

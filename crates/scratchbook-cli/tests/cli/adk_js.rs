@@ -81,13 +81,15 @@ fn a_file_of_typescript_is_imported_as_it_reports_itself() {
     let of_first = folder.path().join("first.db").display().to_string();
     check(FIRST, "libsql", &of_first, &of_first);
     // Its layout is google-adk's for databases.
-    assert!(fails(6, {
-        let mut command = scratchbook();
-        let ours = uri(&folder.path().join("ours.db"));
-        command.env("SCRATCHBOOK_DATABASE", ours).args(["import", "--from", "adk-sqlite", &path]);
-        command
-    })
-    .contains("--from adk-database"));
+    assert!(
+        fails(6, {
+            let mut command = scratchbook();
+            let ours = uri(&folder.path().join("ours.db"));
+            command.env("SCRATCHBOOK_DATABASE", ours).args(["import", "--from", "adk-sqlite", &path]);
+            command
+        })
+        .contains("--from adk-database")
+    );
 }
 
 #[test]

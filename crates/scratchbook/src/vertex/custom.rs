@@ -11,7 +11,11 @@ const WORKFLOW: &str = "_workflow";
 const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
 
 /// Moves what clients put into the custom metadata to where ADK's events have it.
-pub(super) fn unpack(custom: &mut Map<String, Value>, event: &mut Map<String, Value>, actions: &mut Map<String, Value>) {
+pub(super) fn unpack(
+    custom: &mut Map<String, Value>,
+    event: &mut Map<String, Value>,
+    actions: &mut Map<String, Value>,
+) {
     if let Some(compaction) = custom.shift_remove(COMPACTION) {
         if let Some(summary) = summary_of_typescript(&compaction) {
             actions.insert("compaction".to_owned(), summary);

@@ -146,10 +146,8 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     let compaction = beside.get("actions").and_then(|actions| actions.get("compaction"));
     let content = beside.get("content").filter(|content| whole.get("content") != Some(content));
-    let mut event = Event {
-        content: content.and_then(|content| Content::deserialize(content).ok()),
-        ..Event::default()
-    };
+    let mut event =
+        Event { content: content.and_then(|content| Content::deserialize(content).ok()), ..Event::default() };
     event.actions.compaction =
         compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok().map(Box::new));
     event.check_known()
@@ -199,9 +197,7 @@ fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -
     let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
     let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();
     if let (Some(sent), Some(Value::Object(whole))) = (sent.as_object_mut(), whole.get("actions")) {
-        sent.retain(|name, value| {
-            whole.get(name) != Some(value) || known.iter().any(|known| is_either(known, name))
-        });
+        sent.retain(|name, value| whole.get(name) != Some(value) || known.iter().any(|known| is_either(known, name)));
     }
     let mut sent = Message::new(sent, "the event's actions", &known, unknown)?;
     let mut actions = Map::new();
@@ -212,7 +208,9 @@ fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -
         if let Some(value) = sent.take(name)
             && actions.insert((*name).to_owned(), value).is_some()
         {
-            return Err(Error::invalid("the event's actions have the agent to transfer to twice; send 'transferAgent'"));
+            return Err(Error::invalid(
+                "the event's actions have the agent to transfer to twice; send 'transferAgent'",
+            ));
         }
     }
     Ok(actions)

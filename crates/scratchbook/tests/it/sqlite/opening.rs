@@ -3,7 +3,8 @@
 use std::fs;
 
 use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, Part, SessionService, SqliteMode, SqliteOptions, SqliteSessionService, connect,
+    CreateSessionConfig, Error, ErrorKind, Part, SessionService, SqliteMode, SqliteOptions, SqliteSessionService,
+    connect,
 };
 use serde_json::{Value, json};
 
