@@ -146,7 +146,14 @@ async def test_what_no_store_could_hold_is_left_out_by_itself_and_told(
     service: Any, app: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = InMemorySessionService()
-    state = {"fine": 1, "big": 2**70, "nan": [float("nan")], "gone": scratchbook.REMOVED, "user:big": -(2**64), "user:x": 1}
+    state = {
+        "fine": 1,
+        "big": 2**70,
+        "nan": [float("nan")],
+        "gone": scratchbook.REMOVED,
+        "user:big": -(2**64),
+        "user:x": 1,
+    }
     made = await source.create_session(app_name=app, user_id="u", session_id="s", state=state)
     for event_id, delta in (
         ("good", {"a": 1}),

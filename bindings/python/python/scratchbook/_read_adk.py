@@ -59,7 +59,9 @@ async def records(
                 "events": events,
             }
         known = (shared or _in_memory(service)).get(app, {})
-        users |= {user: state for user, state in known.get("users", {}).items() if state is not None or user not in users}
+        for user, state in known.get("users", {}).items():
+            if state is not None or user not in users:
+                users[user] = state
         for user, state in sorted(users.items()):
             # Before 2.2 google-adk does not say: then it is what the tables or the sessions show.
             if hasattr(service, "get_user_state"):
@@ -103,8 +105,8 @@ def _value(column: Any) -> Any:
 
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
-    """The service that reads a database, and by app its users and its state; of each user the state, if the service does
-    not say it."""
+    """The service that reads a database, and by app its users and its state; each user's state, if the service does not
+    give it."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text

@@ -258,8 +258,8 @@ def register(registry: Any = None) -> None:
     register()
     ```
 
-    `adk web` and `adk api_server` look for that file in the folder of the agents, `adk run` in the folder of the one agent
-    that it runs, `agents/shop/services.py`, and nowhere else.
+    `adk web` and `adk api_server` look for that file in the folder of the agents, `adk run` in the folder of the one
+    agent that it runs, `agents/shop/services.py`, and nowhere else.
 
     Args:
         registry: google-adk's `ServiceRegistry`; absent, the one that its command line uses.

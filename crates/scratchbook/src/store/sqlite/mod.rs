@@ -139,13 +139,14 @@ impl Drop for Queues {
 }
 
 impl SqliteSessionService {
-    /// Opens a file, making it where it is missing, and brings its tables up to date, unless the options' mode says otherwise.
+    /// Opens a file, making it where it is missing, and brings its tables up to date; the options' mode may forbid either.
     ///
     /// # Errors
     ///
-    /// `NotFound` where its folder is missing, or the file in a mode that makes none, `PermissionDenied` where file or folder is read-only,
-    /// `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's, and one
-    /// written by a newer scratchbook; `InvalidArgument` for `:memory:` and the empty path.
+    /// `NotFound` where its folder is missing, or the file in a mode that makes none; `PermissionDenied` where file or
+    /// folder is read-only; `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's,
+    /// and one written by a newer scratchbook, or by an older one if it is opened for reading alone; `InvalidArgument`
+    /// for `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
@@ -180,7 +181,8 @@ impl SqliteSessionService {
     }
 
     /// Opens the file that a URI names: `sqlite://PATH`, with `?mode=ro|rw|rwc`, `synchronous=full|normal` and
-    /// `lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it is, nothing decoded.
+    /// `lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it
+    /// is, nothing decoded.
     ///
     /// # Errors
     ///
