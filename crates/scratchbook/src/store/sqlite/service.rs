@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::read::EventPage;
 use super::write::Appended;
 use super::{
-    Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
-    usage, write,
+    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve,
+    retention, usage, write,
 };
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
@@ -267,6 +267,10 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn check_writable(&self) -> Result<()> {
+        if self.mode == SqliteMode::ReadOnly {
+            // No write is wanted of it.
+            return self.read(|_| Ok(())).await;
+        }
         self.write(Whose::Nobody, 0, write::nothing).await
     }
 
