@@ -5,14 +5,15 @@
 //! - `steps.rs`: what is run, in order. Start here to add a check.
 //! - `step.rs`: how steps are run and reported.
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
-//! - `servers.rs`, `python.rs`, `browser.rs`: the database servers, the Python with google-adk and the browser that the
-//!   tests need; `package.rs`: the Python package.
+//! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
+//!   npm and the browser that the tests need; `package.rs`: the Python package.
 //! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod command;
 mod house;
 mod layers;
+mod node;
 mod package;
 mod packages;
 mod python;

@@ -21,6 +21,9 @@ const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
 /// The oldest systems that it is for.
 const SYSTEMS: &str = "manylinux_2_28";
+/// The oldest google-adk that the package is for, and others whose databases it reads.
+const OLDEST: &str = "2.0.0";
+const OLDER: [&str; 3] = ["2.1.0", "1.39.1", "1.28.0"];
 /// The environment variable with the path of a checkout of google-adk's repository.
 const CHECKOUT: &str = "SCRATCHBOOK_TEST_ADK";
 
@@ -38,7 +41,22 @@ pub(crate) fn test() -> Result<(), Stop> {
     let mut tests = with_servers();
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
     run(&mut tests)?;
+    import_from(OLDEST)?;
     installed
+}
+
+/// The step `old-adk`.
+pub(crate) fn beside_old() -> Result<(), Stop> {
+    python::install()?;
+    install("dev")?;
+    OLDER.into_iter().try_for_each(import_from)
+}
+
+/// What an older google-adk has stored is brought over by that google-adk.
+fn import_from(version: &str) -> Result<(), Stop> {
+    let mut tests = program(python::with_google_adk(version)?);
+    tests.args(["-m", "pytest", "--quiet", "bindings/python/tests/test_import.py"]).env("PYTHONPATH", site());
+    run(&mut tests)
 }
 
 /// The source package, from which pip builds where there is no wheel: it has to have all that it takes.

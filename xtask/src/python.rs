@@ -15,6 +15,23 @@ const VARIABLE: &str = "SCRATCHBOOK_TEST_PYTHON";
 /// What the names of the tests contain that need it.
 const WORDS: [&str; 3] = ["google_adk", "schemathesis", "generated_client"];
 
+/// What the tests of `import_adk` take beside an older google-adk.
+const BESIDE_OLD: &str =
+    "sqlalchemy[asyncio]==2.1.9\naiosqlite==0.22.1\nasyncpg==0.32.0\npytest==9.2.0\npytest-asyncio==1.5.0\n";
+
+/// A Python with an older version of google-adk, in an environment of its own; made if it is not there.
+pub(crate) fn with_google_adk(version: &str) -> Result<PathBuf, Stop> {
+    let folder = root().join(format!("target/python-google-adk-{version}"));
+    let requirements = format!("google-adk=={version}\n{BESIDE_OLD}");
+    if !is_installed(&folder, &requirements) {
+        make(&folder, &requirements).map_err(|stop| match stop {
+            Stop::Failed(why) => Stop::LeftOut(format!("google-adk {version} could not be installed: {why}")),
+            left_out => left_out,
+        })?;
+    }
+    Ok(interpreter_in(&folder))
+}
+
 /// The step `python`: makes a virtual environment in the target folder, unless it is there as it should be.
 pub(crate) fn install() -> Result<(), Stop> {
     if of_environment() {
@@ -86,8 +103,10 @@ fn make(folder: &Path, requirements: &str) -> Result<(), Stop> {
         fs::remove_dir_all(folder).map_err(failed)?;
     }
     run(program(python).args(["-m", "venv"]).arg(folder))?;
+    let list = folder.join("requirements.txt");
+    fs::write(&list, requirements).map_err(failed)?;
     let mut pip = program(interpreter_in(folder));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r", REQUIREMENTS]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "-r"]).arg(list);
     run(&mut pip)?;
     fs::write(record(folder), requirements).map_err(failed)
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::command::{cargo, program, root, run, run_all};
 use crate::house;
 use crate::step::{Step, Stop};
-use crate::{browser, package, packages, python, servers, tools};
+use crate::{browser, node, package, packages, python, servers, tools};
 
 /// The project's test command.
 pub(crate) fn test() -> Vec<Step> {
@@ -25,6 +25,7 @@ pub(crate) fn test() -> Vec<Step> {
             "google-adk and schemathesis in a Python environment, for the tests with them",
             python::install,
         ),
+        Step::new("node", "ADK for TypeScript from npm, for the tests that run it by node", node::install),
         Step::new("browser", "Chromium and its driver, for the tests of ADK's dev interface", browser::install),
         Step::new("tests", "unit, integration, property, conformance, crash and doc tests", tests),
         Step::new("package", "the Python package, built and tested, and its types checked", package::test),
@@ -59,6 +60,7 @@ pub(crate) fn full() -> Vec<Step> {
             "the Python package as others get it: for older systems, with no folder of this machine",
             package::wheel,
         ),
+        Step::new("old-adk", "import_adk with older versions of google-adk", package::beside_old),
         Step::new("suites", "google-adk's own tests on the Python package", package::suites),
         bench(&[]),
         serve_bench(),
@@ -199,10 +201,11 @@ fn long_tests() -> Result<(), Stop> {
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 
-/// Leaves out the tests whose server, Python or browser is not here, so that the others are run; the steps `servers`,
-/// `python` and `browser` have said so.
+/// Leaves out the tests whose server, Python, node or browser is not here, so that the others are run; the steps
+/// `servers`, `python`, `node` and `browser` have said so.
 fn without_missing(mut command: Command) -> Command {
-    let words: Vec<_> = servers::skips().into_iter().chain(python::skips()).chain(browser::skips()).collect();
+    let words: Vec<_> =
+        servers::skips().into_iter().chain(python::skips()).chain(node::skips()).chain(browser::skips()).collect();
     if !words.is_empty() {
         command.arg("--").args(words.iter().flat_map(|word| ["--skip", word]));
     }

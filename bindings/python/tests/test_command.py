@@ -103,6 +103,26 @@ def test_google_adks_servers_keep_their_sessions_and_artifacts_here(tmp_path: Pa
             server.wait(30)
 
 
+def test_adk_run_knows_the_urls_by_a_file_in_the_folder_of_its_agent(tmp_path: Path) -> None:
+    echo = tmp_path / "agents" / "echo"
+    echo.mkdir(parents=True)
+    (echo / "agent.py").write_text(AGENT)
+    (echo / "__init__.py").write_text("from . import agent\n")
+    words = [sys.executable, "-m", "google.adk.cli", "run", "--session_service_uri"]
+    words += [f"scratchbook+sqlite:///{tmp_path}/agents.db", str(echo)]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(words, input="hi\nexit\n", capture_output=True, text=True, cwd=tmp_path, timeout=120)
+
+    services = "from scratchbook.adk import register\n\nregister()\n"
+    (echo.parent / "services.py").write_text(services)
+    assert run().returncode != 0 and not (tmp_path / "agents.db").exists()
+    (echo / "services.py").write_text(services)
+    done = run()
+    assert done.returncode == 0 and "turn 1" in done.stdout, done
+    assert (tmp_path / "agents.db").exists()
+
+
 @pytest.mark.parametrize(
     "uri",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 import time
 from typing import Any
@@ -98,6 +99,9 @@ async def test_strict_refuses_who_has_not_seen_the_last_event(uri: str, app: str
         with pytest.raises(StaleSessionError) as caught:
             await service.append_event(second, late)
         assert isinstance(caught.value, ValueError) and caught.value.is_retryable
+        # What programs look for that knew google-adk before it had this class.
+        assert str(caught.value).count("modified in storage") == 1
+        assert str(copy.copy(caught.value)) == str(caught.value)
         assert second.events == [] and second.state == {} and late.actions.state_delta == {"b": 1, "temp:t": 1}
         await service.append_event(first, keyed({"a": 2}))
         await service.refresh(second)

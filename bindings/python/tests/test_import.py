@@ -85,9 +85,8 @@ async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -
     await source.append_event(made, Event(author="x", actions=EventActions(state_delta={"a": 2})))
     # What no event tells of: the state is what the source shows all the same.
     source.sessions[app]["u"]["s"].state["a"] = 5
-    await source.create_session(app_name=app, user_id="u", session_id="bad", state={"nan": float("nan")})
     done = await service.import_adk(source, app_name=app)
-    assert (done["sessions"], done["events"]) == (1, 1) and "NaN" in done["refused"][0]["reason"]
+    assert done == {"sessions": 1, "events": 1, "skipped": 0, "refused": []}
     session = await service.get_session(app_name=app, user_id="u", session_id="s")
     assert session.state == {"a": 5, "user:b": 2, "app:c": 3}
     assert [event.author for event in session.events] == ["x", "scratchbook-import"]
@@ -141,6 +140,53 @@ async def test_a_session_that_cannot_be_brought_over_is_refused_and_not_said_to_
         session = await service.get_session(app_name=app, user_id="u", session_id="s")
         assert session is not None and [event.id for event in session.events] == ["same", "same"]
         assert session.state == {"n": 1}
+
+
+async def test_what_no_store_could_hold_is_left_out_by_itself_and_told(
+    service: Any, app: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = InMemorySessionService()
+    state = {
+        "fine": 1,
+        "big": 2**70,
+        "nan": [float("nan")],
+        "gone": scratchbook.REMOVED,
+        "user:big": -(2**64),
+        "user:x": 1,
+    }
+    made = await source.create_session(app_name=app, user_id="u", session_id="s", state=state)
+    for event_id, delta in (
+        ("good", {"a": 1}),
+        ("too-big", {"b": 10**30, "c": 1}),
+        ("nan", {"d": float("nan")}),
+        ("last", {"a": 2}),
+    ):
+        await source.append_event(
+            made, Event(id=event_id, author="x", timestamp=1e9, actions=EventActions(state_delta=delta))
+        )
+    with caplog.at_level("WARNING", logger="scratchbook"):
+        done = await service.import_adk(source, app_name=app)
+    assert (done["sessions"], done["events"]) == (1, 2)
+    name = f"{app}/u/s"
+    told = [{key: value for key, value in refused.items() if key != "reason"} for refused in done["refused"]]
+    assert told == [
+        {"session": name, "event": "nan"},
+        {"session": name, "key": "big"},
+        {"session": name, "key": "nan"},
+        {"session": name, "key": "gone"},
+        {"session": name, "key": "b"},
+        {"session": name, "key": "d"},
+        {"session": name, "event": "too-big"},
+        {"key": f"{app}/u: big"},
+    ]
+    assert all(refused["reason"] for refused in done["refused"])
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * len(told)
+    session = await service.get_session(app_name=app, user_id="u", session_id="s")
+    assert [event.id for event in session.events][:2] == ["good", "last"]
+    assert session.state == {"fine": 1, "a": 2, "c": 1, "user:x": 1}
+    await service.verify(session)
+    # Again: it is here, and what is left out is told again.
+    assert (await service.import_adk(source, app_name=app))["skipped"] == 1
 
 
 async def test_what_was_removed_since_an_import_stays_so(service: Any, app: str) -> None:

@@ -97,6 +97,25 @@ def test_a_relative_path_is_in_this_folder_and_an_absolute_one_is_not(
         wait(service.close())
 
 
+def test_a_file_may_be_opened_for_reading_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    reader = scratchbook.SessionService("sqlite:///sessions.db?mode=ro")
+    with pytest.raises(scratchbook.NotFoundError, match=r"sessions\.db"):
+        wait(reader.open())
+    with pytest.raises(scratchbook.NotFoundError):
+        wait(scratchbook.SessionService("sqlite:///sessions.db?mode=rw").open())
+    writer = scratchbook.SessionService("sqlite:///sessions.db")
+    # As google-adk's service is told to make its tables.
+    wait(writer.prepare_tables())
+    assert (tmp_path / "sessions.db").exists()
+    wait(writer.create_session(app_name="a", user_id="u", session_id="s"))
+    for url in ("sqlite:///sessions.db?mode=ro", "sqlite:///file:sessions.db?mode=ro&uri=true"):
+        reader = scratchbook.SessionService(url)
+        assert wait(reader.get_session(app_name="a", user_id="u", session_id="s"))["id"] == "s"
+        with pytest.raises(scratchbook.PermissionDeniedError, match="mode=ro"):
+            wait(reader.create_session(app_name="a", user_id="u", session_id="t"))
+
+
 def test_a_folder_or_a_database_that_is_not_there_is_no_missing_session(tmp_path: Path) -> None:
     with pytest.raises(scratchbook.NotFoundError, match="make it first") as caught:
         wait(SessionService(f"sqlite:///{tmp_path}/missing/a.db").open())

@@ -141,7 +141,7 @@ pub use store::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use store::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
-pub use store::{SqliteOptions, SqliteSessionService, Synchronous};
+pub use store::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "vertex-ai")]
 pub use store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 #[cfg(feature = "agent")]

@@ -53,10 +53,20 @@ class AlreadyExistsError(ScratchbookError):
     kind = "already_exists"
 
 
+MODIFIED = "the session has been modified in storage since it was read"
+"""What programs look for in the message of google-adk's `StaleSessionError`, which had no class of its own before."""
+
+
 class StaleSessionError(ScratchbookError, ValueError):
     """Somebody else's write came first."""
 
     kind = "conflict"
+
+    def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
+        # A guard of an operation speaks of the value alone, whenever it was written. A copy has the words already.
+        if MODIFIED not in message and not any(conflict["cause"] == "guard" for conflict in conflicts or ()):
+            message = f"{message}; {MODIFIED}"
+        super().__init__(message, conflicts)
 
 
 class FailedPreconditionError(ScratchbookError, RuntimeError):

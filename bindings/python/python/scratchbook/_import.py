@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -17,6 +18,8 @@ from ._json import dumps
 from ._scratchbook import REMOVED, Store, waits
 from .results import Imported
 
+logger = logging.getLogger("scratchbook")
+
 IMPORTER = "scratchbook-import"
 """Who is said to have written what no event of the source tells of."""
 
@@ -27,7 +30,8 @@ async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repea
     async with aclosing(_records(source, app_name)) as records:
         async for record in records:
             if record["type"] == "refused":
-                done["refused"].append({"session": record["session"], "reason": record["reason"]})
+                del record["type"]
+                _refuse(done, record)
             elif app_name is not None and record["app"] != app_name:
                 continue
             elif record["type"] == "state":
@@ -90,6 +94,28 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
 
 
 async def _session(core: Store, record: dict[str, Any], done: Imported) -> None:
+    address = (record["app"], record["user"], record["id"])
+    try:
+        await _create(core, record)
+    except ScratchbookError as error:
+        # Or an event's id is there twice in the source.
+        if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
+            done["skipped"] += 1
+            return
+        left_out = await _leave_out(record) if isinstance(error, InvalidArgumentError) else []
+        for refusal in left_out:
+            _refuse(done, {"session": "/".join(address), **refusal})
+        if left_out:
+            await _session(core, record, done)
+        else:
+            _refuse(done, {"session": "/".join(address), "reason": str(error)})
+    else:
+        done["sessions"] += 1
+        done["events"] += len(record["events"])
+
+
+async def _create(core: Store, record: dict[str, Any]) -> None:
+    """Makes a session with all its events, whose state ends as the source has it."""
     state, events = record["state"], record["events"]
     folded: dict[str, Any] = {}
     for event in events:
@@ -110,21 +136,49 @@ async def _session(core: Store, record: dict[str, Any], done: Imported) -> None:
                 "actions": {"stateDelta": wrong},
             },
         ]
+    config = {"session_id": record["id"], "state": initial, "events": events, "shared_keys": "left"}
+    if not events:
+        config["create_time"] = record["time"]
+    await core.create(record["app"], record["user"], dumps(config))
+
+
+async def _leave_out(record: dict[str, Any]) -> list[dict[str, str]]:
+    """Takes out of a session the keys of its state and the events that no store could hold; says which, and why."""
+    left_out = []
+    # Where each is tried by itself.
+    apart = Store("memory:")
     try:
-        config = {"session_id": record["id"], "state": initial, "events": events, "shared_keys": "left"}
-        if not events:
-            config["create_time"] = record["time"]
-        await core.create(record["app"], record["user"], dumps(config))
+        for key, value in list(record["state"].items()):
+            reason = await _why_not(apart, {"state": {key: value}})
+            if reason is not None:
+                del record["state"][key]
+                left_out.append({"key": key, "reason": reason})
+        events, record["events"] = record["events"], []
+        for event in events:
+            reason = await _why_not(apart, {"events": [event]})
+            if reason is None:
+                record["events"].append(event)
+            else:
+                left_out.append({"event": event["id"], "reason": reason})
+    finally:
+        await apart.close()
+    return left_out
+
+
+async def _why_not(store: Store, config: dict[str, Any]) -> str | None:
+    """Why a session cannot be made so; `None` if it can."""
+    try:
+        await store.create("app", "user", dumps(config))
     except ScratchbookError as error:
-        address = (record["app"], record["user"], record["id"])
-        # Or an event's id is there twice in the source.
-        if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
-            done["skipped"] += 1
-        else:
-            done["refused"].append({"session": "/".join(address), "reason": str(error)})
-    else:
-        done["sessions"] += 1
-        done["events"] += len(record["events"])
+        return str(error)
+    return None
+
+
+def _refuse(done: Imported, refusal: dict[str, str]) -> None:
+    """Notes what is not brought over, and says so."""
+    done["refused"].append(refusal)
+    what = " ".join(f"{name} {value!r}" for name, value in refusal.items() if name != "reason")
+    logger.warning("import_adk leaves out %s: %s", what, refusal["reason"])
 
 
 def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,7 +202,7 @@ async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
             await core.put_state(record["app"], record["user"], dumps({key: [{"setIfAbsent": value}]}), IMPORTER)
         except ScratchbookError as error:
             owner = record["app"] if record["user"] is None else f"{record['app']}/{record['user']}"
-            done["refused"].append({"key": f"{owner}: {key}", "reason": str(error)})
+            _refuse(done, {"key": f"{owner}: {key}", "reason": str(error)})
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -14,6 +14,9 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
+from ._errors import InvalidArgumentError
+from ._json import check_finite
+
 DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "aiomysql"}
 """What reads a database whose URL names no driver."""
 
@@ -24,7 +27,7 @@ async def records(
     """What a session service of google-adk's has of some apps: each session with its events, then the state of each
     user and of the app."""
     for app in apps:
-        users: set[str] = set()
+        users: dict[str, dict[str, Any]] = {}
         app_state: dict[str, Any] = {}
         for listed in (await service.list_sessions(app_name=app)).sessions:
             try:
@@ -34,8 +37,18 @@ async def records(
                 continue
             if session is None:
                 continue
-            users.add(session.user_id)
+            own = users.setdefault(session.user_id, {})
+            own.update({k.removeprefix("user:"): v for k, v in session.state.items() if k.startswith("user:")})
             app_state.update({key: value for key, value in session.state.items() if key.startswith("app:")})
+            events = []
+            for event in session.events:
+                shown = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+                reason = _why_not(event, shown)
+                if reason is None:
+                    events.append(shown)
+                else:
+                    name = f"{app}/{session.user_id}/{session.id}"
+                    yield {"type": "refused", "session": name, "event": event.id, "reason": reason}
             yield {
                 "type": "session",
                 "app": app,
@@ -43,22 +56,39 @@ async def records(
                 "id": session.id,
                 "time": session.last_update_time,
                 "state": {k: v for k, v in session.state.items() if not k.startswith(("app:", "user:", "temp:"))},
-                "events": [e.model_dump(mode="json", by_alias=True, exclude_none=True) for e in session.events],
+                "events": events,
             }
         known = (shared or _in_memory(service)).get(app, {})
-        for user in sorted(users | set(known.get("users", ()))):
-            state = await service.get_user_state(app_name=app, user_id=user)
+        for user, state in known.get("users", {}).items():
+            if state is not None or user not in users:
+                users[user] = state
+        for user, state in sorted(users.items()):
+            # Before 2.2 google-adk does not say: then it is what the tables or the sessions show.
+            if hasattr(service, "get_user_state"):
+                state = await service.get_user_state(app_name=app, user_id=user)
             yield {"type": "state", "app": app, "user": user, "state": state}
-        own = known.get("state")
-        state = {key.removeprefix("app:"): value for key, value in app_state.items()} if own is None else own
-        yield {"type": "state", "app": app, "user": None, "state": state}
+        of_app = known.get("state")
+        if of_app is None:
+            of_app = {key.removeprefix("app:"): value for key, value in app_state.items()}
+        yield {"type": "state", "app": app, "user": None, "state": of_app}
+
+
+def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
+    """Why an event is not what is shown of it: pydantic writes `null` for NaN."""
+    if "null" not in json.dumps(shown):
+        return None
+    try:
+        check_finite(event.model_dump(by_alias=True, exclude_none=True))
+    except InvalidArgumentError as error:
+        return str(error)
+    return None
 
 
 def _in_memory(service: Any) -> dict[str, Any]:
     """What a service in memory has of users without a session, and of apps; nothing of any other service."""
     users: dict[str, Any] = getattr(service, "user_state", {})
     apps: dict[str, Any] = getattr(service, "app_state", {})
-    return {app: {"users": list(users.get(app, {})), "state": apps.get(app)} for app in {*users, *apps}}
+    return {app: {"users": dict(users.get(app, {})), "state": apps.get(app)} for app in {*users, *apps}}
 
 
 def _columns(connection: Any) -> dict[str, set[str]]:
@@ -69,8 +99,14 @@ def _columns(connection: Any) -> dict[str, set[str]]:
     return {table: {column["name"] for column in found.get_columns(table)} for table in found.get_table_names()}
 
 
+def _value(column: Any) -> Any:
+    """The value of a column of JSON, which some drivers give as text."""
+    return json.loads(column) if isinstance(column, (str, bytes)) else column
+
+
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
-    """The service that reads a database, and by app its users and its state."""
+    """The service that reads a database, and by app its users and its state; each user's state, if the service does not
+    give it."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text
@@ -97,10 +133,14 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
                 columns = "app_name" if table == "app_states" else "app_name, user_id"
                 rows = await connection.execute(text(f"SELECT DISTINCT {columns} FROM {table}"))
                 for row in rows:
-                    users = shared.setdefault(row[0], {"users": []})["users"]
-                    users.extend(user for user in row[1:] if user not in users)
+                    shared.setdefault(row[0], {"users": {}})["users"].update(dict.fromkeys(row[1:], None))
             for app, state in await connection.execute(text("SELECT app_name, state FROM app_states")):
-                shared[app]["state"] = json.loads(state) if isinstance(state, (str, bytes)) else state
+                shared[app]["state"] = _value(state)
+            if not hasattr(DatabaseSessionService, "get_user_state"):
+                for app, user, state in await connection.execute(
+                    text("SELECT app_name, user_id, state FROM user_states")
+                ):
+                    shared[app]["users"][user] = _value(state)
     finally:
         await engine.dispose()
     # Its own layout for a file: without that table, and with events as JSON.

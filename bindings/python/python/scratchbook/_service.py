@@ -22,6 +22,9 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
         as it is, whatever google-adk has appended to it since, and so is a key of a user or an app that was ever
         written here: it can be done again.
 
+        What no store may hold, such as an integer of more than 64 bits or NaN, is left out key by key and event by
+        event; the rest of its session comes over. Each is in the answer, and a warning in the log `scratchbook`.
+
         Args:
             source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
                 filled, or one of its services, such as an `InMemorySessionService`. A database is read by google-adk

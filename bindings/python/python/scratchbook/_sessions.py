@@ -58,6 +58,10 @@ class Sessions(Base[S, E]):
         that was closed stays closed: make another."""
         await self._core.open()
 
+    async def prepare_tables(self) -> None:
+        """The name of `open` in google-adk's `DatabaseSessionService`."""
+        await self.open()
+
     async def flush(self) -> None:
         """Does nothing: what an append has returned for is stored."""
 

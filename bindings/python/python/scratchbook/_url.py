@@ -138,6 +138,10 @@ def _sqlite(rest: str) -> str:
     if path in ("", ":memory:"):
         return "memory:"
     parameters = parse_qsl(query, keep_blank_values=True)
+    # As SQLAlchemy hands a URI of SQLite's own on: sqlite:///file:sessions.db?mode=ro&uri=true.
+    if ("uri", "true") in parameters and path.startswith("file:"):
+        path = path.removeprefix("file:")
+        parameters.remove(("uri", "true"))
     # As Python's sqlite3 has it: seconds to wait for others.
     known = [
         ("lock_timeout_ms", _milliseconds(value)) if name == "timeout" else (name, value) for name, value in parameters

@@ -249,9 +249,8 @@ def _json_event(event: Event) -> bytes:
 
 def register(registry: Any = None) -> None:
     """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
-    `scratchbook+memory:` known to `adk web`, `adk api_server` and `adk run`, with a driver of SQLAlchemy's in them or
-    not, for `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py` in the folder of
-    the agents.
+    `scratchbook+memory:` known to google-adk's commands, with a driver of SQLAlchemy's in them or not, for
+    `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py`.
 
     ```
     # agents/services.py
@@ -259,6 +258,9 @@ def register(registry: Any = None) -> None:
 
     register()
     ```
+
+    `adk web` and `adk api_server` look for that file in the folder of the agents, `adk run` in the folder of the one
+    agent that it runs, `agents/shop/services.py`, and nowhere else.
 
     Args:
         registry: google-adk's `ServiceRegistry`; absent, the one that its command line uses.

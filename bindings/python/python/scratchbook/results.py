@@ -60,7 +60,8 @@ class Imported(TypedDict):
     skipped: int
     """How many sessions are here already."""
     refused: list[dict[str, str]]
-    """What could not be written: the `session`, or the `key` of a user or an app, and the `reason`."""
+    """What could not be written, and the `reason`: a `session`, or a `key` of its state or an `event` in it; or the
+    `key` of a user or an app."""
 
 
 class ImportedArtifacts(TypedDict):

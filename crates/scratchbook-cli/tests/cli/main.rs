@@ -1,6 +1,7 @@
 //! The command as its users run it: a process with arguments, output and an exit code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod adk_js;
 mod backup;
 mod chat;
 mod demo;

@@ -59,7 +59,7 @@ pub use mysql::{MySql, MySqlSessionService};
 pub use postgres::{Postgres, PostgresSessionService};
 pub use redact::without_password;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{SqliteOptions, SqliteSessionService, Synchronous};
+pub use sqlite::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
 #[cfg(feature = "vertex-ai")]
 pub use vertex_ai::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 
@@ -94,8 +94,9 @@ impl Store {
 /// parameters).
 ///
 /// Everything after `sqlite://` up to a `?` is the path, relative or absolute, as it is; the file is made where
-/// it is missing. `?synchronous=normal` gives up durability on power loss for speed, and `lock_timeout_ms=N`
-/// says how long a write waits for other processes; each of the [`Limits`] has a parameter of its name. The other parameters of a database on a server are with its service,
+/// it is missing. `?mode=ro` reads a file that is there and refuses every write, `synchronous=normal` gives up
+/// durability on power loss for speed, and `lock_timeout_ms=N` says how long a write waits for other processes; each of
+/// the [`Limits`] has a parameter of its name. The other parameters of a database on a server are with its service,
 /// `PostgresSessionService` or `MySqlSessionService`; a driver in the scheme, as in `postgresql+asyncpg://`, is ignored.
 ///
 /// ```

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::content;
+use super::custom::{self, COMPACTION, USAGE};
 use super::message::{Message, Unknown, either, is_either};
 use super::{seconds_from_timestamp, timestamp_from_seconds};
 use crate::content::Content;
@@ -39,6 +40,20 @@ const ACTIONS: &[(&str, &str)] = &[
     ("escalate", "escalate"),
     ("requestedAuthConfigs", "requestedAuthConfigs"),
 ];
+/// Names that ADK's actions have and those of the API do not. ADK for TypeScript sends its actions as they are. They are
+/// shown in the whole event alone: other clients refuse them.
+const ADK_ACTIONS: &[&str] = &[
+    "transferToAgent",
+    "transferReason",
+    "requestedToolConfirmations",
+    "compaction",
+    "endOfAgent",
+    "agentState",
+    "rewindBeforeInvocationId",
+    "route",
+    "renderUiWidgets",
+    "setModelResponse",
+];
 /// What the API puts aside and ADK has in the event itself.
 const METADATA: &[&str] = &[
     "groundingMetadata",
@@ -55,9 +70,6 @@ const METADATA: &[&str] = &[
 const MOST_LEVELS: usize = 120;
 /// The mark of an event that a client of this API has brought.
 const BROUGHT: &str = "vertex";
-/// Where ADK's client keeps what the API has no field for.
-const COMPACTION: &str = "_compaction";
-const USAGE: &str = "_usage_metadata";
 
 /// Reads a `SessionEvent`. Its id is the whole event's, where there is one; what the whole event does not have is that of
 /// the fields beside it.
@@ -100,14 +112,14 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
     let timestamp = fields.text("timestamp")?.ok_or_else(|| Error::invalid("the event has no timestamp; give one"))?;
     let timestamp = seconds_from_timestamp(&timestamp).map_err(|e| e.context("timestamp"))?;
     let invocation_id = fields.text("invocationId")?.unwrap_or_default();
-    let actions = actions(&mut fields, unknown)?;
+    let whole = fields.object("rawEvent")?.unwrap_or_default();
+    let actions = actions(&mut fields, &whole, unknown)?;
     let metadata = fields.take("eventMetadata").unwrap_or_else(|| Map::new().into());
     let mut metadata = Message::new(metadata, "the event's metadata", METADATA, unknown)?;
     let is_partial = metadata.get("partial") == Some(&Value::Bool(true));
-    let whole = fields.object("rawEvent")?.unwrap_or_default();
     let beside = from_fields(fields, &mut metadata, actions)?;
     if unknown == Unknown::Refused {
-        check_known(&beside)?;
+        check_known(&beside, &whole)?;
     }
     let mut event = laid_over(beside, whole);
     if let Some(versions) = event.get_mut("actions").and_then(|actions| either(actions, "artifactDelta")) {
@@ -129,13 +141,13 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
 }
 
 /// Refuses unknown names in the messages beside a whole event, which the API itself has. What is none of these messages is
-/// not for here: the whole event may have another in its place.
-fn check_known(beside: &Map<String, Value>) -> Result<()> {
+/// not for here: the whole event may have another in its place. Nor is a content that the whole event has just so: a newer
+/// client has sent it twice, and nothing of it is lost.
+fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
     let compaction = beside.get("actions").and_then(|actions| actions.get("compaction"));
-    let mut event = Event {
-        content: beside.get("content").and_then(|content| Content::deserialize(content).ok()),
-        ..Event::default()
-    };
+    let content = beside.get("content").filter(|content| whole.get("content") != Some(content));
+    let mut event =
+        Event { content: content.and_then(|content| Content::deserialize(content).ok()), ..Event::default() };
     event.actions.compaction =
         compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok().map(Box::new));
     event.check_known()
@@ -179,19 +191,27 @@ pub fn mark_brought(event: &mut Event) {
     };
 }
 
-/// The actions in ADK's names.
-fn actions(fields: &mut Message, unknown: Unknown) -> Result<Map<String, Value>> {
-    let Some(sent) = fields.take("actions") else { return Ok(Map::new()) };
-    let known: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).chain(["transferToAgent"]).collect();
+/// The actions in ADK's names. Those that are not known here are refused, unless the whole event has them just so: then a
+/// newer client has sent its actions twice, and nothing is lost.
+fn actions(fields: &mut Message, whole: &Map<String, Value>, unknown: Unknown) -> Result<Map<String, Value>> {
+    let Some(mut sent) = fields.take("actions") else { return Ok(Map::new()) };
+    let known: Vec<_> = ACTIONS.iter().map(|(name, _)| name).chain(ADK_ACTIONS).copied().collect();
+    if let (Some(sent), Some(Value::Object(whole))) = (sent.as_object_mut(), whole.get("actions")) {
+        sent.retain(|name, value| whole.get(name) != Some(value) || known.iter().any(|known| is_either(known, name)));
+    }
     let mut sent = Message::new(sent, "the event's actions", &known, unknown)?;
     let mut actions = Map::new();
     for (name, adk) in ACTIONS {
         actions.extend(sent.take(name).map(|value| ((*adk).to_owned(), value)));
     }
-    if let Some(value) = sent.take("transferToAgent")
-        && actions.insert("transferToAgent".to_owned(), value).is_some()
-    {
-        return Err(Error::invalid("the event's actions have the agent to transfer to twice; send 'transferAgent'"));
+    for name in ADK_ACTIONS {
+        if let Some(value) = sent.take(name)
+            && actions.insert((*name).to_owned(), value).is_some()
+        {
+            return Err(Error::invalid(
+                "the event's actions have the agent to transfer to twice; send 'transferAgent'",
+            ));
+        }
     }
     Ok(actions)
 }
@@ -243,18 +263,19 @@ fn lay_over(beside: &mut Map<String, Value>, whole: Map<String, Value>) {
 }
 
 /// The fields beside a whole event, in ADK's names.
-fn from_fields(mut fields: Message, metadata: &mut Message, actions: Map<String, Value>) -> Result<Map<String, Value>> {
+fn from_fields(
+    mut fields: Message,
+    metadata: &mut Message,
+    mut actions: Map<String, Value>,
+) -> Result<Map<String, Value>> {
     let mut event = Map::new();
     event.extend(fields.take("content").map(|value| ("content".to_owned(), content::named(value))));
     for name in ["errorCode", "errorMessage"] {
         event.extend(fields.take(name).map(|value| (name.to_owned(), value)));
     }
-    event.insert("actions".to_owned(), Value::Object(actions));
     let mut custom = metadata.object("customMetadata")?.unwrap_or_default();
-    if let (Some(compaction), Some(actions)) = (custom.shift_remove(COMPACTION), event.get_mut("actions")) {
-        actions["compaction"] = compaction;
-    }
-    event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
+    custom::unpack(&mut custom, &mut event, &mut actions);
+    event.insert("actions".to_owned(), Value::Object(actions));
     if !custom.is_empty() {
         event.insert("customMetadata".to_owned(), Value::Object(custom));
     }
@@ -412,6 +433,38 @@ mod tests {
         let value =
             json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "rawEvent": {"id": "e1", "actions": null}});
         assert_eq!(read(value).id, "e1");
+    }
+
+    #[test]
+    fn actions_are_taken_by_their_names_in_adk_and_given_back_in_the_whole_event() {
+        let adk = json!({"stateDelta": {"n": 1}, "artifactDelta": {}, "requestedAuthConfigs": {},
+            "requestedToolConfirmations": {"c": {"hint": "Sure?", "confirmed": false}}, "transferToAgent": "till",
+            "transferReason": "it pays", "agentState": {"at": 1}, "endOfAgent": true, "rewindBeforeInvocationId": "i0",
+            "route": ["left"], "renderUiWidgets": [{"id": "w"}], "setModelResponse": {"x": 1},
+            "compaction": {"startTimestamp": 1.0, "endTimestamp": 2.0, "compactedContent": {"parts": []}}});
+        let sent = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "actions": adk});
+        let shown = event_to_json(&read(sent.clone()), "n").unwrap();
+        for (name, value) in adk.as_object().unwrap() {
+            assert_eq!(shown["rawEvent"]["actions"][name], *value, "{name}");
+        }
+        let beside: Vec<_> = shown["actions"].as_object().unwrap().keys().collect();
+        assert_eq!(beside, ["stateDelta", "artifactDelta", "transferAgent", "requestedAuthConfigs"]);
+        // A name that nobody knows is refused, unless the whole event has it too.
+        let mut newer = sent;
+        newer["actions"]["newer"] = json!(1);
+        assert!(event_from_json(newer.clone()).unwrap_err().to_string().contains("\"newer\""));
+        newer["rawEvent"] = json!({"actions": newer["actions"]});
+        assert_eq!(read(newer).actions.extra["newer"], 1);
+    }
+
+    #[test]
+    fn a_content_that_the_whole_event_has_as_well_may_be_newer() {
+        let content = json!({"parts": [{"text": "x", "newer": 1}]});
+        let sent = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "content": content});
+        assert!(event_from_json(sent.clone()).is_err());
+        let mut sent = sent;
+        sent["rawEvent"] = json!({"content": content});
+        assert_eq!(read(sent).content.unwrap().parts()[0].extra["newer"], 1);
     }
 
     #[test]

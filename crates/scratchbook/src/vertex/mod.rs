@@ -4,6 +4,7 @@
 //! name that is not known is refused. Nothing here knows of HTTP or of a store.
 
 mod content;
+mod custom;
 mod event;
 mod message;
 mod session;

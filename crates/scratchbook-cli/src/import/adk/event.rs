@@ -1,12 +1,13 @@
 //! Events as google-adk has stored them.
 
 use scratchbook::plan::prepare_event;
-use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment};
+use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment, json};
 
 use super::super::PAGE;
 use super::super::report::Refusal;
 use super::names;
 use super::rows::{EventRow, Rows};
+use super::typescript;
 use super::values::has_no_number;
 use crate::failure::Failure;
 
@@ -44,17 +45,18 @@ impl Page {
 
 fn read(row: EventRow) -> Result<Event, Error> {
     let text = row.data?;
-    let mut event = Event::from_json(&text).map_err(|why| {
+    let mut event: Event = json::from_str(&text).map_err(|why| {
         if has_no_number(&text) {
             return invalid("it holds NaN or Infinity, which JSON has no form for");
         }
-        why
+        why.context("the event")
     })?;
     if let Some(columns) = row.columns {
         event.id = row.id;
         event.invocation_id = columns.invocation_id;
     }
     event.timestamp = event.timestamp.or(row.time);
+    typescript::convert(&mut event, row.time);
     names::show(&mut event);
     if event.id.is_empty() {
         return Err(invalid("it has no id, by which it could be known when it is imported again"));

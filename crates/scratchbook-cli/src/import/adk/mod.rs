@@ -5,7 +5,7 @@
 //! - `place.rs`: which database is meant; `layout.rs`: whether it has the tables that were said to be there.
 //! - `rows.rs`: what is read of a database; `sqlite.rs`, `postgres.rs`: reading it there.
 //! - `values.rs`, `event.rs`: what google-adk has stored, as values and events of ours, or why not; `names.rs`: as it
-//!   spells them.
+//!   spells them; `typescript.rs`: what ADK for TypeScript stores in another way.
 //! - `session.rs`: a session with its events, and the state that it must have had at the beginning.
 
 mod event;
@@ -17,6 +17,7 @@ mod rows;
 mod session;
 mod sqlite;
 mod tls;
+mod typescript;
 mod values;
 
 use async_trait::async_trait;

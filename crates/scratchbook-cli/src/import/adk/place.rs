@@ -32,8 +32,9 @@ impl Place {
             )),
             (other, _) => {
                 let message = format!(
-                    "databases of google-adk's are read from SQLite and PostgreSQL, not from '{other}'; copy it there \
-                     first"
+                    "the command reads databases of google-adk's in SQLite and PostgreSQL, not in '{other}'; import \
+                     this one with the Python package, which reads whatever google-adk reads: \
+                     scratchbook.ScratchbookSessionService(URI).import_adk(SOURCE)"
                 );
                 Err(Error::new(ErrorKind::Unsupported, message))
             }
@@ -79,6 +80,7 @@ mod tests {
         }
         let error = read("mysql+aiomysql://me:s3cret@db/agents").unwrap_err();
         assert!(error.kind() == ErrorKind::Unsupported && !error.to_string().contains("s3cret"), "{error}");
+        assert!(error.to_string().contains("import_adk"), "{error}");
         assert!(Place::read(postgres, Layout::Sqlite).unwrap_err().to_string().contains("adk-database"));
     }
 }

@@ -89,24 +89,26 @@ impl Rows for Sqlite {
             ))
             ORDER BY update_time, id LIMIT ?4";
         self.query(sql, params![app, user, after, limit_of(limit)], |row| {
-            let (create_time, update_time) = (seconds(row.get_ref(2)?), seconds(row.get_ref(3)?));
+            let time = |column| Ok::<_, rusqlite::Error>(seconds(row.get_ref(column)?, self.layout));
+            let (create_time, update_time) = (time(2)?, time(3)?);
             Ok(SessionRow { id: row.get(0)?, state: row.get(1)?, create_time, update_time })
         })
     }
 
     async fn events(&self, session: &SessionKey, after: Option<&str>, limit: usize) -> Result<Vec<EventRow>> {
-        // As each service orders them: events of one time as they were appended, or by id.
-        let tie = match self.layout {
-            Layout::Sqlite => "rowid",
-            Layout::Database => "id",
+        // As each service orders them: events of one time as they were appended, or by id. ADK for TypeScript, whose times
+        // are integers, leaves it open.
+        let order = match self.layout {
+            Layout::Sqlite => "timestamp, rowid",
+            Layout::Database => "timestamp, iif(typeof(timestamp) = 'integer', rowid, 0), id",
         };
         let sql = format!(
             "SELECT id, invocation_id, timestamp, event_data FROM events
-            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND (?4 IS NULL OR (timestamp, {tie}) > (
-                SELECT timestamp, {tie} FROM events
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND (?4 IS NULL OR ({order}) > (
+                SELECT {order} FROM events
                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND id = ?4
             ))
-            ORDER BY timestamp, {tie} LIMIT ?5"
+            ORDER BY {order} LIMIT ?5"
         );
         let (app, user, session) = (session.app_name(), session.user_id(), session.session_id());
         self.query(&sql, params![app, user, session, after, limit_of(limit)], |row| {
@@ -120,7 +122,7 @@ impl Rows for Sqlite {
                 Layout::Sqlite => None,
                 Layout::Database => Some(Columns { invocation_id: row.get(1)? }),
             };
-            Ok(EventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?), columns })
+            Ok(EventRow { id: row.get(0)?, data, time: seconds(row.get_ref(2)?, self.layout), columns })
         })
     }
 
@@ -131,12 +133,14 @@ impl Rows for Sqlite {
     }
 }
 
-/// A time as the layouts write it: a number of seconds, or a date and time of day in UTC.
-fn seconds(value: ValueRef<'_>) -> Option<f64> {
-    match value {
-        ValueRef::Real(seconds) => Some(seconds),
-        ValueRef::Integer(seconds) => Some(seconds as f64),
-        ValueRef::Text(text) => {
+/// A time as the layouts write it: a number of seconds, or a date and time of day in UTC. ADK for TypeScript writes
+/// milliseconds in the layout whose times are texts otherwise.
+fn seconds(value: ValueRef<'_>, layout: Layout) -> Option<f64> {
+    match (value, layout) {
+        (ValueRef::Real(seconds), _) => Some(seconds),
+        (ValueRef::Integer(seconds), Layout::Sqlite) => Some(seconds as f64),
+        (ValueRef::Integer(millis), Layout::Database) => Some(millis as f64 / 1000.0),
+        (ValueRef::Text(text), _) => {
             let time: DateTime = std::str::from_utf8(text).ok()?.parse().ok()?;
             let time = time.to_zoned(TimeZone::UTC).ok()?.timestamp();
             Some(time.as_microsecond() as f64 / 1e6)
@@ -225,11 +229,12 @@ mod tests {
 
     #[test]
     fn times_are_what_python_makes_of_them() {
-        let text = |text: &'static str| seconds(ValueRef::Text(text.as_bytes()));
+        let text = |text: &'static str| seconds(ValueRef::Text(text.as_bytes()), Layout::Database);
         assert_eq!(text("2023-11-14 22:13:20.123457"), Some(1_700_000_000.123457));
         assert_eq!(text("1970-01-01 00:00:00"), Some(0.0));
         assert_eq!(text("yesterday"), None);
-        assert_eq!(seconds(ValueRef::Real(1.25)), Some(1.25));
+        assert_eq!(seconds(ValueRef::Real(1.25), Layout::Sqlite), Some(1.25));
+        assert_eq!(seconds(ValueRef::Integer(1_250), Layout::Database), Some(1.25), "ADK for TypeScript's");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Vertex AI's surface: through the router, and by Google's own clients.
 
 mod access;
+mod adk_js;
 mod client;
 mod events;
 mod google_adk;

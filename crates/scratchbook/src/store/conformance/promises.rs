@@ -40,6 +40,7 @@ macro_rules! for_each_promise {
                 strings_are_kept_exactly
                 large_strings_are_kept_exactly
                 objects_keep_the_order_of_their_keys
+                keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set
                 values_are_nested_at_most_100_levels_deep
                 a_delta_may_have_thousands_of_keys
                 null_is_a_value

@@ -31,6 +31,19 @@ async fn comes_back(store: &Store, value: &Value) {
     }
 }
 
+/// The keys of a state come by name, scope by scope, in whatever order they were set. An event's delta keeps its own order.
+pub async fn keys_of_a_state_come_by_name_and_those_of_a_delta_as_they_were_set(store: &Store) {
+    let ground = Ground::new(store);
+    let created = ground.create("alice", json!({"z": 1, "app:n": 1, "m": 1, "user:b": 1})).await;
+    ground.set(created.key(), json!({"user:a": 2, "z": 2, "b": 2, "app:c": 2})).await;
+    let read = ground.get(created.key()).await;
+    let names: Vec<_> = read.state().iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["b", "m", "z", "user:a", "user:b", "app:c", "app:n"]);
+    let event = read.events().last().expect("the event");
+    let set: Vec<_> = event.actions.state_delta.iter().map(|(name, _)| name).collect();
+    assert_eq!(set, ["user:a", "z", "b", "app:c"]);
+}
+
 /// What is put outside of any session comes back as what events write: from the state, from its log and from the state of
 /// the app.
 pub async fn put_values_come_back(store: &Store) {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::{Failure, Fallible};
 use super::files::{Extent, Files, find_or_make};
 use super::lock::{FileLock, io_error};
-use super::options::{SqliteOptions, Synchronous};
+use super::options::{SqliteMode, SqliteOptions, Synchronous};
 use super::schema;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,6 +39,10 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened
 }
 
 fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+    if options.mode != SqliteMode::Create && !path.exists() {
+        let message = format!("there is no file {}, and this mode makes none", path.display());
+        return Err(Error::new(ErrorKind::NotFound, message).into());
+    }
     let found = find_or_make(path)?;
     let mut connection = open(path, OpenFlags::empty())?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
@@ -46,6 +50,13 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     }
     // Says whether this is a database of ours before anything is made beside it.
     schema::check(&connection, path)?;
+    if options.mode == SqliteMode::ReadOnly && !schema::missing(&connection, path)?.is_empty() {
+        let message = format!(
+            "{}: its tables are those of an older scratchbook, and this mode changes none; open it once for writing",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
+    }
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;

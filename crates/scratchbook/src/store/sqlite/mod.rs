@@ -63,7 +63,7 @@ use transaction::Tx;
 use watch::Commits;
 use writer::{Queued, Shared, Writer};
 
-pub use options::{SqliteOptions, Synchronous};
+pub use options::{SqliteMode, SqliteOptions, Synchronous};
 
 /// Keeps sessions, state and artifacts in a SQLite file.
 ///
@@ -93,6 +93,7 @@ pub use options::{SqliteOptions, Synchronous};
 pub struct SqliteSessionService {
     files: Arc<Files>,
     environment: Arc<dyn Environment>,
+    mode: SqliteMode,
     limits: Limits,
     quotas: Quotas,
     /// Of a wait for a place in a full queue.
@@ -138,17 +139,18 @@ impl Drop for Queues {
 }
 
 impl SqliteSessionService {
-    /// Opens a file, making it where it is missing, and brings its tables up to date.
+    /// Opens a file, making it where it is missing, and brings its tables up to date; the options' mode may forbid either.
     ///
     /// # Errors
     ///
-    /// `NotFound` where its folder is missing, `PermissionDenied` where file or folder is read-only,
-    /// `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's, and one
-    /// written by a newer scratchbook; `InvalidArgument` for `:memory:` and the empty path.
+    /// `NotFound` where its folder is missing, or the file in a mode that makes none; `PermissionDenied` where file or
+    /// folder is read-only; `FailedPrecondition` for a file that is no SQLite database, one that is not scratchbook's,
+    /// and one written by a newer scratchbook, or by an older one if it is opened for reading alone; `InvalidArgument`
+    /// for `:memory:` and the empty path.
     pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let (environment, timer) = (Arc::clone(&options.environment), Timer::new(options.queue_timeout));
-        let limits = options.limits;
+        let (limits, mode) = (options.limits, options.mode);
         let (running, watching) = channel(());
         let (opened, opening) = oneshot::channel();
         let thread = thread::Builder::new().name("scratchbook-write".to_owned());
@@ -171,14 +173,16 @@ impl SqliteSessionService {
             quotas: Quotas::new(&limits),
             limits,
             timer,
+            mode,
             open: Mutex::new(Some(Open { queues: Arc::new(queues), running })),
             running: watching,
             writer: Some(writer),
         })
     }
 
-    /// Opens the file that a URI names: `sqlite://PATH`, with `?synchronous=full|normal` and
-    /// `&lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it is, nothing decoded.
+    /// Opens the file that a URI names: `sqlite://PATH`, with `?mode=ro|rw|rwc`, `synchronous=full|normal` and
+    /// `lock_timeout_ms=N` if wanted, and each of the [`Limits`] by its name. Everything up to the `?` is the path as it
+    /// is, nothing decoded.
     ///
     /// # Errors
     ///
@@ -220,6 +224,15 @@ impl SqliteSessionService {
         self.opened().as_ref().map(|open| Arc::clone(&open.queues)).ok_or_else(closed)
     }
 
+    /// The queues, for what is written.
+    fn writable(&self) -> Result<Arc<Queues>> {
+        if self.mode == SqliteMode::ReadOnly {
+            let message = "the file is opened with mode=ro, for reading alone; open it without";
+            return Err(Error::new(ErrorKind::PermissionDenied, message));
+        }
+        self.queues()
+    }
+
     fn opened(&self) -> MutexGuard<'_, Option<Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -259,7 +272,7 @@ impl SqliteSessionService {
     }
 
     async fn enqueue(&self, queued: Queued) -> Result<()> {
-        let queues = self.queues()?;
+        let queues = self.writable()?;
         let place = match queues.room.try_acquire() {
             Ok(place) => place,
             Err(TryAcquireError::Closed) => return Err(closed()),
@@ -287,7 +300,7 @@ impl SqliteSessionService {
     fn after_append(&self, key: &SessionKey, seq: u64) {
         if seq > 0
             && seq.is_multiple_of(CHECKPOINT_EVENTS)
-            && let Ok(queues) = self.queues()
+            && let Ok(queues) = self.writable()
         {
             checkpoint::make(&queues, key.clone());
         }

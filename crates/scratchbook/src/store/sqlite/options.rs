@@ -18,10 +18,25 @@ pub enum Synchronous {
     Normal,
 }
 
+/// What may be done with a database file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SqliteMode {
+    /// It is read and written, and made if it is not there.
+    #[default]
+    Create,
+    /// It is read and written, and has to be there.
+    Existing,
+    /// It is read alone, has to be there and have the newest tables. Every write is `PermissionDenied`. SQLite's files beside
+    /// it may be made all the same: without them others could not write while it is read.
+    ReadOnly,
+}
+
 /// How a [`SqliteSessionService`](super::SqliteSessionService) works.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SqliteOptions {
+    /// What may be done with the file; `Create` otherwise.
+    pub mode: SqliteMode,
     /// When a commit has reached the disk; `Full` otherwise.
     pub synchronous: Synchronous,
     /// How long a write waits for other processes that write to the file; 30 s otherwise.
@@ -44,6 +59,7 @@ impl Default for SqliteOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
+            mode: SqliteMode::default(),
             synchronous: Synchronous::default(),
             lock_timeout: Duration::from_secs(30),
             readers: cores.clamp(2, 4),
@@ -57,6 +73,13 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
+    /// What may be done with the file.
+    #[must_use]
+    pub fn with_mode(mut self, mode: SqliteMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// When a commit has reached the disk.
     #[must_use]
     pub fn with_synchronous(mut self, synchronous: Synchronous) -> Self {
@@ -131,6 +154,19 @@ impl SqliteOptions {
     fn read_parameter(&mut self, parameter: &str) -> Result<()> {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match name {
+            // As in SQLite's own URIs.
+            "mode" => {
+                self.mode = match value {
+                    "ro" => SqliteMode::ReadOnly,
+                    "rw" => SqliteMode::Existing,
+                    "rwc" => SqliteMode::Create,
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "mode={value}; it is 'ro' to read alone, 'rw' for a file that is there, or 'rwc'"
+                        )));
+                    }
+                };
+            }
             "synchronous" => {
                 self.synchronous = match value {
                     "full" => Synchronous::Full,
@@ -147,8 +183,8 @@ impl SqliteOptions {
             _ if self.limits.read_parameter(name, value)? => {}
             _ => {
                 return Err(Error::invalid(format!(
-                    "unknown parameter '{name}' in a sqlite:// URI; it takes 'synchronous', 'lock_timeout_ms' and the \
-                     names of limits, as 'value_bytes'"
+                    "unknown parameter '{name}' in a sqlite:// URI; it takes 'mode', 'synchronous', 'lock_timeout_ms' and \
+                     the names of limits, as 'value_bytes'"
                 )));
             }
         }
@@ -161,7 +197,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{SqliteOptions, Synchronous};
+    use super::{SqliteMode, SqliteOptions, Synchronous};
 
     #[test]
     fn a_uri_is_a_path_and_options() {
@@ -173,6 +209,10 @@ mod tests {
         assert_eq!(path, Path::new("agents.db"));
         assert_eq!(options.synchronous, Synchronous::Normal);
         assert_eq!(options.lock_timeout, Duration::from_millis(250));
+        let mode = |uri| SqliteOptions::from_uri(uri).unwrap().1.mode;
+        assert_eq!(mode("sqlite://agents.db"), SqliteMode::Create);
+        assert_eq!(mode("sqlite://agents.db?mode=ro"), SqliteMode::ReadOnly);
+        assert_eq!(mode("sqlite://agents.db?mode=rw&synchronous=normal"), SqliteMode::Existing);
     }
 
     #[test]
@@ -181,5 +221,6 @@ mod tests {
             assert!(SqliteOptions::from_uri(uri).is_err(), "{uri}");
         }
         assert!(SqliteOptions::from_uri("sqlite://x?lock_timeout_ms=-1").is_err());
+        assert!(SqliteOptions::from_uri("sqlite://x?mode=memory").unwrap_err().to_string().contains("'ro'"));
     }
 }

@@ -10,8 +10,8 @@ use super::read::EventPage;
 use super::transaction::Tx;
 use super::write::Appended;
 use super::{
-    Open, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve, retention,
-    usage, write,
+    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve,
+    retention, usage, write,
 };
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
@@ -77,7 +77,7 @@ impl SessionService for SqliteSessionService {
         let (of, now) = (key.clone(), self.now_micros());
         let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
         if !checkpoints.is_empty()
-            && let Ok(queues) = self.queues()
+            && let Ok(queues) = self.writable()
         {
             checkpoint::keep(&queues, key.clone(), checkpoints);
         }
@@ -264,6 +264,10 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn check_writable(&self) -> Result<()> {
+        if self.mode == SqliteMode::ReadOnly {
+            // No write is wanted of it.
+            return self.read(|_| Ok(())).await;
+        }
         self.write(Whose::Nobody, 0, write::nothing).await
     }
 

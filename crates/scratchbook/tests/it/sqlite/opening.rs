@@ -3,10 +3,13 @@
 use std::fs;
 
 use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, SessionService, SqliteOptions, SqliteSessionService, connect,
+    CreateSessionConfig, Error, ErrorKind, Part, SessionService, SqliteMode, SqliteOptions, SqliteSessionService,
+    connect,
 };
+use serde_json::{Value, json};
 
-use crate::database::{APP, Database, USER};
+use crate::database::{APP, Database, USER, append, create, get, key, setting};
+use crate::fixtures::fixture;
 
 async fn refused(database: &Database) -> Error {
     database.try_open(SqliteOptions::default()).await.unwrap_err()
@@ -100,4 +103,53 @@ async fn a_path_is_no_uri_to_sqlite() {
     for suffix in ["", "-lock"] {
         fs::remove_file(format!("{name}{suffix}")).unwrap();
     }
+}
+
+async fn n_of(service: &dyn SessionService) -> Value {
+    get(service, &key("s1")).await.unwrap().state().to_map()["n"].clone()
+}
+
+#[tokio::test]
+async fn a_file_opened_for_reading_alone_is_read_and_never_written_or_made() {
+    let database = Database::new();
+    let uri = format!("sqlite://{}?mode=ro", database.path.display());
+    assert_eq!(connect(&uri).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(!database.path.exists());
+
+    let writer = database.open().await;
+    create(&writer, "s1", json!({"n": 1})).await;
+    append(&writer, &key("s1"), setting("n", 2)).await.unwrap();
+    let reader = connect(&uri).await.unwrap();
+    assert_eq!(n_of(reader.sessions.as_ref()).await, json!(2));
+    // It sees what others write.
+    append(&writer, &key("s1"), setting("n", 3)).await.unwrap();
+    assert_eq!(n_of(reader.sessions.as_ref()).await, json!(3));
+    assert_eq!(json!(reader.sessions.get_state_at(&key("s1"), 1).await.unwrap())["n"], 2);
+
+    let new = CreateSessionConfig::default();
+    let (sessions, artifacts) = (&reader.sessions, &reader.artifacts);
+    for refused in [
+        append(sessions.as_ref(), &key("s1"), setting("n", 4)).await.map(drop),
+        sessions.create_session(APP, USER, new).await.map(drop),
+        sessions.delete_session(&key("s1")).await,
+        artifacts.save_artifact(&key("s1"), "a.txt", Part::text("x"), serde_json::Map::new()).await.map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+        assert!(error.to_string().contains("mode=ro"), "{error}");
+    }
+    sessions.check_writable().await.unwrap();
+    assert_eq!(n_of(&writer).await, json!(3));
+}
+
+#[tokio::test]
+async fn an_old_file_opened_for_reading_alone_is_not_brought_up_to_date() {
+    let database = Database::new();
+    database.sql(&fixture("sqlite/v1.sql"));
+    let read_only = || SqliteOptions::default().with_mode(SqliteMode::ReadOnly);
+    let error = database.try_open(read_only()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+    assert!(error.to_string().contains("older scratchbook"), "{error}");
+    database.try_open(SqliteOptions::default().with_mode(SqliteMode::Existing)).await.unwrap().close().await.unwrap();
+    database.try_open(read_only()).await.unwrap();
 }

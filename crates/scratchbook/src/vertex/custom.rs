@@ -1,0 +1,84 @@
+//! What ADK's clients put into an event's custom metadata, since the API has no field for it.
+
+use serde_json::{Map, Value, json};
+
+/// A summary that stands for earlier events. ADK for TypeScript has another form of it than the others.
+pub(super) const COMPACTION: &str = "_compaction";
+pub(super) const USAGE: &str = "_usage_metadata";
+/// What ADK for TypeScript keeps of workflows.
+const WORKFLOW: &str = "_workflow";
+/// Which of these are actions; the others are fields of the event.
+const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
+
+/// Moves what clients put into the custom metadata to where ADK's events have it.
+pub(super) fn unpack(
+    custom: &mut Map<String, Value>,
+    event: &mut Map<String, Value>,
+    actions: &mut Map<String, Value>,
+) {
+    if let Some(compaction) = custom.shift_remove(COMPACTION) {
+        if let Some(summary) = summary_of_typescript(&compaction) {
+            actions.insert("compaction".to_owned(), summary);
+            event.insert("isCompacted".to_owned(), true.into());
+            event.extend(compaction.as_object().cloned().into_iter().flatten());
+        } else {
+            actions.insert("compaction".to_owned(), compaction);
+        }
+    }
+    event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
+    match custom.shift_remove(WORKFLOW) {
+        Some(Value::Object(workflow)) => {
+            for (name, value) in workflow {
+                let place = if WORKFLOW_ACTIONS.contains(&&*name) { &mut *actions } else { &mut *event };
+                place.entry(name).or_insert(value);
+            }
+        }
+        // Somebody else's.
+        other => custom.extend(other.map(|value| (WORKFLOW.to_owned(), value))),
+    }
+}
+
+/// The summary of an event of ADK for TypeScript, which is a text and counts milliseconds, in the form of the others.
+fn summary_of_typescript(compaction: &Value) -> Option<Value> {
+    let seconds = |name: &str| compaction.get(name)?.as_f64().map(|millis| millis / 1000.0);
+    let text = compaction.get("compactedContent")?.as_str()?;
+    Some(json!({
+        "startTimestamp": seconds("startTime")?,
+        "endTimestamp": seconds("endTime")?,
+        "compactedContent": {"role": "model", "parts": [{"text": text}]},
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacked(custom: Value) -> Value {
+        let Value::Object(mut custom) = custom else { panic!("an object") };
+        let (mut event, mut actions) = (Map::new(), Map::new());
+        unpack(&mut custom, &mut event, &mut actions);
+        json!([custom, event, actions])
+    }
+
+    #[test]
+    fn a_summary_has_one_form_whoever_sent_it() {
+        let summary = json!({"startTimestamp": 1.5, "endTimestamp": 2.0, "compactedContent": {"role": "model",
+            "parts": [{"text": "Tea was ordered."}]}});
+        let python = json!({"_compaction": summary, "own": 1});
+        assert_eq!(unpacked(python), json!([{"own": 1}, {}, {"compaction": summary}]));
+        let sent = json!({"startTime": 1500, "endTime": 2000, "compactedContent": "Tea was ordered."});
+        let mut kept = sent.clone();
+        kept["isCompacted"] = true.into();
+        assert_eq!(unpacked(json!({"_compaction": sent})), json!([{}, kept, {"compaction": summary}]));
+    }
+
+    #[test]
+    fn what_workflows_put_aside_is_put_where_it_belongs() {
+        let workflow = json!({"output": [1], "route": "left", "nodeInfo": {"path": "a"}, "isolationScope": "s",
+            "agentState": {"n": 1}, "endOfAgent": true});
+        let event = json!({"output": [1], "route": "left", "nodeInfo": {"path": "a"}, "isolationScope": "s"});
+        let actions = json!({"agentState": {"n": 1}, "endOfAgent": true});
+        assert_eq!(unpacked(json!({"_workflow": workflow})), json!([{}, event, actions]));
+        assert_eq!(unpacked(json!({"_workflow": "mine"})), json!([{"_workflow": "mine"}, {}, {}]));
+    }
+}

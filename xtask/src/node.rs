@@ -1,0 +1,105 @@
+//! ADK for TypeScript and a database driver of its, for the tests that run them by node.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::command::{program, root, run};
+use crate::step::Stop;
+
+/// What is installed: a list of packages, and a lock with their versions and those of all that they take.
+const PACKAGES: &str = "crates/scratchbook-server/tests/node";
+const LIST: &str = "package.json";
+const LOCK: &str = "package-lock.json";
+/// What the names of the tests contain that need it.
+const WORD: &str = "adk_js";
+/// The oldest node that the packages run on.
+const OLDEST: u32 = 20;
+
+/// The step `node`: installs the packages into the target folder, unless they are there as they should be.
+pub(crate) fn install() -> Result<(), Stop> {
+    let lock = lock()?;
+    if is_installed(&folder(), &lock) {
+        return Ok(());
+    }
+    make(&folder(), &lock).map_err(|stop| match stop {
+        Stop::Failed(why) | Stop::LeftOut(why) => Stop::LeftOut(format!(
+            "{why}. It takes node {OLDEST} or newer with npm in PATH, and npm's registry. Until then the tests with \
+             {WORD} in their names are not run"
+        )),
+    })
+}
+
+/// The word in the names of the tests that have no packages here.
+pub(crate) fn skips() -> Option<String> {
+    let is_there = lock().is_ok_and(|lock| is_installed(&folder(), &lock));
+    (!is_there).then(|| WORD.to_owned())
+}
+
+fn lock() -> Result<String, Stop> {
+    let path = root().join(PACKAGES).join(LOCK);
+    fs::read_to_string(&path).map_err(|error| Stop::Failed(format!("{}: {error}", path.display())))
+}
+
+fn folder() -> PathBuf {
+    root().join("target/node")
+}
+
+/// Tells of a finished installation what was installed; written last.
+fn record(folder: &Path) -> PathBuf {
+    folder.join("installed.json")
+}
+
+fn is_installed(folder: &Path, lock: &str) -> bool {
+    check_node().is_ok() && fs::read_to_string(record(folder)).is_ok_and(|installed| installed == lock)
+}
+
+/// Whether node is here, and not too old.
+fn check_node() -> Result<(), Stop> {
+    let output = program("node").arg("--version").output();
+    let output = output.map_err(|_| Stop::LeftOut("there is no node in PATH".to_owned()))?;
+    let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match major(&version) {
+        Some(major) if major >= OLDEST => Ok(()),
+        _ => Err(Stop::LeftOut(format!("node says it is '{version}'"))),
+    }
+}
+
+/// The first number of a version such as `v20.1.0`.
+fn major(version: &str) -> Option<u32> {
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+fn make(folder: &Path, lock: &str) -> Result<(), Stop> {
+    check_node()?;
+    let failed = |error: std::io::Error| Stop::Failed(format!("{}: {error}", folder.display()));
+    if folder.exists() {
+        // What an older list or an interrupted run has left.
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    for name in [LIST, LOCK] {
+        fs::copy(root().join(PACKAGES).join(name), folder.join(name)).map_err(failed)?;
+    }
+    let mut npm = program(if cfg!(windows) { "npm.cmd" } else { "npm" });
+    // Scripts of packages are not run. Peers are what the list names: of ADK's database drivers one will do.
+    npm.args(["ci", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel", "error"]);
+    run(npm.current_dir(folder))?;
+    fs::write(record(folder), lock).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_without_a_finished_installation_is_none() {
+        let folder = std::env::temp_dir().join("scratchbook no such folder");
+        assert!(!is_installed(&folder, "x"));
+        assert!(lock().unwrap().contains("\"node_modules/@google/adk\""));
+    }
+
+    #[test]
+    fn versions_are_read_by_their_first_number() {
+        assert_eq!([major("v20.20.2"), major("v9"), major(""), major("20")], [Some(20), Some(9), None, None]);
+    }
+}
