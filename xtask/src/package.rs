@@ -41,7 +41,8 @@ pub(crate) fn test() -> Result<(), Stop> {
     let mut tests = with_servers();
     tests.arg(python::interpreter()).args(["-m", "pytest", "--quiet", "bindings/python"]).env("PYTHONPATH", site());
     run(&mut tests)?;
-    import_from(OLDEST)?;
+    let python = python::with_google_adk(OLDEST)?;
+    import_by(program(python))?;
     installed
 }
 
@@ -49,12 +50,17 @@ pub(crate) fn test() -> Result<(), Stop> {
 pub(crate) fn beside_old() -> Result<(), Stop> {
     python::install()?;
     install("dev")?;
-    OLDER.into_iter().try_for_each(import_from)
+    let installed = servers::install();
+    for version in OLDER {
+        let mut python = with_servers();
+        python.arg(python::with_google_adk(version)?);
+        import_by(python)?;
+    }
+    installed
 }
 
-/// What an older google-adk has stored is brought over by that google-adk.
-fn import_from(version: &str) -> Result<(), Stop> {
-    let mut tests = program(python::with_google_adk(version)?);
+/// What an older google-adk has stored is brought over by that google-adk, in whose Python this is.
+fn import_by(mut tests: Command) -> Result<(), Stop> {
     tests.args(["-m", "pytest", "--quiet", "bindings/python/tests/test_import.py"]).env("PYTHONPATH", site());
     run(&mut tests)
 }
