@@ -7,6 +7,7 @@ use super::history::live_backward;
 use super::{Agent, LlmAgent};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::instruction::is_identifier;
 use crate::model::Llm;
 use crate::session::Events;
 
@@ -26,16 +27,14 @@ struct Node {
 impl AgentTree {
     /// # Errors
     ///
-    /// `InvalidArgument` for two agents of one name, an empty name, an agent called `user`, and one that asks a model where
-    /// neither it nor one above it has a model.
+    /// `InvalidArgument` for two agents of one name, a name that is no identifier, an agent called `user`, and one that asks a
+    /// model where neither it nor one above it has a model.
     pub(crate) fn new(root: Arc<dyn Agent>) -> Result<Self> {
         let mut nodes = HashMap::new();
         let mut waiting = vec![(Arc::clone(&root), None, false)];
         while let Some((agent, parent, model_above)) = waiting.pop() {
             let name = agent.name().to_owned();
-            if name.is_empty() || name == "user" {
-                return Err(Error::invalid(format!("an agent cannot be called '{name}'; give it a name of its own")));
-            }
+            check_agent_name(&name)?;
             let asks = agent.as_llm_agent();
             let has_model = model_above || asks.is_some_and(|agent| agent.model().is_some());
             if asks.is_some() && !has_model {
@@ -131,6 +130,24 @@ impl AgentTree {
         }
         true
     }
+}
+
+/// Refuses names that no agent can have. The rule is ADK's: names stand in branches, paths and calls.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a name that is no identifier, and for `user`.
+pub(super) fn check_agent_name(name: &str) -> Result<()> {
+    if name == "user" {
+        return Err(Error::invalid("an agent cannot be called 'user', as the user's events are; give it another name"));
+    }
+    if !is_identifier(name) {
+        let message = format!(
+            "an agent cannot be called '{name}'; a name is an identifier: letters, digits and underscores, no digit first"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
 }
 
 /// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a

@@ -138,6 +138,7 @@ async fn callbacks_can_answer_in_the_place_of_agent_and_model() {
     let agent = LlmAgent::builder("agent")
         .model(silent.clone())
         .before_model(|_, _| async { Ok(ControlFlow::Break(LlmResponse::text("From the cache."))) })
+        .after_model(|_, _| async { Ok(LlmResponse::text("no callback after a model sees what it has not said")) })
         .output_key("said")
         .build()
         .unwrap();
@@ -145,6 +146,20 @@ async fn callbacks_can_answer_in_the_place_of_agent_and_model() {
     run(&cached, "go").await.unwrap();
     assert_eq!(stored(&cached).await.state().get("said"), Some(&json!("From the cache.")));
     assert!(silent.requests().is_empty());
+}
+
+#[tokio::test]
+async fn agents_whose_names_are_no_identifiers_are_refused_when_built() {
+    for name in ["", "user", "two words", "a-b", "1a", "a.b", "a@1"] {
+        let built = LlmAgent::builder(name).model(ScriptedLlm::new(["Hi."])).build();
+        assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
+        let workflow = SequentialAgent::new(name, vec![Arc::new(says("below", "Hi."))]);
+        let built = scratchbook::Runner::builder("app", workflow, crate::runner::app()).build();
+        assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
+    }
+    for name in ["_a1", "Häuser", "class", "エージェント"] {
+        LlmAgent::builder(name).model(ScriptedLlm::new(["Hi."])).build().unwrap();
+    }
 }
 
 #[tokio::test]

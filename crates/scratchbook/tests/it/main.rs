@@ -26,6 +26,7 @@ mod model;
 mod models;
 mod operations;
 mod overlay;
+mod pending;
 mod pieces;
 mod places;
 #[cfg(feature = "postgres")]

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{IncludeContents, Inner, Instruction, LlmAgent, OutputSchema, StaticInstruction};
 use crate::agent::Agent;
 use crate::agent::callback::{ToolCall, agent_callback_methods};
+use crate::agent::tree::check_agent_name;
 use crate::agent::write_context::{CallbackContext, ToolContext};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -207,7 +208,7 @@ impl LlmAgentBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two tools have one name or that of a tool that agents have by themselves
+    /// `InvalidArgument` if the name is no identifier or is `user`, where two tools have one name or that of a tool that agents have by themselves
     /// (`transfer_to_agent`, with an output schema `set_model_response`), where the output key is none, and where a number
     /// of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new) says.
     pub fn build(self) -> Result<LlmAgent> {
@@ -219,6 +220,7 @@ impl LlmAgentBuilder {
                 crate::model::RemoteLlm::new(name).map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;
             inner.model = Some(Arc::new(model));
         }
+        check_agent_name(&inner.name)?;
         inner.check_output_key()?;
         inner.check_tools()?;
         inner.generate_content_config.check().map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;
