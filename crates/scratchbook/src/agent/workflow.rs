@@ -95,7 +95,8 @@ workflow_agent! {
 workflow_agent! {
     /// Runs its sub-agents at the same time, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
     ///
-    /// A sub-agent goes on when its event has been committed and taken by whoever reads the run. Needs a Tokio
+    /// A sub-agent goes on when its event has been committed and taken by whoever reads the run. One that escalates ends the
+    /// others: what they wrote and did not commit is gone, and their `after_agent` callbacks are not called. Needs a Tokio
     /// runtime.
     ParallelAgent {}
 }

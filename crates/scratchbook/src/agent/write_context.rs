@@ -41,7 +41,8 @@ impl CallbackContext {
         &self.state
     }
 
-    /// Saves an artifact, notes its version in the event, and gives it.
+    /// Saves an artifact, notes its version in the event, and gives it. Of several saves of one artifact the event has the
+    /// largest version.
     ///
     /// # Errors
     ///

@@ -8,6 +8,7 @@ mod adapters;
 mod agent_config;
 mod agents;
 mod asking;
+mod beside;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod compaction;

@@ -154,7 +154,8 @@ impl LlmAgentBuilder {
     agent_callback_methods!(inner.agent_callbacks);
 
     /// Adds a callback before each model call: it goes on with the request, changed or not
-    /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`).
+    /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`), which callbacks after the model do
+    /// not see.
     #[must_use]
     pub fn before_model<F, Fut>(mut self, callback: F) -> Self
     where
@@ -179,7 +180,7 @@ impl LlmAgentBuilder {
     }
 
     /// Adds a callback before each tool call: it goes on with the call, changed or not
-    /// (`ControlFlow::Continue`), or answers in the tool's place (`ControlFlow::Break`).
+    /// (`ControlFlow::Continue`), or answers in the tool's place (`ControlFlow::Break`), which callbacks after the tool see.
     #[must_use]
     pub fn before_tool<F, Fut>(mut self, callback: F) -> Self
     where
@@ -191,7 +192,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback after each tool call that went well; it gives back the answer, changed or not.
+    /// Adds a callback after each tool call that went well, or that a callback before it has answered; it gives back the
+    /// answer, changed or not.
     #[must_use]
     pub fn after_tool<F, Fut>(mut self, callback: F) -> Self
     where
