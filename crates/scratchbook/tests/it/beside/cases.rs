@@ -13,6 +13,8 @@
 //! - a tool that fails: there it ends the run
 //! - a call of a tool that is not there beside before_tool: there it is asked about it
 //! - callbacks around a tool that answers later: there what they write is lost
+//! - callbacks before a model that fails: here what they write is stored
+//! - an answer with nothing in it, and no reason why: there no event tells of it
 //! - a failure beside agents that run in parallel: how far those have come is chance
 //! - reads of what a tool wrote that answers later: there it is lost
 //! - reads of what cancelled agents wrote: there it is seen until the run is over
@@ -152,7 +154,7 @@ impl Cases {
         let calls = json!(script).to_string();
         let hands_over = calls.contains("agent_name");
         let calls_missing = calls.contains(r#"["missing""#) || calls.contains(r#"["transfer_to_agent",{}]"#);
-        let waits = calls.contains("later_");
+        let (waits, fails) = (calls.contains("later_"), calls.contains(r#"{"fails""#));
         let mut agent = json!({"kind": "llm", "name": name, "sub_agents": below, "script": script});
         if self.dice.one_in(2) {
             let key = self.read(place);
@@ -163,6 +165,7 @@ impl Cases {
                 "after_agent" => hands_over,
                 "before_tool" => calls_missing || waits,
                 "after_tool" => waits,
+                "before_model" => fails,
                 _ => false,
             };
             if self.dice.one_in(7) && !is_kept_out {
@@ -197,7 +200,7 @@ impl Cases {
         self.writes += 1;
         let text = format!("{name} says {}", self.writes);
         match self.dice.roll(20) {
-            0 => json!({"empty": if self.dice.one_in(2) { Value::Null } else { json!("STOP") }}),
+            0 => json!({"empty": "STOP"}),
             1 if !place.is_parallel => json!({"fails": "no answer today"}),
             2..=6 if !targets.is_empty() => {
                 let target = self.one_of(targets);
@@ -227,7 +230,8 @@ impl Cases {
             1 => return json!(["transfer_to_agent", {}]),
             2 | 3 => {
                 self.writes += 1;
-                return json!(["later", {"set": {(format!("later_{name}")): self.writes}}]);
+                let key = format!("{}later_{name}", self.dice.of(&["", "", "temp:"]));
+                return json!(["later", {"set": {(key): self.writes}}]);
             }
             4 => {
                 deed["give"] = json!({"status": format!("pending for {name}")});

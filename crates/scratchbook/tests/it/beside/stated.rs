@@ -13,7 +13,7 @@ struct Stated {
     ours: &'static [&'static str],
 }
 
-const STATED: [Stated; 22] = [
+const STATED: [Stated; 23] = [
     Stated {
         row: "several callbacks after a model or after a tool",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "hi"}], "callbacks": {
@@ -189,6 +189,26 @@ const STATED: [Stated; 22] = [
         ],
     },
     Stated {
+        row: "the branch of agents that follow a parallel agent, below a root `LlmAgent`",
+        case: r#"{"agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "seq"}]]}],
+            "sub_agents": [{"kind": "sequential", "name": "seq", "sub_agents": [
+                {"kind": "parallel", "name": "par", "sub_agents": [{"kind": "llm", "name": "a", "script": []}]},
+                {"kind": "llm", "name": "next", "script": []}]}]}}"#,
+        theirs: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> seq"#,
+            "a on par.a: a is done",
+            "next on par.a: next is done",
+        ],
+        ours: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> seq"#,
+            "a on par.a: a is done",
+            "next: next is done",
+        ],
+    },
+    Stated {
         row: "parallel calls that save one artifact, when the first call in order saves last",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [
             {"calls": [["act", {"wait": 40, "artifact": "f"}], ["act", {"artifact": "f"}]]}]}}"#,
@@ -225,11 +245,11 @@ const STATED: [Stated; 22] = [
         ours: &["root: failed", "fails"],
     },
     Stated {
-        row: "a float in a template",
+        row: "a small float in a template",
         case: r#"{"state": {"a": 1e-5, "b": 1e16, "c": 1.5}, "agent": {"kind": "llm", "name": "root",
             "instruction": "{a} {b} {c}", "script": [{"text": "<instruction>"}]}}"#,
         theirs: &["root: 1e-05 1e+16 1.5"],
-        ours: &["root: 1e-5 1e16 1.5"],
+        ours: &["root: 0.00001 1e+16 1.5"],
     },
     Stated {
         row: "`output_key`",

@@ -16,7 +16,7 @@ pub(super) struct Normalisation {
     /// What it is, as in `docs/adk-compatibility.md`.
     pub(super) what: &'static str,
     /// Takes it out of the events of a turn, and says whether it was there.
-    apply: fn(Side, &mut Turn) -> bool,
+    apply: fn(&Value, Side, &mut Turn) -> bool,
 }
 
 /// A turn as it was played.
@@ -30,32 +30,55 @@ pub(super) const NORMALISATIONS: [Normalisation; 3] = [
     Normalisation {
         what: "the author and the code of the event that tells of a failure, where there is one, and what callbacks wrote \
                before the failure",
-        apply: |_, turn| turn.fails && drop_events(turn, |event| event.get("error").is_some() && says_nothing(event)),
+        apply: |_, _, turn| {
+            turn.fails && drop_events(turn, |event| event.get("error").is_some() && says_nothing(event))
+        },
     },
     Normalisation {
         what: "what a long-running tool wrote before it has an answer",
-        apply: |side, turn| {
-            if side == Side::Theirs {
-                return false;
-            }
-            for event in turn.events.iter_mut().filter(|event| says_nothing(event)) {
-                if let Some(delta) = event["actions"].get_mut("stateDelta").and_then(Value::as_object_mut) {
-                    delta.retain(|key, _| !key.starts_with("later_"));
-                }
-                tidy(event);
-            }
-            drop_events(turn, |event| says_nothing(event) && event["actions"] == json!({}) && event["wrote"] == true)
+        apply: |_, side, turn| {
+            // Nobody else writes such keys.
+            let is_of_one = |event: &Value| {
+                let delta = event["actions"]["stateDelta"].as_object();
+                says_nothing(event) && delta.is_some_and(|delta| delta.keys().all(|key| key.starts_with("later_")))
+            };
+            side == Side::Ours && drop_events(turn, is_of_one)
         },
     },
     Normalisation {
-        what: "an answer of a model with nothing in it",
-        apply: |side, turn| {
-            let is_empty =
-                |event: &Value| says_nothing(event) && event["actions"] == json!({}) && event.get("error").is_none();
-            side == Side::Ours && drop_events(turn, is_empty)
+        what: "the branch of agents that follow a parallel agent, below a root `LlmAgent`",
+        apply: |case, side, turn| {
+            if side == Side::Ours || case["agent"]["kind"] != "llm" {
+                return false;
+            }
+            let (mut branches, mut is_met) = (BTreeMap::new(), false);
+            find_branches(&case["agent"], None, &mut branches);
+            for event in &mut turn.events {
+                let branch = branches.get(event["author"].as_str().unwrap()).cloned().flatten().map(Value::String);
+                if event.get("branch") != branch.as_ref() {
+                    is_met = true;
+                    let event = event.as_object_mut().unwrap();
+                    event.remove("branch");
+                    event.extend(branch.map(|branch| ("branch".to_owned(), branch)));
+                }
+            }
+            is_met
         },
     },
 ];
+
+/// The branch of each agent by its place in the tree.
+fn find_branches(agent: &Value, branch: Option<&str>, found: &mut BTreeMap<String, Option<String>>) {
+    let name = agent["name"].as_str().unwrap();
+    found.insert(name.to_owned(), branch.map(str::to_owned));
+    for below in agent["sub_agents"].as_array().into_iter().flatten() {
+        let own = (agent["kind"] == "parallel").then(|| {
+            let outer = branch.map(|outer| format!("{outer}.")).unwrap_or_default();
+            format!("{outer}{name}.{}", below["name"].as_str().unwrap())
+        });
+        find_branches(below, own.as_deref().or(branch), found);
+    }
+}
 
 fn says_nothing(event: &Value) -> bool {
     event.get("content").is_none()
@@ -65,13 +88,6 @@ fn drop_events(turn: &mut Turn, is_dropped: impl Fn(&Value) -> bool) -> bool {
     let count = turn.events.len();
     turn.events.retain(|event| !is_dropped(event));
     turn.events.len() < count
-}
-
-/// Takes out what is the same as if it were not there.
-fn tidy(event: &mut Value) {
-    if let Some(actions) = event["actions"].as_object_mut() {
-        actions.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
-    }
 }
 
 pub(super) struct Trace {
@@ -95,7 +111,7 @@ pub(super) fn trace(side: Side, case: &Value, played: &Value) -> Trace {
         let events = events_of(turn).iter().map(|event| plain(event, number, &ids)).collect();
         let mut turn = Turn { events, fails: turn["fails"] == true };
         for (met, normalisation) in met.iter_mut().zip(&NORMALISATIONS) {
-            *met |= (normalisation.apply)(side, &mut turn);
+            *met |= (normalisation.apply)(case, side, &mut turn);
         }
         for event in turn.events {
             kept.push(event.clone());
@@ -142,12 +158,17 @@ fn plain(event: &Value, turn: usize, ids: &BTreeMap<String, String>) -> Value {
             plain[field] = named(value, ids);
         }
     }
+    if let Some(ids) = plain.get_mut("longRunningToolIds").and_then(Value::as_array_mut) {
+        ids.sort_by_key(ToString::to_string);
+    }
     plain["path"] = event["nodeInfo"].get("path").cloned().unwrap_or_else(|| json!(""));
     if let Some(code) = event.get("errorCode").and_then(Value::as_str) {
         plain["error"] = json!(if code == "MODEL_RETURNED_NO_CONTENT" { code } else { "failed" });
     }
-    tidy(&mut plain);
-    plain["wrote"] = json!(plain["actions"].get("stateDelta").is_some());
+    // What is empty is as if it were not there.
+    if let Some(actions) = plain["actions"].as_object_mut() {
+        actions.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
+    }
     plain
 }
 
