@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::InvocationContext;
 
 /// The layers of the agents that one parallel agent runs, and of all that those run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LayerGroup {
     within: Option<Arc<Self>>,
     is_closed: AtomicBool,
@@ -30,7 +30,7 @@ impl LayerGroup {
     }
 }
 
-/// Closes a group when it is dropped: whatever agents it was for may still be stopping, their writes are gone.
+/// Closes a group when it is dropped, so that its writes are gone even while its agents are still stopping.
 #[derive(Debug)]
 pub(super) struct GroupGuard {
     context: InvocationContext,

@@ -204,7 +204,7 @@ impl Inner {
 /// What a model says, or a callback in its place.
 struct Said<'a> {
     responses: LlmStream,
-    /// The callbacks that are asked about it: none about a callback's own answer.
+    /// The callbacks that see it: none sees the answer of another callback.
     after_model: &'a [AfterModel],
 }
 

@@ -132,8 +132,8 @@ pub(super) async fn tool_step(
     Ok(Answers { events, is_final })
 }
 
-/// One call: callbacks, the user's consent, the tool, callbacks. What a callback before it answers is what those after it
-/// are shown.
+/// One call: callbacks, the user's consent, the tool, callbacks. An answer of a callback before the tool goes to those after
+/// it, like the tool's own.
 async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &FunctionCall) -> Result<Value> {
     let name = call.name.clone().unwrap_or_default();
     let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
@@ -160,7 +160,7 @@ async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &F
     Ok(answer)
 }
 
-/// What a model is told that calls a tool which is not there, in ADK's words.
+/// The error for a call of a tool that is not there, in ADK's words.
 fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
     let name = call.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("<unnamed>");
     let known: Vec<_> = tools.iter().map(|tool| tool.declaration().name.as_str()).collect();

@@ -8,7 +8,7 @@ use crate::agent::ToolContext;
 use crate::error::{Error, Result};
 use crate::model::FunctionDeclaration;
 
-/// What a model is told that does not say to whom, in ADK's words.
+/// The error for a call that names no agent, in ADK's words.
 const NO_NAME: &str = "Invoking `transfer_to_agent()` failed as the following mandatory input parameters are not present:\n\
     agent_name\n\
     You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.";

@@ -300,6 +300,24 @@ async fn a_conversation_is_handed_over_and_stays_there() {
 }
 
 #[tokio::test]
+async fn what_is_added_after_a_hand_over_does_not_take_the_conversation_back() {
+    for says in [None, Some("Root has handed over.")] {
+        let sub = LlmAgent::builder("sub").model(ScriptedLlm::new(["I am sub.", "Still sub."])).build().unwrap();
+        let to_sub = LlmResponse::call("transfer_to_agent", json!({"agent_name": "sub"}));
+        let root = LlmAgent::builder("root").model(ScriptedLlm::new([to_sub, "Root again.".into()])).sub_agent(sub);
+        let root = root.after_agent(move |context| async move {
+            context.state().set("handed_over", true)?;
+            Ok(says.map(Content::model))
+        });
+        let runner = runner(root.build().unwrap());
+        let events = run(&runner, "go").await.unwrap();
+        assert_eq!(events.last().unwrap().author, "root");
+        let events = run(&runner, "and now?").await.unwrap();
+        assert_eq!(events[0].author, "sub");
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_agent_to_hand_over_to_is_told_to_the_model() {
     let other = says("other", "Hi.");
     let turns = [LlmResponse::call("transfer_to_agent", json!({"agent_name": "nobody"})), "Then I do it.".into()];

@@ -210,9 +210,10 @@ impl LlmAgentBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` if the name is no identifier or is `user`, where two tools have one name or that of a tool that agents have by themselves
-    /// (`transfer_to_agent`, with an output schema `set_model_response`), where the output key is none, and where a number
-    /// of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new) says.
+    /// `InvalidArgument` if the name is no identifier or is `user`, if two tools have one name or that of a tool that agents
+    /// have by themselves (`transfer_to_agent`, with an output schema `set_model_response`), if the output key is invalid, and
+    /// if a number of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new)
+    /// says.
     pub fn build(self) -> Result<LlmAgent> {
         #[cfg_attr(not(feature = "models"), expect(unused_mut, reason = "a model's name is a feature"))]
         let mut inner = self.inner;

@@ -3,8 +3,8 @@
 //! One seed gives one case, always the same. What google-adk does otherwise in a way that changes all that follows is kept out
 //! of the cases, and is stated in `stated.rs` or in `docs/adk-compatibility.md`; so is what is left to chance:
 //!
-//! - after_agent of an agent that hands over: here it is called
-//! - an output key beside a before_agent that answers: there it holds that answer
+//! - reads of what after_agent of an agent wrote that hands over: there it is not called
+//! - reads of an output key beside a before_agent that answers: there it holds that answer
 //! - an output key of an agent that says something beside calls: there it holds that, too
 //! - a callback after one of its kind that answers: here those after a model and a tool run in a chain
 //! - a callback that escalates and writes nothing: there no event tells of it
@@ -14,6 +14,7 @@
 //! - a call of a tool that is not there beside before_tool: there it is asked about it
 //! - callbacks around a tool that answers later: there what they write is lost
 //! - callbacks before a model that fails: here what they write is stored
+//! - agents that end each other, below one that may hand over: there its model is asked again
 //! - an answer with nothing in it, and no reason why: there no event tells of it
 //! - a failure beside agents that run in parallel: how far those have come is chance
 //! - reads of what a tool wrote that answers later: there it is lost
@@ -53,6 +54,8 @@ struct Place {
     above: Vec<String>,
     /// Whether nothing here may end what is around it.
     is_parallel: bool,
+    /// Whether an agent above may have handed over.
+    is_handed: bool,
 }
 
 struct Cases {
@@ -72,7 +75,7 @@ impl Cases {
         };
         match self.dice.of(kinds) {
             "llm" => self.llm(&name, place),
-            "parallel" if self.dice.one_in(4) => self.cancelling(&name, place),
+            "parallel" if self.dice.one_in(4) && !place.is_handed => self.cancelling(&name, place),
             "parallel" => self.parallel(&name, place),
             kind => {
                 let count = 1 + self.dice.roll(3);
@@ -141,14 +144,14 @@ impl Cases {
                 let above: Vec<_> = std::iter::once(name.to_owned())
                     .chain(below.iter().map(|agent: &Value| agent["name"].as_str().unwrap().to_owned()))
                     .collect();
-                let mut within = Place { depth: place.depth + 1, above, ..place.clone() };
+                let mut within = Place { depth: place.depth + 1, above, is_handed: true, ..place.clone() };
                 below.push(self.agent(&mut within));
                 targets.push(below.last().unwrap()["name"].as_str().unwrap().to_owned());
             }
         }
         let count = self.dice.roll(5);
         let mut script: Vec<_> = (0..count).map(|_| self.answer(name, &targets, place)).collect();
-        if json!(script).to_string().contains("later_") {
+        if json!(script).to_string().contains(r#"["later""#) {
             script.retain(|answer| !answer.to_string().contains("agent_name"));
         }
         let calls = json!(script).to_string();
@@ -162,14 +165,16 @@ impl Cases {
         }
         for kind in ["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"] {
             let is_kept_out = match kind {
-                "after_agent" => hands_over,
                 "before_tool" => calls_missing || waits,
                 "after_tool" => waits,
                 "before_model" => fails,
                 _ => false,
             };
             if self.dice.one_in(7) && !is_kept_out {
-                agent["callbacks"][kind] = self.callbacks(kind, name, place, true);
+                agent["callbacks"][kind] = match kind == "after_agent" && hands_over {
+                    true => json!([{"set": {(format!("after_{name}")): self.writes}}]),
+                    false => self.callbacks(kind, name, place, true),
+                };
             }
         }
         let answers_first = agent["callbacks"]["before_agent"].to_string().contains("give");
@@ -178,8 +183,11 @@ impl Cases {
             .unwrap()
             .iter()
             .any(|answer| answer.get("text").is_some() && answer.get("calls").is_some());
-        if self.dice.one_in(3) && !answers_first && !speaks_beside {
-            agent["output_key"] = json!(self.one_of(&place.writes));
+        if self.dice.one_in(3) && !speaks_beside {
+            agent["output_key"] = match answers_first {
+                true => json!(format!("said_{name}")),
+                false => json!(self.one_of(&place.writes)),
+            };
         }
         agent
     }

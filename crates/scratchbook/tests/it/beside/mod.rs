@@ -13,6 +13,7 @@
 //! taken out before, `stated.rs` states each of those, and the others that are listed, with a case of its own.
 
 mod cases;
+mod lines;
 mod play;
 mod stated;
 mod traces;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::lines::lines;
 use super::{play, play_theirs};
 
 /// A difference as `docs/adk-compatibility.md` has it, and a case with what came of it, a line an event.
@@ -13,7 +14,7 @@ struct Stated {
     ours: &'static [&'static str],
 }
 
-const STATED: [Stated; 23] = [
+const STATED: [Stated; 24] = [
     Stated {
         row: "several callbacks after a model or after a tool",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "hi"}], "callbacks": {
@@ -89,7 +90,7 @@ const STATED: [Stated; 23] = [
         ],
     },
     Stated {
-        row: "a hand-over after a long-running call without an answer, or after a request for consent",
+        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
         case: r#"{"agent": {"kind": "llm", "name": "root",
             "script": [{"calls": [["later", {}], ["transfer_to_agent", {"agent_name": "sub"}]]}],
             "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
@@ -101,7 +102,7 @@ const STATED: [Stated; 23] = [
         ],
     },
     Stated {
-        row: "a hand-over after a long-running call without an answer, or after a request for consent",
+        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"ask": true}]]},
                 {"calls": [["transfer_to_agent", {"agent_name": "sub"}]]}],
             "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
@@ -136,6 +137,26 @@ const STATED: [Stated; 23] = [
             r#"root: act={"done":true} transfer_to_agent={"result":null} -> sub"#,
             "root: adk_request_confirmation?",
             "sub: sub is done",
+        ],
+    },
+    Stated {
+        row: "an agent within a workflow agent that handed over, if the last event of what follows is no final response",
+        case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [{"kind": "llm", "name": "a",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
+            "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "b", "script": [{"calls": [["act", {"escalate": true}]]}]}]}]}]}}"#,
+        theirs: &[
+            "a: transfer_to_agent?",
+            r#"a: transfer_to_agent={"result":null} -> par"#,
+            "b on par.b: act?",
+            r#"b on par.b: act={"done":true} escalates"#,
+            "a: a is done",
+        ],
+        ours: &[
+            "a: transfer_to_agent?",
+            r#"a: transfer_to_agent={"result":null} -> par"#,
+            "b on par.b: act?",
+            r#"b on par.b: act={"done":true} escalates"#,
         ],
     },
     Stated {
@@ -296,39 +317,4 @@ fn case(text: &str) -> Value {
         case["turns"] = serde_json::json!([{"say": "go"}]);
     }
     case
-}
-
-/// What agents have said and done, an event a line.
-fn lines(played: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    for turn in played["turns"].as_array().unwrap() {
-        for event in turn["events"].as_array().unwrap().iter().filter(|event| event["author"] != "user") {
-            lines.push(line(event));
-        }
-        if turn["fails"] == true {
-            lines.push("fails".to_owned());
-        }
-    }
-    lines
-}
-
-fn line(event: &Value) -> String {
-    let mut said = Vec::new();
-    for part in event["content"]["parts"].as_array().into_iter().flatten() {
-        said.extend(part["text"].as_str().map(str::to_owned));
-        said.extend(part["functionCall"]["name"].as_str().map(|name| format!("{name}?")));
-        let answer = &part["functionResponse"];
-        said.extend(answer["name"].as_str().map(|name| format!("{name}={}", answer["response"])));
-    }
-    let actions = &event["actions"];
-    let filled = |field: &str| actions[field].as_object().filter(|map| !map.is_empty());
-    said.extend(event["errorCode"].as_str().map(|_| "failed".to_owned()));
-    said.extend(filled("stateDelta").map(|_| actions["stateDelta"].to_string()));
-    for (name, version) in filled("artifactDelta").into_iter().flatten() {
-        said.push(format!("{name}@{version}"));
-    }
-    said.extend((actions["escalate"] == true).then(|| "escalates".to_owned()));
-    said.extend(actions["transferToAgent"].as_str().map(|name| format!("-> {name}")));
-    let branch = event["branch"].as_str().map(|branch| format!(" on {branch}")).unwrap_or_default();
-    format!("{}{branch}: {}", event["author"].as_str().unwrap(), said.join(" "))
 }

@@ -26,7 +26,7 @@ struct Turn {
 }
 
 /// All of them, each of which is met.
-pub(super) const NORMALISATIONS: [Normalisation; 3] = [
+pub(super) const NORMALISATIONS: [Normalisation; 5] = [
     Normalisation {
         what: "the author and the code of the event that tells of a failure, where there is one, and what callbacks wrote \
                before the failure",
@@ -38,11 +38,36 @@ pub(super) const NORMALISATIONS: [Normalisation; 3] = [
         what: "what a long-running tool wrote before it has an answer",
         apply: |_, side, turn| {
             // Nobody else writes such keys.
-            let is_of_one = |event: &Value| {
-                let delta = event["actions"]["stateDelta"].as_object();
-                says_nothing(event) && delta.is_some_and(|delta| delta.keys().all(|key| key.starts_with("later_")))
-            };
-            side == Side::Ours && drop_events(turn, is_of_one)
+            side == Side::Ours && drop_events(turn, |event| only_writes(event, "later_"))
+        },
+    },
+    Normalisation {
+        what: "`after_agent` callbacks of an agent that hands over, below a root `LlmAgent`",
+        // Nobody else writes such keys. Within a workflow agent they are called there, too.
+        apply: |case, _, turn| {
+            case["agent"]["kind"] == "llm" && drop_events(turn, |event| only_writes(event, "after_"))
+        },
+    },
+    Normalisation {
+        what: "what a `before_agent` callback answers, of an agent with an `output_key`",
+        apply: |_, side, turn| {
+            let mut is_met = false;
+            for event in turn.events.iter_mut().filter(|_| side == Side::Theirs) {
+                let text = event["content"]["parts"][0]["text"].as_str().unwrap_or_default();
+                let key = format!("said_{}", event["author"].as_str().unwrap());
+                if !text.starts_with("before_agent of") {
+                    continue;
+                }
+                if let Some(actions) = event["actions"].as_object_mut()
+                    && let Some(delta) = actions.get_mut("stateDelta").and_then(Value::as_object_mut)
+                {
+                    is_met |= delta.remove(&key).is_some();
+                    if delta.is_empty() {
+                        actions.remove("stateDelta");
+                    }
+                }
+            }
+            is_met
         },
     },
     Normalisation {
@@ -78,6 +103,12 @@ fn find_branches(agent: &Value, branch: Option<&str>, found: &mut BTreeMap<Strin
         });
         find_branches(below, own.as_deref().or(branch), found);
     }
+}
+
+/// Whether an event is there for nothing but keys that begin like this.
+fn only_writes(event: &Value, prefix: &str) -> bool {
+    let delta = event["actions"]["stateDelta"].as_object();
+    says_nothing(event) && delta.is_some_and(|delta| delta.keys().all(|key| key.starts_with(prefix)))
 }
 
 fn says_nothing(event: &Value) -> bool {
