@@ -14,7 +14,7 @@ struct Stated {
     ours: &'static [&'static str],
 }
 
-const STATED: [Stated; 24] = [
+const STATED: [Stated; 25] = [
     Stated {
         row: "several callbacks after a model or after a tool",
         case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "hi"}], "callbacks": {
@@ -227,6 +227,25 @@ const STATED: [Stated; 24] = [
             r#"root: transfer_to_agent={"result":null} -> seq"#,
             "a on par.a: a is done",
             "next: next is done",
+        ],
+    },
+    Stated {
+        row: "the branch of an answer to a call within a parallel agent, and of what follows it, below a root `LlmAgent`",
+        case: r#"{"turns": [{"say": "go"}, {"answer": {"n": 1}}], "agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
+            "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "a", "script": [{"calls": [["later", {}]]}]}]}]}}"#,
+        theirs: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> par"#,
+            "a on par.a: later?",
+            "a: a is done",
+        ],
+        ours: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> par"#,
+            "a on par.a: later?",
+            "a on par.a: a is done",
         ],
     },
     Stated {
