@@ -42,7 +42,7 @@ pub(crate) fn full() -> Vec<Step> {
         Step::new(
             "long",
             "the tests again: 100 crashes, 8 processes x 1,000 appends, 2,000 cases a property, 100,000 requests, \
-             50 an operation",
+             50 an operation, 300 runs beside google-adk",
             long_tests,
         ),
         Step::new("clusters", "a standby takes over, a node of three dies and comes back", servers::clusters),
@@ -198,6 +198,7 @@ fn long_tests() -> Result<(), Stop> {
     command.env("SCRATCHBOOK_CRASH_ROUNDS", "100").env("SCRATCHBOOK_SATURATED_SECONDS", "10");
     command.env("SCRATCHBOOK_LOAD_SECONDS", "60").env("SCRATCHBOOK_ATTACK_SECONDS", "10");
     command.env("SCRATCHBOOK_PROCESS_APPENDS", "1000").env("SCRATCHBOOK_REQUESTS", "100000");
+    command.env("SCRATCHBOOK_ADK_CASES", "300");
     run(command.env("PROPTEST_CASES", "2000").env("SCRATCHBOOK_SCHEMATHESIS_CASES", "50"))
 }
 

@@ -360,7 +360,7 @@ fn parse_path(mut rest: &str) -> Option<Vec<Step>> {
 }
 
 /// An identifier as Python has it: Unicode letters, digits and underscores, no digit first.
-fn is_identifier(name: &str) -> bool {
+pub(crate) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next().is_some_and(|c| c == '_' || unicode_ident::is_xid_start(c));
     first && chars.all(unicode_ident::is_xid_continue)

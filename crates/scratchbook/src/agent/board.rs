@@ -3,17 +3,20 @@
 //! Every callback and every tool call writes to a layer of its own. A callback's layer is seen by all at
 //! once; a tool call's when it has returned well. When the event that carries a layer has been committed, the
 //! layer is gone and the committed state shows it; where that never happens, nothing of it remains.
+//!
+//! Of a key a layer sees its own change first, else the newest of what is committed and what others have pending.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use super::layers::LayerGroup;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Committed, Session};
-use crate::state::{Change, StateDelta, StateMap, resolve};
+use crate::state::{Change, Scope, StateDelta, StateMap, resolve};
 
 /// The state of a running invocation, shared by all its agents.
 #[derive(Debug)]
@@ -35,8 +38,26 @@ struct Inner {
 struct Layer {
     id: LayerId,
     event_id: String,
-    changes: IndexMap<String, (Change, u64)>,
+    changes: IndexMap<String, Pending>,
     seen_by: Seen,
+    group: Option<Arc<LayerGroup>>,
+}
+
+/// A change that is not committed yet.
+#[derive(Debug)]
+struct Pending {
+    change: Change,
+    /// When it was written.
+    stamp: u64,
+    /// Whether a value was committed since: others see that one.
+    is_outdated: bool,
+}
+
+impl Pending {
+    /// Whether others than its writer see it. An operation is carried out on whatever is committed.
+    fn is_news(&self) -> bool {
+        !self.is_outdated || self.change.operations().is_some()
+    }
 }
 
 /// Who sees a layer's writes before they are committed.
@@ -69,13 +90,23 @@ impl Board {
         self.lock().snapshot(Some(layer))
     }
 
-    /// Opens a layer for writes that an event is going to carry.
-    pub(crate) fn open(&self, event_id: &str, seen_by: Seen) -> LayerId {
+    /// Opens a layer for writes that an event is going to carry. In a group that is closed it is gone at once.
+    pub(crate) fn open(&self, event_id: &str, seen_by: Seen, group: Option<&Arc<LayerGroup>>) -> LayerId {
         let mut inner = self.lock();
         inner.opened += 1;
         let id = LayerId(inner.opened);
-        inner.layers.push(Layer { id, event_id: event_id.to_owned(), changes: IndexMap::new(), seen_by });
+        if group.is_none_or(|group| !group.is_closed()) {
+            let (event_id, group) = (event_id.to_owned(), group.cloned());
+            inner.layers.push(Layer { id, event_id, changes: IndexMap::new(), seen_by, group });
+        }
         id
+    }
+
+    /// Drops all layers of a group and of the groups within it; from now on none can be opened there.
+    pub(crate) fn close(&self, group: &LayerGroup) {
+        let mut inner = self.lock();
+        group.close();
+        inner.layers.retain(|layer| layer.group.as_ref().is_none_or(|group| !group.is_closed()));
     }
 
     /// Lets everybody see a layer's writes.
@@ -109,14 +140,14 @@ impl Board {
         let mut inner = self.lock();
         let mut delta = StateDelta::new();
         if let Some(layer) = inner.layer(layer) {
-            for (key, (change, _)) in &layer.changes {
-                delta.insert(key.clone(), change.clone())?;
+            for (key, pending) in &layer.changes {
+                delta.insert(key.clone(), pending.change.clone())?;
             }
         }
         Ok(delta)
     }
 
-    /// Reads a key: the layer's own write, else the latest pending one by others, else what is committed. An operation
+    /// Reads a key: the layer's own write, else the newest of what is committed and what others have pending. An operation
     /// shows what it comes to on what lies below it.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
         self.lock().value(Some(layer), key).map(Cow::into_owned)
@@ -141,7 +172,7 @@ impl Board {
         };
         for (key, change) in changes {
             stamp += 1;
-            layer.changes.insert(key, (change, stamp));
+            layer.changes.insert(key, Pending { change, stamp, is_outdated: false });
         }
         inner.writes = stamp;
         Ok(())
@@ -167,6 +198,25 @@ impl Board {
         let mut inner = self.lock();
         inner.session.apply(committed, temp);
         inner.layers.retain(|layer| layer.event_id != committed.event.id);
+        inner.outdate(committed.event.actions.state_delta.iter().chain(temp.iter()).map(|(key, _)| key));
+    }
+
+    /// Takes over the `temp:` changes of a layer that no event is to carry, if it has no others. Otherwise nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// What the operations among them give on what is there.
+    pub(crate) fn keep_temp_alone(&self, layer: LayerId) -> Result<()> {
+        let delta = self.delta(layer)?;
+        if delta.is_empty() || delta.iter().any(|(key, _)| Scope::split(key).0 != Scope::Temp) {
+            return Ok(());
+        }
+        let mut inner = self.lock();
+        let delta = delta.resolve(|key| inner.session.state().get(key))?;
+        inner.session.apply_temp(&delta);
+        inner.layers.retain(|other| other.id != layer);
+        inner.outdate(delta.iter().map(|(key, _)| key));
+        Ok(())
     }
 
     /// A poisoned lock is still whole: nothing that holds it can panic half-way.
@@ -180,19 +230,41 @@ impl Inner {
         self.layers.iter_mut().find(|layer| layer.id == id)
     }
 
+    /// Notes of pending changes that something newer is committed.
+    fn outdate<'k>(&mut self, keys: impl Iterator<Item = &'k str>) {
+        for key in keys {
+            for layer in &mut self.layers {
+                if let Some(pending) = layer.changes.get_mut(key) {
+                    pending.is_outdated = true;
+                }
+            }
+        }
+    }
+
     /// A layer's own change to a key.
     fn own(&self, layer: LayerId, key: &str) -> Option<&Change> {
         let layer = self.layers.iter().find(|other| other.id == layer)?;
-        layer.changes.get(key).map(|(change, _)| change)
+        layer.changes.get(key).map(|pending| &pending.change)
     }
 
-    /// The pending changes to a key that a layer sees, its own or everybody's last.
+    /// The pending changes to a key that a layer sees, its own or everybody's last. Those that one event carries are in the
+    /// order in which it will have them.
     fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
         let others = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll && Some(layer.id) != own);
-        let mut others: Vec<_> = others.filter_map(|layer| layer.changes.get(key)).collect();
-        others.sort_by_key(|(_, stamp)| *stamp);
+        let mut others: Vec<_> = others
+            .filter_map(|layer| Some((layer.event_id.as_str(), layer.changes.get(key)?)))
+            .filter(|(_, pending)| pending.is_news())
+            .collect();
+        if others.len() > 1 {
+            let mut newest = HashMap::new();
+            for (event_id, pending) in &others {
+                let stamp = newest.entry(*event_id).or_insert(pending.stamp);
+                *stamp = pending.stamp.max(*stamp);
+            }
+            others.sort_by_key(|(event_id, _)| newest.get(event_id).copied());
+        }
         let own = own.and_then(|own| self.own(own, key));
-        others.into_iter().map(|(change, _)| change).chain(own).collect()
+        others.into_iter().map(|(_, pending)| &pending.change).chain(own).collect()
     }
 
     /// What a layer, or everybody, sees under a key.

@@ -24,7 +24,8 @@ type BeforeModel = Arc<
         + Send
         + Sync,
 >;
-type AfterModel = Arc<dyn Fn(CallbackContext, LlmResponse) -> BoxFuture<'static, Result<LlmResponse>> + Send + Sync>;
+pub(super) type AfterModel =
+    Arc<dyn Fn(CallbackContext, LlmResponse) -> BoxFuture<'static, Result<LlmResponse>> + Send + Sync>;
 type BeforeTool =
     Arc<dyn Fn(ToolContext, ToolCall) -> BoxFuture<'static, Result<ControlFlow<Value, ToolCall>>> + Send + Sync>;
 type AfterTool = Arc<dyn Fn(ToolContext, ToolCall, Value) -> BoxFuture<'static, Result<Value>> + Send + Sync>;

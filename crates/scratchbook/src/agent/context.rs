@@ -8,6 +8,7 @@ use super::AgentTree;
 use super::board::Board;
 use super::compaction::Compacting;
 use super::draft::EventDraft;
+use super::layers::LayerGroup;
 use super::node::{Node, Turns};
 use super::resume::Past;
 use crate::artifact::ArtifactService;
@@ -47,13 +48,15 @@ pub struct InvocationContext {
     branch: Option<Arc<str>>,
     /// Where the agent's turn stands, below a root that has such places.
     node: Option<Arc<Node>>,
+    /// Which pending writes end with those of this agent, among agents that run in parallel.
+    layer_group: Option<Arc<LayerGroup>>,
     /// What the run had come to below here, where it is taken up again.
     pub(super) past: Option<Arc<Past>>,
 }
 
 impl InvocationContext {
     pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
-        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, past: None }
+        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, layer_group: None, past: None }
     }
 
     /// The same run for another agent.
@@ -68,6 +71,15 @@ impl InvocationContext {
         let outer = self.branch.as_ref().map(|outer| format!("{outer}.")).unwrap_or_default();
         let branch = format!("{outer}{}.{agent_name}", self.agent_name);
         Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
+    }
+
+    /// The same run for an agent whose pending writes end with a group.
+    pub(super) fn with_layer_group(&self, group: &Arc<LayerGroup>) -> Self {
+        Self { layer_group: Some(Arc::clone(group)), ..self.clone() }
+    }
+
+    pub(super) fn layer_group(&self) -> Option<&Arc<LayerGroup>> {
+        self.layer_group.as_ref()
     }
 
     /// The run for the agent it begins with.

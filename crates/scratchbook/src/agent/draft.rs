@@ -1,5 +1,6 @@
 //! An event in the making: the id it will have, and what callbacks and tools have done for it so far.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::board::{LayerId, Seen};
@@ -42,7 +43,7 @@ impl EventDraft {
 
     /// A page for a callback or a tool call.
     pub(crate) fn page(&self, seen_by: Seen) -> Arc<Page> {
-        let layer = self.context.board().open(&self.id, seen_by);
+        let layer = self.context.board().open(&self.id, seen_by, self.context.layer_group());
         let page = Arc::new(Page { layer, actions: Mutex::default() });
         self.pages().push(Arc::clone(&page));
         page
@@ -63,7 +64,7 @@ impl EventDraft {
         self.pages().retain(|other| !Arc::ptr_eq(other, page));
     }
 
-    /// Takes over a page of another draft, whose event will not be.
+    /// Takes over a page of another draft, whose event is not to carry it.
     pub(crate) fn adopt(&self, other: &Self, page: &Arc<Page>) {
         self.context.board().carry(page.layer, &self.id);
         other.pages().retain(|kept| !Arc::ptr_eq(kept, page));
@@ -105,10 +106,18 @@ impl Drop for EventDraft {
     }
 }
 
+/// Notes that an artifact was saved. The larger version is the newer one, whatever the order in which saves return.
+pub(super) fn note_version(versions: &mut BTreeMap<String, u64>, name: String, version: u64) {
+    let newest = versions.entry(name).or_insert(version);
+    *newest = version.max(*newest);
+}
+
 /// Adds actions to others; where both say something, the later wins.
 fn merge_actions(into: &mut EventActions, later: EventActions) -> Result<()> {
     into.state_delta.merge(later.state_delta)?;
-    into.artifact_delta.extend(later.artifact_delta);
+    for (name, version) in later.artifact_delta {
+        note_version(&mut into.artifact_delta, name, version);
+    }
     into.requested_auth_configs.extend(later.requested_auth_configs);
     into.requested_tool_confirmations.extend(later.requested_tool_confirmations);
     if !later.extra.is_empty() {

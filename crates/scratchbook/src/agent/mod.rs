@@ -11,6 +11,7 @@ mod empty_answer;
 mod fence;
 mod function_agent;
 mod history;
+mod layers;
 mod llm_agent;
 mod look_ahead;
 mod node;

@@ -14,8 +14,8 @@ use crate::state::{State, StateDelta, StateMap};
 /// The state of a running invocation, seen from one callback or tool call: a handle that can be cloned and
 /// sent, whose getters return values.
 ///
-/// Reading sees own writes first, then what other callbacks and finished tools of this run have written, then
-/// what is committed. Writing goes to the event this callback or tool contributes to, and is durable with it.
+/// Reading sees own writes first, then the newest of what is committed and what other callbacks and finished tools of this
+/// run have written. Writing goes to the event this callback or tool contributes to, and is durable with it.
 #[derive(Clone, Debug)]
 pub struct ContextState {
     invocation: Arc<Invocation>,

@@ -8,6 +8,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use super::board::Seen;
+use super::callback::AfterModel;
 use super::confirmation;
 use super::context::InvocationContext;
 use super::draft::EventDraft;
@@ -107,25 +108,35 @@ impl Inner {
         mut request: LlmRequest,
         draft: &EventDraft,
         context: &InvocationContext,
-    ) -> Result<LlmStream> {
+    ) -> Result<Said<'_>> {
         for callback in &self.callbacks.before_model {
             let page = draft.page(Seen::ByAll);
             let called = callback(CallbackContext::with_page(Arc::clone(&page), context), request);
             match called.await.inspect_err(|_| draft.tear_out(&page))? {
                 ControlFlow::Continue(next) => request = next,
-                ControlFlow::Break(response) => return Ok(Box::pin(stream::iter([Ok(response)]))),
+                ControlFlow::Break(response) => {
+                    let responses = Box::pin(stream::iter([Ok(response)]));
+                    return Ok(Said { responses, after_model: &[] });
+                }
             }
         }
         context.count_llm_call()?;
         tracing::debug!(agent = self.name, model = request.model, contents = request.contents.len(), "model call");
         let name = model.name().to_owned();
         let blame = move |error: Error| error.context(format!("the model '{name}'"));
-        Ok(Box::pin(model.generate(request).map(move |response| response.map_err(&blame))))
+        let responses = Box::pin(model.generate(request).map(move |response| response.map_err(&blame)));
+        Ok(Said { responses, after_model: &self.callbacks.after_model })
     }
 
     /// The event of a model's response, with what callbacks and `output_key` add.
-    async fn event(&self, mut response: LlmResponse, draft: &EventDraft, context: &InvocationContext) -> Result<Event> {
-        for (place, callback) in self.callbacks.after_model.iter().enumerate() {
+    async fn event(
+        &self,
+        mut response: LlmResponse,
+        after_model: &[AfterModel],
+        draft: &EventDraft,
+        context: &InvocationContext,
+    ) -> Result<Event> {
+        for (place, callback) in after_model.iter().enumerate() {
             response = callback(CallbackContext::with_page(draft.slot(place), context), response).await?;
         }
         mark_empty(&mut response, context.run_config());
@@ -190,6 +201,19 @@ impl Inner {
     }
 }
 
+/// What a model says, or a callback in its place.
+struct Said<'a> {
+    responses: LlmStream,
+    /// The callbacks that see it: none sees the answer of another callback.
+    after_model: &'a [AfterModel],
+}
+
+impl Said<'_> {
+    fn failed(error: Error) -> Self {
+        Self { responses: Box::pin(stream::iter([Err(error)])), after_model: &[] }
+    }
+}
+
 /// One model call: pieces as they come, then the whole.
 fn model_step(
     agent: &Arc<Inner>,
@@ -202,14 +226,12 @@ fn model_step(
         // An instruction that lacks a key fails here, before any model is asked.
         let request = request::request(&agent, model.as_ref(), &tools, &context).await?;
         let mut draft = context.draft();
-        let mut responses = match agent.ask(model.as_ref(), request, &draft, &context).await {
-            Ok(responses) => responses,
-            Err(error) => Box::pin(stream::iter([Err(error)])),
-        };
+        let said = agent.ask(model.as_ref(), request, &draft, &context).await;
+        let Said { mut responses, after_model } = said.unwrap_or_else(Said::failed);
         let mut answered = false;
         while let Some(response) = responses.next().await {
             let event = match response {
-                Ok(response) => agent.event(response, &draft, &context).await,
+                Ok(response) => agent.event(response, after_model, &draft, &context).await,
                 Err(error) => Err(error),
             };
             match event {

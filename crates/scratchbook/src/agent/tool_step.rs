@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{join_all, ready};
 use serde_json::{Map, Value, json};
 
 use super::board::Seen;
@@ -17,7 +18,7 @@ use super::llm_agent::Inner;
 use super::write_context::ToolContext;
 use crate::content::{Content, FunctionCall, Part};
 use crate::error::{Error, Result};
-use crate::event::Event;
+use crate::event::{Event, EventActions};
 use crate::tool::{Tool, ToolConfirmation};
 
 /// Calls to be run.
@@ -58,47 +59,51 @@ pub(super) async fn tool_step(
     let draft = &shared;
     let running = calls.calls.iter().map(|call| {
         let tool = tools.iter().find(|tool| Some(tool.declaration().name.as_str()) == call.name.as_deref());
-        // A long-running tool may have no answer yet: then its writes go into an event of their own.
-        let own = tool.filter(|tool| tool.is_long_running()).map(|_| context.draft());
-        let page = own.as_ref().unwrap_or(draft).page(Seen::ByItself);
+        // Pages in the order of the calls: of two that change the same, the later call wins.
+        let page = draft.page(Seen::ByItself);
         let id = call.id.as_deref().unwrap_or_default();
         let tool_context =
             ToolContext::new(Arc::clone(&page), context, id).with_confirmation(calls.confirmations.get(id).cloned());
         async move {
-            let work = run_call(agent, tool, tool_context, call);
+            let work = match tool {
+                Some(tool) => run_call(agent, tool.as_ref(), tool_context, call).boxed(),
+                None => ready(Err(unknown_tool(call, tools))).boxed(),
+            };
             let answer = catch_panic(&format!("the tool '{}'", call.name.as_deref().unwrap_or_default()), work).await;
             match &answer {
                 // What a tool wrote that returned well is seen by all; what one wrote that failed vanishes.
                 Ok(_) => context.board().publish(page.layer),
-                Err(_) => own.as_ref().unwrap_or(draft).tear_out(&page),
+                Err(_) => draft.tear_out(&page),
             }
-            (call, own, page, answer)
+            (call, tool.is_some_and(|tool| tool.is_long_running()), page, answer)
         }
     });
     let mut parts = Vec::new();
     let mut begun = Vec::new();
     let mut later = Vec::new();
     let mut waits = false;
-    for (call, own, page, answer) in join_all(running).await {
-        match (own, answer) {
-            // Who asks the user for consent has answered the model.
-            (Some(own), Ok(Value::Null)) if page.actions().requested_tool_confirmations.is_empty() => {
-                waits = true;
-                // What a consent allows is run once for it: that it was has to be told.
-                if call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id)) {
-                    draft.adopt(&own, &page);
-                    begun.push(response_part(call, Ok(Value::Null)));
-                    continue;
-                }
-                later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
-            }
-            (own, answer) => {
-                if let (Some(own), Ok(_)) = (&own, &answer) {
-                    draft.adopt(own, &page);
-                }
-                parts.push(response_part(call, answer));
-            }
+    for (call, answers_later, page, answer) in join_all(running).await {
+        // Who asks the user for consent has answered the model.
+        let has_answered = !answers_later
+            || !matches!(answer, Ok(Value::Null))
+            || !page.actions().requested_tool_confirmations.is_empty();
+        if has_answered {
+            parts.push(response_part(call, answer));
+            continue;
         }
+        waits = true;
+        // What a consent allows is run once for it: that it was has to be told.
+        if call.id.as_ref().is_some_and(|id| calls.confirmations.contains_key(id)) {
+            begun.push(response_part(call, Ok(Value::Null)));
+            continue;
+        }
+        // Its writes go into an event of their own; what no event shows needs none.
+        let own = context.draft();
+        own.adopt(draft, &page);
+        if *page.actions() == EventActions::default() {
+            context.board().keep_temp_alone(page.layer)?;
+        }
+        later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
     }
     let mut events = Vec::new();
     if !parts.is_empty() || !begun.is_empty() {
@@ -127,32 +132,43 @@ pub(super) async fn tool_step(
     Ok(Answers { events, is_final })
 }
 
-/// One call: callbacks, the user's consent, the tool, callbacks.
-async fn run_call(
-    agent: &Inner,
-    tool: Option<&Arc<dyn Tool>>,
-    context: ToolContext,
-    call: &FunctionCall,
-) -> Result<Value> {
+/// One call: callbacks, the user's consent, the tool, callbacks. An answer of a callback before the tool goes to those after
+/// it, like the tool's own.
+async fn run_call(agent: &Inner, tool: &dyn Tool, context: ToolContext, call: &FunctionCall) -> Result<Value> {
     let name = call.name.clone().unwrap_or_default();
-    let Some(tool) = tool else {
-        return Err(Error::not_found(format!("there is no tool '{name}'; call one that was declared")));
-    };
     let mut call = ToolCall { name, args: call.args.clone().unwrap_or_default() };
+    let mut answered = None;
     for callback in &agent.callbacks.before_tool {
-        match callback(context.clone(), call).await? {
+        match callback(context.clone(), call.clone()).await? {
             ControlFlow::Continue(next) => call = next,
-            ControlFlow::Break(answer) => return Ok(answer),
+            ControlFlow::Break(answer) => {
+                answered = Some(answer);
+                break;
+            }
         }
     }
-    if let Gate::Closed(answer) = confirmation::gate(tool.as_ref(), &call.args, &context).await? {
-        return Ok(answer);
-    }
-    let mut answer = tool.run(call.args.clone(), context.clone()).await?;
+    let mut answer = match answered {
+        Some(answer) => answer,
+        None => match confirmation::gate(tool, &call.args, &context).await? {
+            Gate::Closed(answer) => return Ok(answer),
+            Gate::Open => tool.run(call.args.clone(), context.clone()).await?,
+        },
+    };
     for callback in &agent.callbacks.after_tool {
         answer = callback(context.clone(), call.clone(), answer).await?;
     }
     Ok(answer)
+}
+
+/// The error for a call of a tool that is not there, in ADK's words.
+fn unknown_tool(call: &FunctionCall, tools: &[Arc<dyn Tool>]) -> Error {
+    let name = call.name.as_deref().filter(|name| !name.is_empty()).unwrap_or("<unnamed>");
+    let known: Vec<_> = tools.iter().map(|tool| tool.declaration().name.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Error::not_found(format!(
+        "Invoking `{name}()` failed as no tool with that name is available. The tools you can call are: {known}. You could \
+         retry, but it is IMPORTANT that you only call a tool from that list."
+    ))
 }
 
 fn response_part(call: &FunctionCall, answer: Result<Value>) -> Part {

@@ -7,6 +7,7 @@ use super::history::live_backward;
 use super::{Agent, LlmAgent};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::instruction::is_identifier;
 use crate::model::Llm;
 use crate::session::Events;
 
@@ -26,16 +27,14 @@ struct Node {
 impl AgentTree {
     /// # Errors
     ///
-    /// `InvalidArgument` for two agents of one name, an empty name, an agent called `user`, and one that asks a model where
-    /// neither it nor one above it has a model.
+    /// `InvalidArgument` for two agents of one name, a name that is no identifier, an agent called `user`, and one that asks a
+    /// model where neither it nor one above it has a model.
     pub(crate) fn new(root: Arc<dyn Agent>) -> Result<Self> {
         let mut nodes = HashMap::new();
         let mut waiting = vec![(Arc::clone(&root), None, false)];
         while let Some((agent, parent, model_above)) = waiting.pop() {
             let name = agent.name().to_owned();
-            if name.is_empty() || name == "user" {
-                return Err(Error::invalid(format!("an agent cannot be called '{name}'; give it a name of its own")));
-            }
+            check_agent_name(&name)?;
             let asks = agent.as_llm_agent();
             let has_model = model_above || asks.is_some_and(|agent| agent.model().is_some());
             if asks.is_some() && !has_model {
@@ -94,21 +93,33 @@ impl AgentTree {
 
     /// Whether events say who takes the next message, whatever came before them.
     pub(crate) fn decides(&self, events: &Events) -> bool {
-        self.root.as_llm_agent().is_none() || self.nodes.len() == 1 || self.last_speaker(events).is_some()
+        self.root.as_llm_agent().is_none()
+            || self.nodes.len() == 1
+            || self.last_word(events).is_some_and(|(event, _)| begins_within(event, events))
     }
 
     /// Who has the conversation, as far as events say.
     fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
-        for event in live_backward(events).filter(|event| is_speech(event)) {
+        self.last_word(events).map(|(_, agent)| agent)
+    }
+
+    /// The event that says who has the conversation, and who that is.
+    fn last_word<'e>(&self, events: &'e Events) -> Option<(&'e Event, &Arc<dyn Agent>)> {
+        let mut earlier = live_backward(events).filter(|event| is_speech(event));
+        while let Some(event) = earlier.next() {
+            let event: &'e Event = event;
+            if self.nodes.len() > 1 && follows_own_handover(event, earlier.clone()) {
+                continue;
+            }
             let handed_to = event.actions.transfer_to_agent.as_deref();
             if let Some(agent) = handed_to.and_then(|target| self.target(&event.author, target)) {
-                return Some(agent);
+                return Some((event, agent));
             }
             if event.author == self.root.name() {
-                return Some(&self.root);
+                return Some((event, &self.root));
             }
             if let Some(agent) = self.find(&event.author).filter(|_| self.can_keep(&event.author)) {
-                return Some(agent);
+                return Some((event, agent));
             }
         }
         None
@@ -133,6 +144,24 @@ impl AgentTree {
     }
 }
 
+/// Refuses names that no agent can have. The rule is ADK's: names stand in branches, paths and calls.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a name that is no identifier, and for `user`.
+pub(super) fn check_agent_name(name: &str) -> Result<()> {
+    if name == "user" {
+        return Err(Error::invalid("an agent cannot be called 'user', as the user's events are; give it another name"));
+    }
+    if !is_identifier(name) {
+        let message = format!(
+            "an agent cannot be called '{name}'; a name is an identifier: letters, digits and underscores, no digit first"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
 /// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a
 /// failure without content, not what was written because a run was ended from outside.
 fn is_speech(event: &Event) -> bool {
@@ -143,6 +172,22 @@ fn is_speech(event: &Event) -> bool {
         Some(_) => event.content.as_ref().is_none_or(|content| content.parts().is_empty()),
     };
     event.author != "user" && !note && !failure
+}
+
+/// Whether an event is what callbacks added after the turn of an agent that had handed over: the conversation is another's.
+fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc<Event>>) -> bool {
+    let mut of_run = earlier.take_while(|earlier| earlier.invocation_id == event.invocation_id);
+    let own = of_run.find_map(|earlier| {
+        let target = earlier.actions.transfer_to_agent.as_deref()?;
+        (earlier.author == event.author).then_some(true).or_else(|| (target == event.author).then_some(false))
+    });
+    event.actions.transfer_to_agent.is_none() && own == Some(true)
+}
+
+/// Whether the run of an event begins within events.
+fn begins_within(event: &Event, events: &Events) -> bool {
+    let first = events.iter().enumerate().find(|(_, first)| first.invocation_id == event.invocation_id);
+    first.is_some_and(|(place, first)| place > 0 || first.author == "user")
 }
 
 /// Who made the call that the last event answers.

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::callback::{AgentCallbacks, agent_callback_methods};
 use super::drive::{Turn, catch_panics, drive};
+use super::layers::GroupGuard;
 use super::resume::{Past, Pending};
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::content::Content;
@@ -94,7 +95,8 @@ workflow_agent! {
 workflow_agent! {
     /// Runs its sub-agents at the same time, each on a branch of its own, `[outer.]PARALLEL.CHILD`.
     ///
-    /// A sub-agent goes on when its event has been committed and taken by whoever reads the run. Needs a Tokio
+    /// A sub-agent goes on when its event has been committed and taken by whoever reads the run. One that escalates ends the
+    /// others: what they wrote and did not commit is gone, and their `after_agent` callbacks are not called. Needs a Tokio
     /// runtime.
     ParallelAgent {}
 }
@@ -230,34 +232,65 @@ impl ParallelAgent {
             if past.is_none() && let Some(event) = context.stands(Map::new()) {
                 yield event;
             }
-            // One slot: a child that is ahead waits. Dropping the set ends the children.
+            // One slot: a child that is ahead waits.
             let (sender, mut receiver) = mpsc::channel::<Handed>(1);
-            let mut children = JoinSet::new();
+            let mut children = Children::of(&context);
             for agent in agents {
-                let child = context.for_branch(agent.name());
+                let child = context.for_branch(agent.name()).with_layer_group(children.pending.group());
                 let past = past.as_ref().map(|past| past.on_branch(child.branch().unwrap_or_default()));
                 if past.as_ref().is_some_and(|past| past.has_ended(agent.name(), child.branch())) {
                     continue;
                 }
                 let events = agent.run(child.with_past(past));
-                children.spawn(inherit_run(hand_over(events, sender.clone())));
+                children.tasks.spawn(inherit_run(hand_over(events, sender.clone())));
             }
             drop(sender);
+            let mut cut = None;
             while let Some((event, taken)) = receiver.recv().await {
-                let event = event?;
+                let event = match event {
+                    Ok(event) => event,
+                    Err(error) => {
+                        cut = Some(Err(error));
+                        break;
+                    }
+                };
                 // A child that escalates ends its siblings; one of its own children does not.
                 let ends = !event.is_partial() && event.actions.escalate == Some(true) && names.contains(&event.author);
                 yield event;
                 if ends {
-                    return;
+                    cut = Some(Ok(()));
+                    break;
                 }
                 // A child that has ended meanwhile waits for nothing.
                 let _ = taken.send(());
             }
-            while let Some(joined) = children.join_next().await {
+            if let Some(outcome) = cut {
+                children.shut_down().await;
+                outcome?;
+                return;
+            }
+            while let Some(joined) = children.tasks.join_next().await {
                 joined.map_err(|e| Error::internal("an agent that ran in parallel panicked").with_source(e))?;
             }
         })
+    }
+}
+
+/// The tasks of agents that run in parallel, and what they have written and not committed. Dropping it ends both, the tasks
+/// as soon as they wait for something.
+struct Children {
+    tasks: JoinSet<()>,
+    pending: GroupGuard,
+}
+
+impl Children {
+    fn of(context: &InvocationContext) -> Self {
+        Self { tasks: JoinSet::new(), pending: GroupGuard::new(context) }
+    }
+
+    /// Ends them, and is done when none of their code runs any more and nothing that they wrote is seen.
+    async fn shut_down(mut self) {
+        self.tasks.shutdown().await;
     }
 }
 

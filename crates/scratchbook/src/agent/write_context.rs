@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::board::Seen;
 use super::context::{InvocationContext, ReadonlyContext};
-use super::draft::{EventDraft, Page};
+use super::draft::{EventDraft, Page, note_version};
 use super::state::ContextState;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
@@ -41,7 +41,8 @@ impl CallbackContext {
         &self.state
     }
 
-    /// Saves an artifact, notes its version in the event, and gives it.
+    /// Saves an artifact, notes its version in the event, and gives it. Of several saves of one artifact the event has the
+    /// largest version.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl CallbackContext {
     pub async fn save_artifact(&self, filename: &str, artifact: Part) -> Result<u64> {
         let artifacts = self.readonly.invocation.artifacts()?;
         let version = artifacts.save_artifact(self.session_key(), filename, artifact, Map::new()).await?;
-        self.page.actions().artifact_delta.insert(filename.to_owned(), version);
+        note_version(&mut self.page.actions().artifact_delta, filename.to_owned(), version);
         Ok(version)
     }
 

@@ -143,8 +143,8 @@ impl RunnerBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where the app's name is none, where two agents of the tree have one name, or one is
-    /// called `user`, and where it is not said when events are summed up, or by whom.
+    /// `InvalidArgument` if the app's name is invalid, if two agents of the tree have one name, if the name of one is no
+    /// identifier or is `user`, and if compaction has no trigger or no summarizer.
     pub fn build(self) -> Result<Runner> {
         check_id("app name", &self.app_name)?;
         let compactor = self.events_compaction.map(|config| Compactor::new(config, self.agent.as_ref())).transpose()?;

@@ -78,7 +78,7 @@ impl<C: Into<Content>> From<C> for RunRequest {
 pub struct RunConfig {
     /// Whether answers come in pieces, as partial events, before the whole.
     pub streaming: bool,
-    /// How many model calls the run may make; 500 by default, as in ADK.
+    /// How many model calls the run may make; 500 by default, as in ADK. With 0 it may make none.
     pub max_llm_calls: usize,
     /// What to do while another run of the session is going on.
     pub when_busy: WhenBusy,

@@ -341,6 +341,11 @@ impl Session {
         self.has_written(event, *logs);
     }
 
+    /// Takes over `temp:` changes that no event carries.
+    pub(crate) fn apply_temp(&mut self, temp: &StateDelta) {
+        self.state.apply(temp);
+    }
+
     fn take_over(&mut self, event: &Arc<Event>, temp: &StateDelta, later: &[Arc<Event>]) {
         if later.is_empty() {
             self.state.apply(&event.actions.state_delta);

@@ -8,6 +8,11 @@ use crate::agent::ToolContext;
 use crate::error::{Error, Result};
 use crate::model::FunctionDeclaration;
 
+/// The error for a call that names no agent, in ADK's words.
+const NO_NAME: &str = "Invoking `transfer_to_agent()` failed as the following mandatory input parameters are not present:\n\
+    agent_name\n\
+    You could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory parameters.";
+
 /// The tool an agent has when there are agents it may hand over to.
 #[derive(Debug)]
 pub(crate) struct TransferTool {
@@ -50,7 +55,10 @@ impl Tool for TransferTool {
     }
 
     async fn run(&self, args: Map<String, Value>, context: ToolContext) -> Result<Value> {
-        let name = args.get("agent_name").and_then(Value::as_str).unwrap_or_default();
+        let Some(name) = args.get("agent_name") else {
+            return Err(Error::invalid(NO_NAME));
+        };
+        let name = name.as_str().unwrap_or_default();
         if !self.targets.iter().any(|target| target == name) {
             let known = self.targets.join(", ");
             return Err(Error::invalid(format!("there is no agent '{name}' to hand over to; there are: {known}")));

@@ -138,6 +138,7 @@ async fn callbacks_can_answer_in_the_place_of_agent_and_model() {
     let agent = LlmAgent::builder("agent")
         .model(silent.clone())
         .before_model(|_, _| async { Ok(ControlFlow::Break(LlmResponse::text("From the cache."))) })
+        .after_model(|_, _| async { Ok(LlmResponse::text("no callback after a model sees what it has not said")) })
         .output_key("said")
         .build()
         .unwrap();
@@ -145,6 +146,20 @@ async fn callbacks_can_answer_in_the_place_of_agent_and_model() {
     run(&cached, "go").await.unwrap();
     assert_eq!(stored(&cached).await.state().get("said"), Some(&json!("From the cache.")));
     assert!(silent.requests().is_empty());
+}
+
+#[tokio::test]
+async fn agents_whose_names_are_no_identifiers_are_refused_when_built() {
+    for name in ["", "user", "two words", "a-b", "1a", "a.b", "a@1"] {
+        let built = LlmAgent::builder(name).model(ScriptedLlm::new(["Hi."])).build();
+        assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
+        let workflow = SequentialAgent::new(name, vec![Arc::new(says("below", "Hi."))]);
+        let built = scratchbook::Runner::builder("app", workflow, crate::runner::app()).build();
+        assert_eq!(built.unwrap_err().kind(), ErrorKind::InvalidArgument, "{name}");
+    }
+    for name in ["_a1", "Häuser", "class", "エージェント"] {
+        LlmAgent::builder(name).model(ScriptedLlm::new(["Hi."])).build().unwrap();
+    }
 }
 
 #[tokio::test]
@@ -282,6 +297,24 @@ async fn a_conversation_is_handed_over_and_stays_there() {
     assert_eq!(request.tools[0].parameters_json_schema["properties"]["agent_name"]["enum"], json!(["refunds"]));
     let events = run(&runner, "Thanks").await.unwrap();
     assert_eq!(events[0].author, "refunds", "the next message goes to the agent that was handed the conversation");
+}
+
+#[tokio::test]
+async fn what_is_added_after_a_hand_over_does_not_take_the_conversation_back() {
+    for says in [None, Some("Root has handed over.")] {
+        let sub = LlmAgent::builder("sub").model(ScriptedLlm::new(["I am sub.", "Still sub."])).build().unwrap();
+        let to_sub = LlmResponse::call("transfer_to_agent", json!({"agent_name": "sub"}));
+        let root = LlmAgent::builder("root").model(ScriptedLlm::new([to_sub, "Root again.".into()])).sub_agent(sub);
+        let root = root.after_agent(move |context| async move {
+            context.state().set("handed_over", true)?;
+            Ok(says.map(Content::model))
+        });
+        let runner = runner(root.build().unwrap());
+        let events = run(&runner, "go").await.unwrap();
+        assert_eq!(events.last().unwrap().author, "root");
+        let events = run(&runner, "and now?").await.unwrap();
+        assert_eq!(events[0].author, "sub");
+    }
 }
 
 #[tokio::test]

@@ -234,3 +234,26 @@ fn patched(target: Value, patch: &Value) -> Value {
     }
     merged.into()
 }
+
+/// Chooses, always in the same way from a seed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        // Numbers that follow each other are to begin differently.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    pub(crate) fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+
+    pub(crate) fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[usize::try_from(self.roll(choices.len() as u64)).unwrap()]
+    }
+}

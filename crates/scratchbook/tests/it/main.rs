@@ -8,6 +8,7 @@ mod adapters;
 mod agent_config;
 mod agents;
 mod asking;
+mod beside;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod clusters;
 mod compaction;
@@ -26,6 +27,7 @@ mod model;
 mod models;
 mod operations;
 mod overlay;
+mod pending;
 mod pieces;
 mod places;
 #[cfg(feature = "postgres")]

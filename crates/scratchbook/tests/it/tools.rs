@@ -133,7 +133,47 @@ async fn bad_arguments_and_unknown_tools_are_told_to_the_model() {
     let events = run(&runner, "go").await.unwrap();
     let answers = answers(&events[1]);
     assert!(answers[0]["error"].as_str().unwrap().contains("arguments of 'add'"), "{answers:?}");
-    assert!(answers[1]["error"].as_str().unwrap().contains("no tool 'nope'"), "{answers:?}");
+    assert_eq!(
+        answers[1],
+        json!({"error": "Invoking `nope()` failed as no tool with that name is available. The tools you can call are: add. \
+                         You could retry, but it is IMPORTANT that you only call a tool from that list."}),
+        "in ADK's words"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_say_whom_to_hand_over_to_is_told_in_adks_words() {
+    let other = LlmAgent::builder("other").model(ScriptedLlm::new(["Hi."])).build().unwrap();
+    let turns = [LlmResponse::call("transfer_to_agent", json!({})), "Then I do it.".into()];
+    let agent = LlmAgent::builder("agent").model(ScriptedLlm::new(turns)).sub_agent(other).build().unwrap();
+    let events = run(&runner(agent), "go").await.unwrap();
+    let told = "Invoking `transfer_to_agent()` failed as the following mandatory input parameters are not present:\n\
+                agent_name\nYou could retry calling this tool, but it is IMPORTANT for you to provide all the mandatory \
+                parameters.";
+    assert_eq!(answers(&events[1]), [json!({"error": told})]);
+    assert_eq!(events.len(), 3, "the agent goes on");
+}
+
+#[tokio::test]
+async fn what_a_long_running_tool_wrote_of_temp_keys_alone_makes_no_event_and_is_seen() {
+    let later = FunctionTool::new("later", "Answers later.", |_: Nothing, context: ToolContext| async move {
+        context.state().set("temp:ticket", 7)?;
+        Ok(())
+    });
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new([LlmResponse::call("later", json!({}))]))
+        .tool(later.long_running())
+        .after_agent(|context| async move {
+            context.state().set("seen", context.state().require("temp:ticket")?)?;
+            Ok(None)
+        })
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    let events = run(&runner, "go").await.unwrap();
+    assert_eq!(events.len(), 2, "the call, and what after_agent wrote");
+    assert_eq!(json!(events[1].actions.state_delta), json!({"seen": 7}));
+    assert_eq!(json!(stored(&runner).await.state()), json!({"seen": 7}));
 }
 
 #[tokio::test]
@@ -185,7 +225,7 @@ async fn callbacks_around_tools_can_change_the_call_and_the_answer() {
         .before_tool(|context, mut call| async move {
             context.state().set("before", &call.name)?;
             if call.args["item"] == "cached" {
-                return Ok(ControlFlow::Break(json!("from the cache")));
+                return Ok(ControlFlow::Break(json!({"from": "the cache"})));
             }
             call.args.insert("item".to_owned(), json!("b"));
             Ok(ControlFlow::Continue(call))
@@ -201,10 +241,11 @@ async fn callbacks_around_tools_can_change_the_call_and_the_answer() {
     let events = run(&runner, "go").await.unwrap();
     assert_eq!(
         answers(&events[1]),
-        [json!({"seen": ["item:b"], "checked": true}), json!({"result": "from the cache"})]
+        [json!({"seen": ["item:b"], "checked": true}), json!({"from": "the cache", "checked": true})],
+        "callbacks after a tool see what is answered in its place, too"
     );
     let state = stored(&runner).await;
-    assert_eq!(state.state().get("after"), Some(&json!("b")));
+    assert_eq!(state.state().get("after"), Some(&json!("cached")));
     assert_eq!(state.state().get("before"), Some(&json!("add")));
 }
 

@@ -8,10 +8,11 @@ use crate::session::Events;
 
 /// The events that count, latest first. A rewind takes back itself and all since the first event of the run it names; one
 /// that names a run which is not here takes back itself alone.
-pub(crate) fn live_backward(events: &Events) -> impl Iterator<Item = &Arc<Event>> {
+pub(crate) fn live_backward(events: &Events) -> impl Iterator<Item = &Arc<Event>> + Clone {
     LiveBackward { events, end: events.len(), first_of_run: None }
 }
 
+#[derive(Clone)]
 struct LiveBackward<'a> {
     events: &'a Events,
     /// The events before this place are still to come.

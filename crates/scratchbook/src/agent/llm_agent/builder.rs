@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::{IncludeContents, Inner, Instruction, LlmAgent, OutputSchema, StaticInstruction};
 use crate::agent::Agent;
 use crate::agent::callback::{ToolCall, agent_callback_methods};
+use crate::agent::tree::check_agent_name;
 use crate::agent::write_context::{CallbackContext, ToolContext};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -153,7 +154,8 @@ impl LlmAgentBuilder {
     agent_callback_methods!(inner.agent_callbacks);
 
     /// Adds a callback before each model call: it goes on with the request, changed or not
-    /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`).
+    /// (`ControlFlow::Continue`), or answers in the model's place (`ControlFlow::Break`), which callbacks after the model do
+    /// not see.
     #[must_use]
     pub fn before_model<F, Fut>(mut self, callback: F) -> Self
     where
@@ -178,7 +180,7 @@ impl LlmAgentBuilder {
     }
 
     /// Adds a callback before each tool call: it goes on with the call, changed or not
-    /// (`ControlFlow::Continue`), or answers in the tool's place (`ControlFlow::Break`).
+    /// (`ControlFlow::Continue`), or answers in the tool's place (`ControlFlow::Break`), which callbacks after the tool see.
     #[must_use]
     pub fn before_tool<F, Fut>(mut self, callback: F) -> Self
     where
@@ -190,7 +192,8 @@ impl LlmAgentBuilder {
         self
     }
 
-    /// Adds a callback after each tool call that went well; it gives back the answer, changed or not.
+    /// Adds a callback after each tool call that went well, or that a callback before it has answered; it gives back the
+    /// answer, changed or not.
     #[must_use]
     pub fn after_tool<F, Fut>(mut self, callback: F) -> Self
     where
@@ -207,9 +210,10 @@ impl LlmAgentBuilder {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument` where two tools have one name or that of a tool that agents have by themselves
-    /// (`transfer_to_agent`, with an output schema `set_model_response`), where the output key is none, and where a number
-    /// of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new) says.
+    /// `InvalidArgument` if the name is no identifier or is `user`, if two tools have one name or that of a tool that agents
+    /// have by themselves (`transfer_to_agent`, with an output schema `set_model_response`), if the output key is invalid, and
+    /// if a number of the config is not finite; for a model by its name also what [`RemoteLlm::new`](crate::RemoteLlm::new)
+    /// says.
     pub fn build(self) -> Result<LlmAgent> {
         #[cfg_attr(not(feature = "models"), expect(unused_mut, reason = "a model's name is a feature"))]
         let mut inner = self.inner;
@@ -219,6 +223,7 @@ impl LlmAgentBuilder {
                 crate::model::RemoteLlm::new(name).map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;
             inner.model = Some(Arc::new(model));
         }
+        check_agent_name(&inner.name)?;
         inner.check_output_key()?;
         inner.check_tools()?;
         inner.generate_content_config.check().map_err(|e| e.context(format!("the agent '{}'", inner.name)))?;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 /// A field that is not the same on both sides.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Keys and places from the top, with `/` between.
-    pub(super) path: String,
-    pub(super) ours: Option<Value>,
-    pub(super) theirs: Option<Value>,
+    pub(crate) path: String,
+    pub(crate) ours: Option<Value>,
+    pub(crate) theirs: Option<Value>,
 }
 
 impl fmt::Display for Found {
@@ -101,7 +101,7 @@ fn as_json(told: &str) -> String {
 }
 
 /// Every field that is not the same; paths begin with the name.
-pub(super) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<Found> {
+pub(crate) fn differences(name: &str, ours: &Value, theirs: &Value) -> Vec<Found> {
     let mut found = Vec::new();
     compare(name.to_owned(), Some(ours), Some(theirs), &mut found);
     found

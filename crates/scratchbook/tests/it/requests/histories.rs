@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 
 use super::differences::{REPR, differences};
 use super::script;
+use crate::generate::Dice;
 
 const CASES: u64 = 1000;
 
 #[tokio::test]
 async fn histories_become_the_contents_that_google_adk_makes_of_them() {
-    let cases: Vec<Value> = (1..=CASES).map(|seed| Dice(seed).case()).collect();
+    let cases: Vec<Value> = (1..=CASES).map(|seed| Histories(Dice::new(seed)).case()).collect();
     let theirs = contents_of_theirs(&cases).await;
     assert_eq!(theirs.len(), cases.len());
     let (mut compared, mut summed_up) = (0, 0);
@@ -102,22 +103,20 @@ fn around(agent: LlmAgent, on_branch: bool) -> FunctionAgent {
     })
 }
 
-/// Chooses, always in the same way from a seed.
-struct Dice(u64);
+/// A history by what the dice say.
+struct Histories(Dice);
 
-impl Dice {
+impl Histories {
     fn roll(&mut self, sides: u64) -> u64 {
-        // Numbers that follow each other are to begin differently.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
+        self.0.roll(sides)
     }
 
     fn one_in(&mut self, sides: u64) -> bool {
-        self.roll(sides) == 0
+        self.0.one_in(sides)
     }
 
     fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[usize::try_from(self.roll(choices.len() as u64)).unwrap()]
+        self.0.of(choices)
     }
 
     fn case(&mut self) -> Value {

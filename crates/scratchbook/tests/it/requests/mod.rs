@@ -2,7 +2,7 @@
 //! requests are compared field by field.
 
 mod agents;
-mod differences;
+pub(crate) mod differences;
 mod histories;
 mod play;
 

@@ -1,0 +1,287 @@
+//! Random cases: trees of agents, what their models say, what their tools and callbacks do, and what the user says.
+//!
+//! One seed gives one case, always the same. What google-adk does otherwise in a way that changes all that follows is kept out
+//! of the cases, and is stated in `stated.rs` or in `docs/adk-compatibility.md`; so is what is left to chance:
+//!
+//! - reads of what after_agent of an agent wrote that hands over: there it is not called
+//! - reads of an output key beside a before_agent that answers: there it holds that answer
+//! - an output key of an agent that says something beside calls: there it holds that, too
+//! - a callback after one of its kind that answers: here those after a model and a tool run in a chain
+//! - a callback that escalates and writes nothing: there no event tells of it
+//! - a hand-over of an agent that calls what answers later: there it is not carried out
+//! - an answer to a call below another root than an LlmAgent: there nobody hears it
+//! - an answer to a call within a parallel agent: there it is on no branch
+//! - a tool that fails: there it ends the run
+//! - a call of a tool that is not there beside before_tool: there it is asked about it
+//! - callbacks around a tool that answers later: there what they write is lost
+//! - callbacks before a model that fails: here what they write is stored
+//! - agents that end each other, below one that may hand over: there its model is asked again
+//! - an answer with nothing in it, and no reason why: there no event tells of it
+//! - a failure beside agents that run in parallel: how far those have come is chance
+//! - reads of what a tool wrote that answers later: there it is lost
+//! - reads of what cancelled agents wrote: there it is seen until the run is over
+
+use serde_json::{Map, Value, json};
+
+use crate::generate::Dice;
+
+pub(super) fn case(seed: u64) -> Value {
+    let mut cases = Cases { dice: Dice::new(seed), agents: 0, writes: 0 };
+    let mut place = Place {
+        reads: ["k1", "k2", "user:u", "app:a", "temp:t"].map(str::to_owned).to_vec(),
+        writes: ["k1", "k2", "user:u", "app:a", "temp:t"].map(str::to_owned).to_vec(),
+        ..Place::default()
+    };
+    let agent = cases.agent(&mut place);
+    let answers = agent["kind"] == "llm" && !agent.to_string().contains(r#""parallel""#);
+    let turns = 1 + cases.dice.roll(3);
+    let turns: Vec<_> = (0..turns)
+        .map(|turn| match turn > 0 && answers && cases.dice.one_in(2) {
+            true => json!({"answer": {"number": turn}}),
+            false => json!({"say": format!("message {turn}")}),
+        })
+        .collect();
+    json!({"state": {"k1": "given", "user:u": 7}, "agent": agent, "turns": turns})
+}
+
+/// Where in the tree an agent stands.
+#[derive(Clone, Default)]
+struct Place {
+    depth: u64,
+    /// The keys that can be read, and those that can be written: beside others that run in parallel, one's own.
+    reads: Vec<String>,
+    writes: Vec<String>,
+    /// The agent above and those before it below that one, to which it may hand over.
+    above: Vec<String>,
+    /// Whether nothing here may end what is around it.
+    is_parallel: bool,
+    /// Whether an agent above may have handed over.
+    is_handed: bool,
+}
+
+struct Cases {
+    dice: Dice,
+    agents: u64,
+    writes: u64,
+}
+
+impl Cases {
+    fn agent(&mut self, place: &mut Place) -> Value {
+        self.agents += 1;
+        let name = format!("a{}", self.agents);
+        let kinds = match place.depth {
+            0 | 1 => &["llm", "llm", "sequential", "loop", "parallel"][..],
+            2 => &["llm", "llm", "llm", "llm", "sequential", "parallel"],
+            _ => &["llm"],
+        };
+        match self.dice.of(kinds) {
+            "llm" => self.llm(&name, place),
+            "parallel" if self.dice.one_in(4) && !place.is_handed => self.cancelling(&name, place),
+            "parallel" => self.parallel(&name, place),
+            kind => {
+                let count = 1 + self.dice.roll(3);
+                let mut within = Place { depth: place.depth + 1, above: Vec::new(), ..place.clone() };
+                let below: Vec<_> = (0..count).map(|_| self.agent(&mut within)).collect();
+                place.reads = within.reads;
+                let mut agent = json!({"kind": kind, "name": name, "sub_agents": below});
+                if kind == "loop" {
+                    agent["max_iterations"] = json!(1 + self.dice.roll(3));
+                }
+                self.around(&mut agent, place);
+                agent
+            }
+        }
+    }
+
+    /// Callbacks around the turn of a workflow agent.
+    fn around(&mut self, agent: &mut Value, place: &Place) {
+        for kind in ["before_agent", "after_agent"] {
+            if self.dice.one_in(6) {
+                agent["callbacks"][kind] = self.callbacks(kind, agent["name"].as_str().unwrap(), place, false);
+            }
+        }
+    }
+
+    fn parallel(&mut self, name: &str, place: &mut Place) -> Value {
+        let count = 1 + self.dice.roll(3);
+        let outer = place.clone();
+        let below: Vec<_> = (0..count)
+            .map(|child| {
+                let own = ["", "user:", "temp:"].map(|scope| format!("{scope}{name}_{child}"));
+                let mut within =
+                    Place { depth: outer.depth + 1, above: Vec::new(), is_parallel: true, ..outer.clone() };
+                within.reads.extend(own.clone());
+                within.writes = own.to_vec();
+                place.reads.extend(own);
+                self.agent(&mut within)
+            })
+            .collect();
+        let mut agent = json!({"kind": "parallel", "name": name, "sub_agents": below});
+        self.around(&mut agent, place);
+        agent
+    }
+
+    /// Agents of which the first ends the others while they wait for their models.
+    fn cancelling(&mut self, name: &str, place: &Place) -> Value {
+        let quick = format!("{name}_quick");
+        let lost = format!("{name}_lost");
+        let slow = json!({
+            "kind": "llm", "name": format!("{name}_slow"), "script": [], "pause": 3000,
+            "callbacks": {"before_model": [{"set": {lost: "cancelled"}}]},
+        });
+        let own = Place { writes: vec![format!("{name}_k")], ..place.clone() };
+        let mut ends = self.write(&own);
+        ends["escalate"] = json!(true);
+        let quick = json!({"kind": "llm", "name": quick, "pause": 40, "script": [{"calls": [["act", ends.clone()]]},
+            {"calls": [["act", ends.clone()]]}, {"calls": [["act", ends]]}]});
+        json!({"kind": "parallel", "name": name, "sub_agents": [quick, slow]})
+    }
+
+    fn llm(&mut self, name: &str, place: &mut Place) -> Value {
+        let mut below = Vec::new();
+        let mut targets = place.above.clone();
+        if place.depth < 2 && self.dice.one_in(2) {
+            for _ in 0..1 + self.dice.roll(2) {
+                let above: Vec<_> = std::iter::once(name.to_owned())
+                    .chain(below.iter().map(|agent: &Value| agent["name"].as_str().unwrap().to_owned()))
+                    .collect();
+                let mut within = Place { depth: place.depth + 1, above, is_handed: true, ..place.clone() };
+                below.push(self.agent(&mut within));
+                targets.push(below.last().unwrap()["name"].as_str().unwrap().to_owned());
+            }
+        }
+        let count = self.dice.roll(5);
+        let mut script: Vec<_> = (0..count).map(|_| self.answer(name, &targets, place)).collect();
+        if json!(script).to_string().contains(r#"["later""#) {
+            script.retain(|answer| !answer.to_string().contains("agent_name"));
+        }
+        let calls = json!(script).to_string();
+        let hands_over = calls.contains("agent_name");
+        let calls_missing = calls.contains(r#"["missing""#) || calls.contains(r#"["transfer_to_agent",{}]"#);
+        let (waits, fails) = (calls.contains("later_"), calls.contains(r#"{"fails""#));
+        let mut agent = json!({"kind": "llm", "name": name, "sub_agents": below, "script": script});
+        if self.dice.one_in(2) {
+            let key = self.read(place);
+            agent["instruction"] = json!(format!("I am {name}. {key}={{{key}?}} and {{none?}} of ${{{key}}}."));
+        }
+        for kind in ["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"] {
+            let is_kept_out = match kind {
+                "before_tool" => calls_missing || waits,
+                "after_tool" => waits,
+                "before_model" => fails,
+                _ => false,
+            };
+            if self.dice.one_in(7) && !is_kept_out {
+                agent["callbacks"][kind] = match kind == "after_agent" && hands_over {
+                    true => json!([{"set": {(format!("after_{name}")): self.writes}}]),
+                    false => self.callbacks(kind, name, place, true),
+                };
+            }
+        }
+        let answers_first = agent["callbacks"]["before_agent"].to_string().contains("give");
+        let speaks_beside = agent["script"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|answer| answer.get("text").is_some() && answer.get("calls").is_some());
+        if self.dice.one_in(3) && !speaks_beside {
+            agent["output_key"] = match answers_first {
+                true => json!(format!("said_{name}")),
+                false => json!(self.one_of(&place.writes)),
+            };
+        }
+        agent
+    }
+
+    fn callbacks(&mut self, kind: &str, name: &str, place: &Place, is_llm: bool) -> Value {
+        let count = 1 + self.dice.roll(2);
+        let mut deeds: Vec<_> = (0..count).map(|_| self.write(place)).collect();
+        let last = deeds.last_mut().unwrap();
+        if self.dice.one_in(3) && (is_llm || kind == "after_agent" || self.dice.one_in(3)) {
+            last["give"] = json!(format!("{kind} of {name}"));
+        } else if !place.is_parallel && !kind.ends_with("tool") && self.dice.one_in(8) {
+            last["escalate"] = json!(true);
+        }
+        json!(deeds)
+    }
+
+    fn answer(&mut self, name: &str, targets: &[String], place: &Place) -> Value {
+        self.writes += 1;
+        let text = format!("{name} says {}", self.writes);
+        match self.dice.roll(20) {
+            0 => json!({"empty": "STOP"}),
+            1 if !place.is_parallel => json!({"fails": "no answer today"}),
+            2..=6 if !targets.is_empty() => {
+                let target = self.one_of(targets);
+                let mut calls = vec![json!(["transfer_to_agent", {"agent_name": target}])];
+                if self.dice.one_in(4) {
+                    calls.insert(0, json!(["act", self.write(place)]));
+                }
+                json!({"calls": calls})
+            }
+            7..=13 => {
+                let count = 1 + self.dice.roll(3);
+                let calls: Vec<_> = (0..count).map(|_| self.call(name, place)).collect();
+                match self.dice.one_in(3) {
+                    true => json!({"text": text, "calls": calls}),
+                    false => json!({"calls": calls}),
+                }
+            }
+            14..=16 => json!({"text": format!("{text}: <instruction>")}),
+            _ => json!({"text": text}),
+        }
+    }
+
+    fn call(&mut self, name: &str, place: &Place) -> Value {
+        let mut deed = self.write(place);
+        match self.dice.roll(12) {
+            0 => return json!(["missing", deed]),
+            1 => return json!(["transfer_to_agent", {}]),
+            2 | 3 => {
+                self.writes += 1;
+                let key = format!("{}later_{name}", self.dice.of(&["", "", "temp:"]));
+                return json!(["later", {"set": {(key): self.writes}}]);
+            }
+            4 => {
+                deed["give"] = json!({"status": format!("pending for {name}")});
+                return json!(["later", deed]);
+            }
+            5 => deed["artifact"] = json!(format!("{name}.txt")),
+            6 => deed["skip"] = json!(true),
+            7 if !place.is_parallel => deed["escalate"] = json!(true),
+            8 => deed["give"] = json!("a word"),
+            _ => {}
+        }
+        json!(["act", deed])
+    }
+
+    /// A change of the state, or a copy of one key to another.
+    fn write(&mut self, place: &Place) -> Value {
+        self.writes += 1;
+        let (key, source) = (self.one_of(&place.writes), self.read(place));
+        let mut change = Map::new();
+        match self.dice.roll(4) {
+            0 => {
+                change.insert(key, json!(source));
+                json!({"copy": change})
+            }
+            1 => {
+                change.insert(key, json!(self.writes));
+                json!({"set": change})
+            }
+            _ => {
+                change.insert(key, json!(format!("value {}", self.writes)));
+                json!({"set": change})
+            }
+        }
+    }
+
+    fn read(&mut self, place: &Place) -> String {
+        self.one_of(&place.reads)
+    }
+
+    fn one_of(&mut self, names: &[String]) -> String {
+        let at = self.dice.roll(names.len() as u64);
+        names[usize::try_from(at).unwrap()].clone()
+    }
+}

@@ -1,0 +1,111 @@
+//! Runs beside google-adk's: random trees of agents say and do the same with both, and what came of it is compared.
+//!
+//! A case is JSON that both sides read, `play.py` and `play.rs`:
+//!
+//! - `agent`: a tree. `kind` is `llm`, `sequential`, `loop` or `parallel`; a model says what `script` says, in order, after
+//!   `pause` milliseconds: `text`, in which `<instruction>` stands for the agent's own, and `calls`; or it `fails`, or is
+//!   `empty`. `callbacks` are lists of deeds by kind.
+//! - A deed is what a callback or a call of the tools `act` and `later` (which is long-running) does: it may `set` keys, `copy`
+//!   one to another, save an `artifact`, `escalate`, `skip` the summary, `ask` for consent, `give` an answer, `wait`, and it `fails`.
+//! - `turns`: what the user says, or an `answer` to the last open call of `later`.
+//!
+//! `cases.rs` makes them from a seed, `traces.rs` says how what came of them is compared and which listed differences are
+//! taken out before, `stated.rs` states each of those, and the others that are listed, with a case of its own.
+
+mod cases;
+mod lines;
+mod play;
+mod stated;
+mod traces;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::requests::differences::differences;
+use traces::{NORMALISATIONS, Side};
+
+/// How many cases; `cargo xtask test full` sets more.
+const CASES: &str = "SCRATCHBOOK_ADK_CASES";
+/// Which seed is the first: a failure says with which one it is seen again.
+const FIRST: &str = "SCRATCHBOOK_ADK_SEED";
+
+#[tokio::test]
+async fn random_agents_leave_the_events_and_the_state_that_google_adk_leaves() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let (first, count) = (number(FIRST).unwrap_or(1), number(CASES).unwrap_or(12));
+    let cases: Vec<Value> = (first..first + count).map(cases::case).collect();
+    let theirs = play_theirs(&cases).await;
+    let (mut unexplained, mut met, mut events) = (Vec::new(), [false; NORMALISATIONS.len()], 0);
+    for ((seed, case), theirs) in (first..).zip(&cases).zip(&theirs) {
+        let ours = play::play(case).await;
+        let (own, other) = (traces::trace(Side::Ours, case, &ours), traces::trace(Side::Theirs, case, theirs));
+        for (met, also) in met.iter_mut().zip(own.met.iter().zip(other.met)) {
+            *met |= *also.0 || also.1;
+        }
+        events += own.events;
+        let found = differences("", &own.value, &other.value);
+        if !found.is_empty() {
+            let told: Vec<_> = found.iter().take(6).map(ToString::to_string).collect();
+            unexplained.push(format!("{FIRST}={seed} {CASES}=1:\n{}\n{case}\n", told.join("\n")));
+        }
+    }
+    let shown: Vec<_> = unexplained.iter().take(8).cloned().collect();
+    assert!(unexplained.is_empty(), "{} cases differ, such as\n{}", unexplained.len(), shown.join("\n"));
+    assert!(events > 4 * count, "only {events} events were compared");
+    if count >= 300 {
+        let gone: Vec<_> = NORMALISATIONS.iter().zip(met).filter(|(_, met)| !met).map(|(one, _)| one.what).collect();
+        assert!(gone.is_empty(), "these differences are met no more: {gone:?}");
+    }
+}
+
+/// A test that cannot fail shows nothing: each of these is a difference, and has to be found.
+#[tokio::test]
+async fn what_is_changed_in_a_trace_of_google_adk_is_found() {
+    let case = cases::case(1);
+    let ours = play::play(&case).await;
+    let own = traces::trace(Side::Ours, &case, &ours);
+    assert!(differences("", &own.value, &own.value).is_empty());
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 5] = [
+        ("author", |event| event["author"] = "somebody".into()),
+        ("branch", |event| event["branch"] = "elsewhere".into()),
+        ("content", |event| event["content"]["role"] = "nobody".into()),
+        ("state delta", |event| event["actions"]["stateDelta"]["planted"] = 1.into()),
+        ("artifact delta", |event| event["actions"]["artifactDelta"]["planted"] = 1.into()),
+    ];
+    for (what, change) in changes {
+        let mut other = ours.clone();
+        let events = other["turns"][0]["events"].as_array_mut().unwrap();
+        change(events.last_mut().unwrap());
+        if what == "state delta" {
+            other["state"]["planted"] = 1.into();
+        }
+        let other = traces::trace(Side::Theirs, &case, &other);
+        assert!(!differences("", &own.value, &other.value).is_empty(), "{what}");
+    }
+}
+
+/// Lets google-adk play cases, all in one process.
+async fn play_theirs(cases: &[Value]) -> Vec<Value> {
+    let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
+    let mut command = Command::new(scratchbook_servers::python().unwrap());
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/beside/play.py");
+    command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let writer = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        output
+    });
+    let output = output.await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let played: Vec<_> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(played.len(), cases.len());
+    played
+}

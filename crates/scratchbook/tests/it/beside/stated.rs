@@ -1,0 +1,339 @@
+//! What google-adk does otherwise, each as a case in which it does so and what came of it with both.
+
+use serde_json::Value;
+
+use super::lines::lines;
+use super::{play, play_theirs};
+
+/// A difference as `docs/adk-compatibility.md` has it, and a case with what came of it, a line an event.
+struct Stated {
+    /// The beginning of its row.
+    row: &'static str,
+    case: &'static str,
+    theirs: &'static [&'static str],
+    ours: &'static [&'static str],
+}
+
+const STATED: [Stated; 25] = [
+    Stated {
+        row: "several callbacks after a model or after a tool",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"text": "hi"}], "callbacks": {
+            "after_model": [{"set": {"a": 1}, "give": "first"}, {"set": {"b": 2}, "give": "second"}]}}}"#,
+        theirs: &[r#"root: first {"a":1}"#],
+        ours: &[r#"root: second {"a":1,"b":2}"#],
+    },
+    Stated {
+        row: "several callbacks after a model or after a tool",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {}]]}], "callbacks": {
+            "after_tool": [{"set": {"a": 1}, "give": "first"}, {"set": {"b": 2}, "give": "second"}]}}}"#,
+        theirs: &["root: act?", r#"root: act={"result":"first"} {"a":1}"#, "root: root is done"],
+        ours: &["root: act?", r#"root: act={"result":"second"} {"a":1,"b":2}"#, "root: root is done"],
+    },
+    Stated {
+        row: "what a `before_agent` callback answers, of an agent with an `output_key`",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [], "output_key": "said",
+            "callbacks": {"before_agent": [{"give": "closed"}]}}}"#,
+        theirs: &[r#"root: closed {"said":"closed"}"#],
+        ours: &["root: closed"],
+    },
+    Stated {
+        row: "`before_tool` callbacks, for a call of a tool that is not there",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["nope", {}]]}],
+            "callbacks": {"before_tool": [{"give": "I answer"}]}}}"#,
+        theirs: &["root: nope?", r#"root: nope={"result":"I answer"}"#, "root: root is done"],
+        ours: &[
+            "root: nope?",
+            r#"root: nope={"error":"Invoking `nope()` failed as no tool with that name is available. The tools you can call are: act, later. You could retry, but it is IMPORTANT that you only call a tool from that list."}"#,
+            "root: root is done",
+        ],
+    },
+    Stated {
+        row: "what callbacks wrote before a failure",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"fails": "no"}],
+            "callbacks": {"before_model": [{"set": {"first": 1}}]}}}"#,
+        theirs: &["root: failed", "fails"],
+        ours: &[r#"root: failed {"first":1}"#, "fails"],
+    },
+    Stated {
+        row: "what callbacks wrote before a failure",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [],
+            "callbacks": {"before_agent": [{"set": {"first": 1}}, {"fails": "no"}]}}}"#,
+        theirs: &["root: failed", "fails"],
+        ours: &[r#"root: failed {"first":1}"#, "fails"],
+    },
+    Stated {
+        row: "a `before_agent` or `after_agent` callback that only escalates",
+        case: r#"{"agent": {"kind": "loop", "name": "loop", "max_iterations": 3, "sub_agents": [
+            {"kind": "llm", "name": "a", "script": [], "callbacks": {"before_agent": [{"escalate": true}]}}]}}"#,
+        theirs: &["a: a is done", "a: a is done", "a: a is done"],
+        ours: &["a: escalates", "a: a is done"],
+    },
+    Stated {
+        row: "a `before_agent` or `after_agent` callback that only escalates",
+        case: r#"{"agent": {"kind": "loop", "name": "loop", "max_iterations": 3, "sub_agents": [
+            {"kind": "llm", "name": "a", "script": [], "callbacks": {"after_agent": [{"escalate": true}]}}]}}"#,
+        theirs: &["a: a is done", "a: a is done", "a: a is done"],
+        ours: &["a: a is done", "a: escalates"],
+    },
+    Stated {
+        row: "`after_agent` callbacks of an agent that hands over, below a root `LlmAgent`",
+        case: r#"{"agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "sub"}]]}],
+            "callbacks": {"after_agent": [{"set": {"after": 1}}]},
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &["root: transfer_to_agent?", r#"root: transfer_to_agent={"result":null} -> sub"#, "sub: sub is done"],
+        ours: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> sub"#,
+            "sub: sub is done",
+            r#"root: {"after":1}"#,
+        ],
+    },
+    Stated {
+        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
+        case: r#"{"agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["later", {}], ["transfer_to_agent", {"agent_name": "sub"}]]}],
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &["root: later? transfer_to_agent?", r#"root: transfer_to_agent={"result":null} -> sub"#],
+        ours: &[
+            "root: later? transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> sub"#,
+            "sub: sub is done",
+        ],
+    },
+    Stated {
+        row: "a hand-over after a long-running call, or after a request for consent, below a root `LlmAgent`",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"ask": true}]]},
+                {"calls": [["transfer_to_agent", {"agent_name": "sub"}]]}],
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &[
+            "root: act?",
+            "root: adk_request_confirmation?",
+            r#"root: act={"done":true}"#,
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> sub"#,
+        ],
+        ours: &[
+            "root: act?",
+            "root: adk_request_confirmation?",
+            r#"root: act={"done":true}"#,
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> sub"#,
+            "sub: sub is done",
+        ],
+    },
+    Stated {
+        row: "a confirmation beside a call that hands over",
+        case: r#"{"agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["act", {"ask": true}], ["transfer_to_agent", {"agent_name": "sub"}]]}],
+            "sub_agents": [{"kind": "llm", "name": "sub", "script": []}]}}"#,
+        theirs: &[
+            "root: act? transfer_to_agent?",
+            r#"root: act={"done":true} transfer_to_agent={"result":null} -> sub"#,
+            "sub: sub is done",
+        ],
+        ours: &[
+            "root: act? transfer_to_agent?",
+            r#"root: act={"done":true} transfer_to_agent={"result":null} -> sub"#,
+            "root: adk_request_confirmation?",
+            "sub: sub is done",
+        ],
+    },
+    Stated {
+        row: "an agent within a workflow agent that handed over, if the last event of what follows is no final response",
+        case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [{"kind": "llm", "name": "a",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
+            "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "b", "script": [{"calls": [["act", {"escalate": true}]]}]}]}]}]}}"#,
+        theirs: &[
+            "a: transfer_to_agent?",
+            r#"a: transfer_to_agent={"result":null} -> par"#,
+            "b on par.b: act?",
+            r#"b on par.b: act={"done":true} escalates"#,
+            "a: a is done",
+        ],
+        ours: &[
+            "a: transfer_to_agent?",
+            r#"a: transfer_to_agent={"result":null} -> par"#,
+            "b on par.b: act?",
+            r#"b on par.b: act={"done":true} escalates"#,
+        ],
+    },
+    Stated {
+        row: "an answer of a model with nothing in it, and no reason why it ended",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"empty": null}],
+            "callbacks": {"before_model": [{"set": {"a": 1}}]}}}"#,
+        theirs: &[],
+        ours: &[r#"root: {"a":1}"#],
+    },
+    Stated {
+        row: "`after_agent` callbacks of an agent that a sibling has ended",
+        case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [
+            {"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "quick", "pause": 40, "script": [{"calls": [["act", {"escalate": true}]]}]},
+                {"kind": "llm", "name": "slow", "pause": 3000, "script": [],
+                    "callbacks": {"after_agent": [{"set": {"after": 1}}]}}]},
+            {"kind": "llm", "name": "next", "script": [], "callbacks": {"before_agent": [{"copy": {"seen": "after"}}]}}]}}"#,
+        theirs: &[
+            "quick on par.quick: act?",
+            r#"quick on par.quick: act={"done":true} escalates"#,
+            r#"next: {"seen":1}"#,
+            "next: next is done",
+        ],
+        ours: &[
+            "quick on par.quick: act?",
+            r#"quick on par.quick: act={"done":true} escalates"#,
+            r#"next: {"seen":"none"}"#,
+            "next: next is done",
+        ],
+    },
+    Stated {
+        row: "what an agent wrote that a sibling has ended, for an event that never came",
+        case: r#"{"agent": {"kind": "sequential", "name": "top", "sub_agents": [
+            {"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "quick", "pause": 40,
+                    "script": [{"calls": [["act", {"escalate": true}]]}]},
+                {"kind": "llm", "name": "slow", "pause": 3000, "script": [],
+                    "callbacks": {"before_model": [{"set": {"k": "cancelled"}}]}}]},
+            {"kind": "llm", "name": "next", "script": [], "callbacks": {"before_agent": [{"copy": {"kept": "k"}}]}}]}}"#,
+        theirs: &[
+            "quick on par.quick: act?",
+            r#"quick on par.quick: act={"done":true} escalates"#,
+            r#"next: {"kept":"cancelled"}"#,
+            "next: next is done",
+        ],
+        ours: &[
+            "quick on par.quick: act?",
+            r#"quick on par.quick: act={"done":true} escalates"#,
+            r#"next: {"kept":"none"}"#,
+            "next: next is done",
+        ],
+    },
+    Stated {
+        row: "the branch of agents that follow a parallel agent, below a root `LlmAgent`",
+        case: r#"{"agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "seq"}]]}],
+            "sub_agents": [{"kind": "sequential", "name": "seq", "sub_agents": [
+                {"kind": "parallel", "name": "par", "sub_agents": [{"kind": "llm", "name": "a", "script": []}]},
+                {"kind": "llm", "name": "next", "script": []}]}]}}"#,
+        theirs: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> seq"#,
+            "a on par.a: a is done",
+            "next on par.a: next is done",
+        ],
+        ours: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> seq"#,
+            "a on par.a: a is done",
+            "next: next is done",
+        ],
+    },
+    Stated {
+        row: "the branch of an answer to a call within a parallel agent, and of what follows it, below a root `LlmAgent`",
+        case: r#"{"turns": [{"say": "go"}, {"answer": {"n": 1}}], "agent": {"kind": "llm", "name": "root",
+            "script": [{"calls": [["transfer_to_agent", {"agent_name": "par"}]]}],
+            "sub_agents": [{"kind": "parallel", "name": "par", "sub_agents": [
+                {"kind": "llm", "name": "a", "script": [{"calls": [["later", {}]]}]}]}]}}"#,
+        theirs: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> par"#,
+            "a on par.a: later?",
+            "a: a is done",
+        ],
+        ours: &[
+            "root: transfer_to_agent?",
+            r#"root: transfer_to_agent={"result":null} -> par"#,
+            "a on par.a: later?",
+            "a on par.a: a is done",
+        ],
+    },
+    Stated {
+        row: "parallel calls that save one artifact, when the first call in order saves last",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [
+            {"calls": [["act", {"wait": 40, "artifact": "f"}], ["act", {"artifact": "f"}]]}]}}"#,
+        theirs: &["root: act? act?", r#"root: act={"done":true} act={"done":true} f@0"#, "root: root is done"],
+        ours: &["root: act? act?", r#"root: act={"done":true} act={"done":true} f@1"#, "root: root is done"],
+    },
+    Stated {
+        row: "two parallel calls write a map to one key",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [
+            {"calls": [["act", {"set": {"m": {"a": 1}}}], ["act", {"set": {"m": {"b": 2}}}]]}]}}"#,
+        theirs: &[
+            "root: act? act?",
+            r#"root: act={"done":true} act={"done":true} {"m":{"a":1,"b":2}}"#,
+            "root: root is done",
+        ],
+        ours: &["root: act? act?", r#"root: act={"done":true} act={"done":true} {"m":{"b":2}}"#, "root: root is done"],
+    },
+    Stated {
+        row: "what a long-running tool wrote before it has an answer",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["later", {"set": {"k": 1}}]]}]}}"#,
+        theirs: &["root: later?"],
+        ours: &["root: later?", r#"root: {"k":1}"#],
+    },
+    Stated {
+        row: "a tool that raises",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "script": [{"calls": [["act", {"fails": "no"}]]}]}}"#,
+        theirs: &["root: act?", "root: failed", "fails"],
+        ours: &["root: act?", r#"root: act={"error":"no"}"#, "root: root is done"],
+    },
+    Stated {
+        row: "`max_llm_calls` of 0",
+        case: r#"{"config": {"max_llm_calls": 0}, "agent": {"kind": "llm", "name": "root", "script": []}}"#,
+        theirs: &["root: root is done"],
+        ours: &["root: failed", "fails"],
+    },
+    Stated {
+        row: "a small float in a template",
+        case: r#"{"state": {"a": 1e-5, "b": 1e16, "c": 1.5}, "agent": {"kind": "llm", "name": "root",
+            "instruction": "{a} {b} {c}", "script": [{"text": "<instruction>"}]}}"#,
+        theirs: &["root: 1e-05 1e+16 1.5"],
+        ours: &["root: 0.00001 1e+16 1.5"],
+    },
+    Stated {
+        row: "`output_key`",
+        case: r#"{"agent": {"kind": "llm", "name": "root", "output_key": "said",
+            "script": [{"text": "one ", "calls": [["act", {}]]}, {"text": "two"}]}}"#,
+        theirs: &[
+            r#"root: one  act? {"said":"one "}"#,
+            r#"root: act={"done":true}"#,
+            r#"root: two {"said":"one two"}"#,
+        ],
+        ours: &["root: one  act?", r#"root: act={"done":true}"#, r#"root: two {"said":"two"}"#],
+    },
+];
+
+#[tokio::test]
+async fn what_google_adk_does_otherwise_is_what_the_documents_say() {
+    let cases: Vec<Value> = STATED.iter().map(|stated| case(stated.case)).collect();
+    let played = play_theirs(&cases).await;
+    let mut wrong = Vec::new();
+    for ((stated, case), theirs) in STATED.iter().zip(&cases).zip(&played) {
+        let ours = play::play(case).await;
+        for (expected, played, side) in [(stated.ours, &ours, "ours"), (stated.theirs, theirs, "theirs")] {
+            let lines = lines(played);
+            if lines != expected {
+                wrong.push(format!("{}, {side}: {lines:#?}, expected: {expected:#?}", stated.row));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_difference_that_is_stated_beside_google_adk_is_a_row_of_the_documents() {
+    let document = include_str!("../../../../../docs/adk-compatibility.md");
+    for Stated { row, .. } in &STATED {
+        assert!(document.contains(&format!("\n| {row} |")), "no row begins with: {row}");
+    }
+}
+
+/// A case in which the user says one thing, unless it says otherwise.
+fn case(text: &str) -> Value {
+    let mut case: Value = serde_json::from_str(text).unwrap();
+    if case.get("turns").is_none() {
+        case["turns"] = serde_json::json!([{"say": "go"}]);
+    }
+    case
+}

@@ -1,0 +1,335 @@
+//! What agents that run at the same time see of each other's writes before they are committed, and what is committed of
+//! them in the end.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::stream;
+use scratchbook::{
+    Agent, CallbackContext, Content, FunctionAgent, FunctionTool, InMemorySessionService, InvocationContext, LlmAgent,
+    LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent, StateDelta, Store, ToolContext,
+};
+use serde_json::{Map, Value, json};
+
+use crate::runner::{app, run, runner, stored};
+
+type Args = Map<String, Value>;
+
+async fn wait(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+/// A model that takes its time.
+fn after(milliseconds: u64, text: &'static str) -> ScriptedLlm {
+    ScriptedLlm::from_stream(move |_| {
+        Box::pin(async_stream::stream! {
+            wait(milliseconds).await;
+            yield Ok(LlmResponse::text(text));
+        })
+    })
+}
+
+/// An agent that writes before its model is asked, which takes a while.
+fn slow(milliseconds: u64, write: impl Fn(&CallbackContext) + Send + Sync + 'static) -> LlmAgent {
+    let agent = LlmAgent::builder("slow").model(after(milliseconds, "done"));
+    let agent = agent.before_model(move |context, request| {
+        write(&context);
+        async move { Ok(ControlFlow::Continue(request)) }
+    });
+    agent.build().unwrap()
+}
+
+fn sets_k(context: &CallbackContext) {
+    context.state().set("k", "cancelled").unwrap();
+}
+
+/// An agent that commits a value after a while and ends what runs beside it.
+fn quick() -> FunctionAgent {
+    FunctionAgent::new("quick", |context: InvocationContext| {
+        async_stream::try_stream! {
+            wait(5).await;
+            let mut event = context.event().with_state_delta(StateDelta::new().with("k", "committed")?);
+            event.actions.escalate = Some(true);
+            yield event;
+        }
+    })
+}
+
+/// An agent that copies what it sees of a key to another.
+fn copies(name: &str, from: &'static str, to: &'static str) -> LlmAgent {
+    let agent = LlmAgent::builder(name).model(ScriptedLlm::new(vec!["never said"; 9]));
+    let agent = agent.before_agent(move |context| async move {
+        let seen = context.state().get_or(from, Value::Null);
+        context.state().set(to, seen)?;
+        Ok(Some(Content::model("copied")))
+    });
+    agent.build().unwrap()
+}
+
+/// A tool that writes and answers, after a while each.
+fn writer(name: &'static str, before: u64, between: u64) -> FunctionTool<Args> {
+    FunctionTool::new(name, "Writes.", move |_: Args, context: ToolContext| async move {
+        wait(before).await;
+        context.state().set("who", name)?;
+        context.state().set("temp:who", name)?;
+        wait(between).await;
+        Ok(json!({"by": name}))
+    })
+}
+
+#[tokio::test]
+async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_running_one_that_answers_at_once() {
+    for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
+        for (later, plain) in [((0, 0), (0, 0)), ((10, 0), (0, 0)), ((0, 10), (5, 0)), ((0, 0), (10, 5))] {
+            let model = ScriptedLlm::new([LlmResponse::calls(calls.map(|name| (name, json!({})))), "Done.".into()]);
+            let agent = LlmAgent::builder("agent")
+                .model(model)
+                .tool(writer("later", later.0, later.1).long_running())
+                .tool(writer("plain", plain.0, plain.1))
+                .after_agent(|context| async move {
+                    context.state().set("seen", context.state().require("temp:who")?)?;
+                    Ok(None)
+                })
+                .build()
+                .unwrap();
+            let runner = runner(agent);
+            let events = run(&runner, "go").await.unwrap();
+            assert_eq!(json!(events[1].actions.state_delta)["who"], winner, "{calls:?}: in the event");
+            let state = json!(stored(&runner).await.state());
+            assert_eq!(state, json!({"who": winner, "seen": winner}), "{calls:?} {later:?} {plain:?}");
+        }
+    }
+}
+
+/// What others see between the return of the calls and their commit.
+#[tokio::test]
+async fn of_parallel_calls_that_have_returned_others_see_what_will_be_committed() {
+    let names = ["first", "second", "third"];
+    let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let kept = Arc::clone(&seen);
+    // The first writes last, and the third is there to look when both have returned.
+    let looks = FunctionTool::new("third", "Looks.", move |_: Args, context: ToolContext| {
+        let kept = Arc::clone(&kept);
+        async move {
+            wait(30).await;
+            kept.lock().unwrap().push(context.state().get_or("who", Value::Null));
+            Ok(())
+        }
+    });
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new([LlmResponse::calls(names.map(|name| (name, json!({})))), "Done.".into()]))
+        .tool(writer("first", 10, 0))
+        .tool(writer("second", 0, 0))
+        .tool(looks)
+        .build()
+        .unwrap();
+    let runner = runner(agent);
+    run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("who"), Some(&json!("second")));
+    assert_eq!(*seen.lock().unwrap(), [json!("second")], "the later in call order, not in time");
+}
+
+fn saver(name: &'static str, before: u64) -> FunctionTool<Args> {
+    FunctionTool::new(name, "Saves.", move |_: Args, context: ToolContext| async move {
+        wait(before).await;
+        Ok(json!({"version": context.save_artifact("note.txt", Part::text(name)).await?}))
+    })
+}
+
+fn with_artifacts(agent: impl Agent) -> (Runner, Arc<InMemorySessionService>) {
+    let service = app();
+    let runner = Runner::builder("app", agent, Arc::clone(&service)).artifacts(Arc::clone(&service));
+    (runner.auto_create_session().build().unwrap(), service)
+}
+
+#[tokio::test]
+async fn of_versions_of_one_artifact_an_event_names_the_largest() {
+    for long_running in [false, true] {
+        for (first, second) in [(10, 0), (0, 10)] {
+            let one = saver("one", first);
+            let calls = LlmResponse::calls(["one", "two"].map(|name| (name, json!({}))));
+            let agent = LlmAgent::builder("agent")
+                .model(ScriptedLlm::new([calls, "Done.".into()]))
+                .tool(if long_running { one.long_running() } else { one })
+                .tool(saver("two", second))
+                .build()
+                .unwrap();
+            let (runner, _) = with_artifacts(agent);
+            let events = run(&runner, "go").await.unwrap();
+            assert_eq!(json!(events[1].actions.artifact_delta), json!({"note.txt": 1}), "{first} {second}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_rewind_brings_back_the_newest_version_of_an_artifact_that_parallel_calls_saved() {
+    let both = LlmResponse::calls(["one", "two"].map(|name| (name, json!({}))));
+    let agent = LlmAgent::builder("agent")
+        .model(ScriptedLlm::new([both, "Done.".into(), LlmResponse::call("three", json!({})), "Again.".into()]))
+        .tool(saver("one", 10))
+        .tool(saver("two", 0))
+        .tool(saver("three", 0))
+        .build()
+        .unwrap();
+    let (runner, service) = with_artifacts(agent);
+    run(&runner, "go").await.unwrap();
+    let second = run(&runner, "again").await.unwrap();
+    let key = stored(&runner).await.key().clone();
+    Store::new(service).rewind(&key, &second[0].invocation_id).await.unwrap();
+    let artifact = runner.artifact_service().unwrap().load_artifact(&key, "note.txt", None).await.unwrap();
+    assert_eq!(artifact.and_then(|part| part.text).as_deref(), Some("one"), "the version that was saved last");
+}
+
+#[tokio::test]
+async fn what_a_cancelled_parallel_agent_wrote_is_gone_before_the_next_agent_runs() {
+    for _ in 0..20 {
+        let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(slow(50, sets_k))]);
+        let top = SequentialAgent::new("top", vec![Arc::new(both), Arc::new(copies("next", "k", "kept"))]);
+        let runner = runner(top);
+        run(&runner, "go").await.unwrap();
+        let state = json!(stored(&runner).await.state());
+        assert_eq!(state, json!({"k": "committed", "kept": "committed"}));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
+    for _ in 0..20 {
+        let deepest = ParallelAgent::new("deepest", vec![Arc::new(slow(50, sets_k))]);
+        let deeper = ParallelAgent::new("deeper", vec![Arc::new(deepest)]);
+        let beside = SequentialAgent::new("beside", vec![Arc::new(deeper)]);
+        let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(beside)]);
+        let top = SequentialAgent::new("top", vec![Arc::new(both), Arc::new(copies("next", "k", "kept"))]);
+        let runner = runner(top);
+        run(&runner, "go").await.unwrap();
+        assert_eq!(stored(&runner).await.state().get("kept"), Some(&json!("committed")));
+    }
+}
+
+#[tokio::test]
+async fn a_context_of_a_cancelled_agent_refuses_to_write() {
+    let slot: Arc<Mutex<Option<CallbackContext>>> = Arc::default();
+    let kept = Arc::clone(&slot);
+    let keeps = slow(50, move |context| *kept.lock().unwrap() = Some(context.clone()));
+    let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(keeps)]);
+    run(&runner(both), "go").await.unwrap();
+    let context = slot.lock().unwrap().take().unwrap();
+    assert_eq!(context.state().set("k", 1).unwrap_err().kind(), scratchbook::ErrorKind::FailedPrecondition);
+    assert_eq!(context.state().get("k"), Some(json!("committed")));
+}
+
+/// A parallel agent that fails, too, leaves nothing to a parent that goes on.
+#[tokio::test]
+async fn what_the_siblings_of_a_failed_parallel_agent_wrote_is_gone() {
+    let fails = FunctionAgent::new("fails", |_| {
+        async_stream::stream! {
+            wait(5).await;
+            yield Err(scratchbook::Error::new(scratchbook::ErrorKind::Internal, "broken"));
+        }
+    });
+    let both: Arc<dyn Agent> = Arc::new(ParallelAgent::new("both", vec![Arc::new(fails), Arc::new(slow(50, sets_k))]));
+    let parent = FunctionAgent::new("parent", move |context: InvocationContext| {
+        let mut events = both.run(context.clone());
+        async_stream::try_stream! {
+            while let Some(event) = futures_util::StreamExt::next(&mut events).await {
+                if let Ok(event) = event {
+                    yield event;
+                }
+            }
+            let kept = context.state().get("k").cloned();
+            yield context.for_agent("parent").event().with_state_delta(StateDelta::new().with("kept", &kept)?);
+        }
+    });
+    let runner = runner(parent);
+    run(&runner, "go").await.unwrap();
+    assert_eq!(json!(stored(&runner).await.state()), json!({"kept": null}));
+}
+
+/// Commits a value after 10 ms and notes what it sees 10 ms later.
+fn fast() -> FunctionAgent {
+    FunctionAgent::new("fast", |context: InvocationContext| {
+        async_stream::try_stream! {
+            wait(10).await;
+            yield context.event().with_state_delta(StateDelta::new().with("k", "newer")?);
+            wait(10).await;
+            let seen = context.state().get("k").cloned();
+            yield context.event().with_state_delta(StateDelta::new().with("seen", &seen)?);
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_committed_value_is_seen_in_place_of_an_older_pending_one_of_a_sibling() {
+    let sets = |context: &CallbackContext| context.state().set("k", "older").unwrap();
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(50, sets)), Arc::new(fast())]));
+    run(&runner, "go").await.unwrap();
+    let state = json!(stored(&runner).await.state());
+    assert_eq!(state, json!({"k": "older", "seen": "newer"}), "the later commit has the last word");
+}
+
+#[tokio::test]
+async fn a_newer_pending_value_of_a_sibling_is_seen_in_place_of_a_committed_one() {
+    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+        wait(15).await;
+        context.state().set("k", "newest")?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(agent.build().unwrap()), Arc::new(fast())]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(json!(stored(&runner).await.state()), json!({"k": "newest", "seen": "newest"}));
+}
+
+#[tokio::test]
+async fn ones_own_pending_value_is_seen_before_any_other() {
+    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+        context.state().set("k", "own")?;
+        wait(15).await;
+        assert_eq!(context.state().get("k"), Some(json!("own")), "another has committed meanwhile");
+        assert_eq!(context.state().snapshot().get("k"), Some(&json!("own")));
+        assert_eq!(context.state().set_default("k", "default")?, json!("own"));
+        context.state().set("checked", true)?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(agent.build().unwrap()), Arc::new(fast())]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("checked"), Some(&json!(true)));
+}
+
+/// An operation is carried out on whatever is there, so it counts above a later commit, too.
+#[tokio::test]
+async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() {
+    let adds = |context: &CallbackContext| context.state().increment("n", 1).unwrap();
+    let fast = FunctionAgent::new("fast", |context: InvocationContext| {
+        async_stream::try_stream! {
+            wait(10).await;
+            yield context.event().with_state_delta(StateDelta::new().with("n", 10)?);
+            let seen = context.state().get("n").cloned();
+            yield context.event().with_state_delta(StateDelta::new().with("seen", &seen)?);
+        }
+    });
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(50, adds)), Arc::new(fast)]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(json!(stored(&runner).await.state()), json!({"n": 11, "seen": 11}));
+}
+
+#[tokio::test]
+async fn an_instruction_is_filled_with_the_newest_value() {
+    let model = ScriptedLlm::new(["Hi."]);
+    let late = LlmAgent::builder("late").model(model.clone()).instruction("k={k}");
+    let late = late.before_agent(|_| async {
+        wait(20).await;
+        Ok(None)
+    });
+    let commits = FunctionAgent::new("commits", |context: InvocationContext| {
+        stream::once(async move {
+            wait(10).await;
+            Ok(context.event().with_state_delta(StateDelta::new().with("k", "newer")?))
+        })
+    });
+    let sets = |context: &CallbackContext| context.state().set("k", "older").unwrap();
+    let agents: Vec<Arc<dyn Agent>> =
+        vec![Arc::new(slow(50, sets)), Arc::new(commits), Arc::new(late.build().unwrap())];
+    run(&runner(ParallelAgent::new("par", agents)), RunRequest::message("go")).await.unwrap();
+    assert_eq!(crate::runner::own_instruction(&model.requests()[0]), "k=newer");
+}
