@@ -59,6 +59,7 @@ pub mod pages;
 pub mod proof;
 pub mod races;
 pub mod read;
+pub mod removals;
 pub mod retention;
 pub mod retry;
 pub mod rewind;
