@@ -33,6 +33,7 @@ mod postgres;
 mod processes;
 mod quotas;
 mod recorded;
+mod removals;
 mod requests;
 mod resume;
 mod runner;

@@ -106,7 +106,7 @@ pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &S
         }
     }
     let shown = read(&ground, &alice, &mut start, 2).await;
-    let kinds: Vec<_> = shown.iter().map(|entry| match &entry.commit {
+    let kinds = shown.iter().map(|entry| match &entry.commit {
         FeedCommit::Removed(removal) => format!("{} {}", removal.kind.as_str(), removal.count),
         FeedCommit::Created { state, .. } => format!("made {}", state["life"]),
         FeedCommit::Event { event, .. } => format!("event {}", event.seq.unwrap_or_default()),

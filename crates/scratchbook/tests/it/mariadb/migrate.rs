@@ -45,7 +45,7 @@ async fn migrations_can_be_looked_at_and_carried_out_apart() {
     let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
     assert_eq!(
         dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(),
-        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds")]
+        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds"), (4, "removals")]
     );
     assert!(open(&database.uri(), Migrate::Check).await.is_err());
     assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), dry);
@@ -214,7 +214,7 @@ async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
         database.sql("DROP PROCEDURE scratchbook_write_1").await;
     }
     let lacking = migrate(&by_us.uri(), MigrationRun::Dry).await.unwrap();
-    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3, 4]);
     fixtures::check(&connect(&by_us.uri()).await.unwrap()).await;
     lacking.iter().for_each(|migration| by_hand.client(&migration.sql));
     fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;
