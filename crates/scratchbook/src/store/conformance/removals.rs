@@ -1,4 +1,4 @@
-//! What was removed is in the feed: whoever follows it has a copy in the end that is equal to the store.
+//! What was removed is in the feed, so that a feed can be followed to a copy that is equal to the store.
 
 mod copy;
 
