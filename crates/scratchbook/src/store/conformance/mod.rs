@@ -32,6 +32,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod capability;
+mod copy;
 mod lacking;
 mod promises;
 mod support;

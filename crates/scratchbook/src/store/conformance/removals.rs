@@ -1,15 +1,13 @@
 //! What was removed is in the feed, so that a feed can be followed to a copy that is equal to the store.
 
-mod copy;
-
 use serde_json::json;
 
+use super::copy::{Copy, Script};
 use super::support::{Ground, changing};
 use crate::{
     CreateSessionConfig, Environment, Expiry, FeedCommit, FeedEntry, FeedStart, Part, Removal, RemovalKind, StateOwner,
     Store, SystemEnvironment,
 };
-use copy::{Copy, Script};
 
 const PAST: Expiry = Expiry::At(1_600_000_000.0);
 

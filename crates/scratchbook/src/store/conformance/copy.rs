@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::conformance::support::{Ground, changing, delta};
+use super::support::{Ground, changing, delta};
 use crate::{
     CreateSessionConfig, ErrorKind, Event, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig,
     ListSessionsConfig, Removal, RemovalKind, Scope, SessionKey, StateOwner,
