@@ -162,7 +162,16 @@ impl Serialize for Entry {
                 out.serialize_entry("userId", &owner.user_id())?;
                 out.serialize_entry("changes", &changes.iter().map(change).collect::<Vec<_>>())?;
             }
-            // What a later library may tell of.
+            FeedCommit::Removed(removal) => {
+                out.serialize_entry("type", "removed")?;
+                out.serialize_entry("appName", removal.user.app_name())?;
+                out.serialize_entry("userId", &removal.user.user_id())?;
+                out.serialize_entry("sessionId", &removal.session.as_ref().map(|session| session.session_id()))?;
+                out.serialize_entry("kind", removal.kind.as_str())?;
+                out.serialize_entry("count", &removal.count)?;
+                out.serialize_entry("time", &removal.time)?;
+            }
+            // What a later library may add.
             _ => out.serialize_entry("type", "other")?,
         }
         out.serialize_entry("cursor", &self.0.cursor)?;

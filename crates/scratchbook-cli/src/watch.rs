@@ -3,7 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use scratchbook::{Change, FeedCommit, FeedEntry, Scope, SessionServiceExt, StateChange, StateOwner, Watch, Watched};
+use scratchbook::{
+    Change, FeedCommit, FeedEntry, RemovalKind, Scope, SessionServiceExt, StateChange, StateOwner, Watch, Watched,
+};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -109,6 +111,16 @@ fn as_json(entry: &FeedEntry) -> Value {
             "userId": owner.user_id(),
             "changes": changes.iter().map(change_as_json).collect::<Vec<_>>(),
         }),
+        FeedCommit::Removed(removal) => json!({
+            "type": "removed",
+            "cursor": cursor,
+            "appName": removal.user.app_name(),
+            "userId": removal.user.user_id(),
+            "sessionId": removal.session.as_ref().map(|session| session.session_id()),
+            "kind": removal.kind.as_str(),
+            "count": removal.count,
+            "time": removal.time,
+        }),
         // What a later library may add.
         _ => json!({"type": "other", "cursor": cursor}),
     }
@@ -163,6 +175,16 @@ fn line(entry: &FeedEntry) -> String {
             let keys: Vec<_> = keys.collect();
             let of = visible(owner.user_id().unwrap_or(owner.app_name())).into_owned();
             format!("{at}  {of}  {}  {}", styled(BOLD, visible(author)), keys.join("  "))
+        }
+        FeedCommit::Removed(removal) => {
+            let user = removal.user.user_id().unwrap_or_default();
+            let of = removal.session.as_ref().map_or(user.to_owned(), |s| format!("{user}/{}", s.session_id()));
+            let what = match removal.kind {
+                RemovalKind::Pruned => format!("pruned up to event {}", removal.count),
+                RemovalKind::Erased => format!("deleted with {} sessions", removal.count),
+                kind => kind.as_str().to_owned(),
+            };
+            format!("{}  {}  {}", time(removal.time), visible(&of), styled(BAD, what))
         }
         _ => String::new(),
     }

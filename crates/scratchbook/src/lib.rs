@@ -121,9 +121,9 @@ pub use session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    LogPositions, OtherLabels, Outcome, PutStateOptions, SecretKeys, Seen, Session, SessionKey, SessionMetadata,
-    SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff, StateOwner,
-    StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
+    LogPositions, OtherLabels, Outcome, PutStateOptions, Removal, RemovalKind, SecretKeys, Seen, Session, SessionKey,
+    SessionMetadata, SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff,
+    StateOwner, StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
 };
 pub use state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,

@@ -141,7 +141,24 @@ class StateEntry(TypedDict):
     cursor: str
 
 
-FeedEntry = EventEntry | CreatedEntry | StateEntry
+class RemovedEntry(TypedDict):
+    """An entry of a watch: a session or a user was removed, or events of a session were. Events that are gone may have
+    written keys of the user and of the app: read those again after it, and after `pruned` the session as well."""
+
+    type: Literal["removed"]
+    appName: str
+    userId: str
+    sessionId: str | None
+    """`None` if the user was deleted."""
+    kind: Literal["deleted", "expired", "pruned", "erased"]
+    """The session was deleted, or had expired and was removed; its oldest events were pruned; the user was deleted."""
+    count: int
+    """The number of the last event that went; of a user, how many sessions went."""
+    time: float
+    cursor: str
+
+
+FeedEntry = EventEntry | CreatedEntry | StateEntry | RemovedEntry
 """An entry of a watch: which one it is, its `type` says. A watch that begins after its `cursor` goes on there."""
 
 __all__ = [
@@ -154,6 +171,7 @@ __all__ = [
     "KeyDiff",
     "KeyWrite",
     "KeyWriter",
+    "RemovedEntry",
     "StateChange",
     "StateEntry",
     "Verified",

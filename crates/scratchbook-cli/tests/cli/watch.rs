@@ -49,6 +49,22 @@ fn what_was_committed_is_told_and_gone_on_with() {
     }
 }
 
+#[test]
+fn what_was_removed_is_shown() {
+    let fixture = Fixture::with_session(3);
+    let now = lines(&fixture, &["-a", "shop", "--from", "now"]);
+    let after = now[0]["cursor"].as_str().unwrap();
+    fixture.text(&["prune", "-a", "shop", "--keep-last", "1"]);
+    fixture.text(&[&["sessions", "delete"], &S1[..]].concat());
+    let removed = lines(&fixture, &["-a", "shop", "--from", after]);
+    assert_eq!(kinds(&removed), ["removed", "end"], "the session's removal takes the place of that of its events");
+    assert_eq!((&removed[0]["kind"], &removed[0]["count"]), (&json!("deleted"), &json!(3)));
+    assert_eq!((&removed[0]["userId"], &removed[0]["sessionId"]), (&json!("alice"), &json!("s1")));
+    let text = fixture.text(&["watch", "-a", "shop", "--from", after, "--until-idle=200ms"]);
+    assert!(text.contains("alice/s1") && text.contains("deleted"), "{text}");
+    assert_eq!(kinds(&lines(&fixture, &["-a", "shop", "--from", after, "--prefix", "step"])), ["end"]);
+}
+
 #[cfg(unix)]
 #[test]
 fn a_watch_follows_other_processes_until_it_is_interrupted() {

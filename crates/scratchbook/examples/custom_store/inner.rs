@@ -49,12 +49,25 @@ impl Inner {
 
     pub(super) fn drop_expired(&mut self, key: &SessionKey) {
         if self.sessions.get(key).is_some_and(Kept::is_expired) {
-            self.delete(key);
+            self.delete(key, RemovalKind::Expired);
         }
     }
 
-    pub(super) fn delete(&mut self, key: &SessionKey) {
-        self.sessions.remove(key);
+    /// Puts a removal into the feed, in place of an earlier one of the same session, or of all of the user's.
+    pub(super) fn record(&mut self, removal: Removal) {
+        self.feed.retain(|(_, commit)| {
+            let FeedCommit::Removed(old) = commit else { return true };
+            let is_of = old.user == removal.user && (removal.session.is_none() || old.session == removal.session);
+            !is_of || removal.kind == RemovalKind::Pruned && old.kind != RemovalKind::Pruned
+        });
+        self.position += 1;
+        self.feed.push((self.position, FeedCommit::Removed(removal)));
+    }
+
+    pub(super) fn delete(&mut self, key: &SessionKey, kind: RemovalKind) {
+        let Some(kept) = self.sessions.remove(key) else { return };
+        let last = kept.base + kept.events.len() as u64;
+        self.record(Removal::of_session(kind, key.clone(), last, SystemEnvironment.now()));
         let session = Some(key.session_id());
         self.artifacts.retain(|(app, user, of, _), _| {
             (app.as_str(), user.as_str(), of.as_deref()) != (key.app_name(), key.user_id(), session)

@@ -215,6 +215,7 @@ impl SessionService for MapStore {
             let of = match commit {
                 FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => session.user(),
                 FeedCommit::State { owner, .. } => owner.clone(),
+                FeedCommit::Removed(removal) => removal.user.clone(),
                 _ => return false,
             };
             let is_of = of == *owner || owner.user_id().is_none() && of.app_name() == owner.app_name();
@@ -249,7 +250,7 @@ impl SessionService for MapStore {
         let mut inner = self.open()?;
         let expired = inner.sessions.iter().filter(|(_, kept)| kept.is_expired()).map(|(key, _)| key.clone());
         let expired: Vec<_> = expired.take(limit).collect();
-        expired.iter().for_each(|key| inner.delete(key));
+        expired.iter().for_each(|key| inner.delete(key, RemovalKind::Expired));
         self.notifier.notify();
         Ok(expired.len() as u64)
     }
@@ -271,6 +272,8 @@ impl SessionService for MapStore {
             inner.feed.retain(|(_, commit)| {
                 !matches!(commit, FeedCommit::Event { session, event } if session == key && event.seq <= Some(base))
             });
+            let now = SystemEnvironment.now();
+            inner.record(Removal::of_session(RemovalKind::Pruned, key.clone(), base, now));
         }
         Ok(old as u64)
     }
@@ -325,7 +328,7 @@ impl SessionService for MapStore {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        self.open()?.delete(key);
+        self.open()?.delete(key, RemovalKind::Deleted);
         // Whoever follows it is told that it is gone.
         self.notifier.notify();
         Ok(())
@@ -397,7 +400,14 @@ impl SessionService for MapStore {
 
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         let (user, mut inner) = (StateOwner::user(app_name, user_id)?, self.open()?);
+        let sessions = inner.sessions.keys().filter(|key| key.user() == user).count() as u64;
+        let is_there = sessions > 0
+            || inner.owned.contains_key(&user)
+            || inner.artifacts.keys().any(|(app, of, ..)| (app.as_str(), of.as_str()) == (app_name, user_id));
         inner.sessions.retain(|key, _| (key.app_name(), key.user_id()) != (app_name, user_id));
+        if is_there {
+            inner.record(Removal::of_user(user.clone(), sessions, SystemEnvironment.now()));
+        }
         inner.feed.retain(|(_, commit)| match commit {
             FeedCommit::Event { session, .. } | FeedCommit::Created { session, .. } => session.user() != user,
             FeedCommit::State { owner, .. } => *owner != user,

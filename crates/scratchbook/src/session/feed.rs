@@ -116,6 +116,73 @@ pub enum FeedCommit {
         /// The changes.
         changes: Vec<StateChange>,
     },
+    /// A session or a user was removed, or events of a session were.
+    ///
+    /// After it, read the keys of the user and of the app (`get_state`): events that are gone may have written some. After
+    /// [`Pruned`](RemovalKind::Pruned) read where the session begins now as well (`get_initial_state`).
+    Removed(Removal),
+}
+
+/// What was removed, with what it took. It names sessions and users, and holds no value of theirs.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Removal {
+    /// How it was removed.
+    pub kind: RemovalKind,
+    /// The user whose it was.
+    pub user: StateOwner,
+    /// The session; `None` for a user who was deleted with all sessions.
+    pub session: Option<SessionKey>,
+    /// The number of the last event that went; of a user, how many sessions went.
+    pub count: u64,
+    /// When, in seconds since 1970, by the clock of the program that removed it.
+    pub time: f64,
+}
+
+/// How something was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RemovalKind {
+    /// A session was deleted. One that is made under its id later is another one.
+    Deleted,
+    /// A session had expired, and was removed: by `delete_expired`, or when something was to be written under its id.
+    Expired,
+    /// The oldest events of a session were pruned. The session goes on with the others.
+    Pruned,
+    /// A user was deleted, with all sessions, keys and artifacts.
+    Erased,
+}
+
+impl RemovalKind {
+    /// Its name: `deleted`, `expired`, `pruned`, `erased`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Expired => "expired",
+            Self::Pruned => "pruned",
+            Self::Erased => "erased",
+        }
+    }
+
+    /// The kind of a name, if there is one.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Deleted, Self::Expired, Self::Pruned, Self::Erased].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+impl Removal {
+    /// A session that was removed, or events of it up to a number; for stores, yours among them.
+    #[must_use]
+    pub fn of_session(kind: RemovalKind, session: SessionKey, last: u64, time: f64) -> Self {
+        Self { kind, user: session.user(), session: Some(session), count: last, time }
+    }
+
+    /// A user who was deleted with this many sessions; for stores, yours among them.
+    #[must_use]
+    pub fn of_user(user: StateOwner, sessions: u64, time: f64) -> Self {
+        Self { kind: RemovalKind::Erased, user, session: None, count: sessions, time }
+    }
 }
 
 impl FeedEntry {
@@ -137,6 +204,7 @@ impl FeedEntry {
                 let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
                 changes.iter().map(|change| scope.key(&change.name).into_owned()).collect()
             }
+            FeedCommit::Removed(_) => Vec::new(),
         }
     }
 }

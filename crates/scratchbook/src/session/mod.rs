@@ -32,7 +32,7 @@ use crate::state::{StateDelta, StateMap};
 pub use check::{CheckedWrite, StateCheck};
 pub use commits::{CommitNotices, CommitNotifier};
 pub use ext::SessionServiceExt;
-pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart};
+pub use feed::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Removal, RemovalKind};
 pub use history::{KeyDiff, KeyWrite, StateDiff};
 pub use key::{SessionKey, StateOwner};
 pub use metadata::{OtherLabels, SessionMetadata, SessionUpdate, TitleFilter};

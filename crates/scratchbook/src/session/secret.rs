@@ -88,6 +88,7 @@ impl SecretKeys {
                 secret.filter_map(|change| change.value.as_mut()).for_each(hide);
                 FeedCommit::State { owner, changes }
             }
+            FeedCommit::Removed(removal) => FeedCommit::Removed(removal),
         };
         FeedEntry { commit, ..entry }
     }

@@ -1,7 +1,12 @@
 //! Cursors of feeds in which every commit has a position: which database and feed they are of, and how far it was read.
 
-use crate::error::{Error, Result};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, StateOwner, feed_name};
+
+/// How long the removals of sessions and users are kept at least.
+pub(crate) const REMOVALS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A feed of one owner in one database.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub struct FeedPlace {
     pub position: u64,
     /// Its entries up to this rank were read. Not how many: some may be pruned before the rest is read.
     pub taken: usize,
+    /// Who began at the beginning when removals up to here had been let go has read nothing that they took.
+    pub since: u64,
 }
 
 impl Feed {
@@ -51,12 +58,25 @@ impl Feed {
     ///
     /// `InvalidArgument` for a cursor of another database or feed, or ahead of the end.
     pub fn start(&self, start: &FeedStart, end: u64) -> Result<FeedPlace> {
+        self.start_since(start, end, 0)
+    }
+
+    /// The same of a feed that has let removals go up to a position.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start); `FailedPrecondition` for a cursor that may have missed a removal.
+    pub fn start_since(&self, start: &FeedStart, end: u64, let_go: u64) -> Result<FeedPlace> {
         let place = match start {
-            FeedStart::Beginning => FeedPlace::default(),
+            FeedStart::Beginning => FeedPlace { since: let_go, ..FeedPlace::default() },
             FeedStart::Now => FeedPlace::after(end),
             FeedStart::After(cursor) => FeedPlace::parse(self.place(cursor)?)?,
         };
-        if place.position > end { Err(ahead()) } else { Ok(place) }
+        if place.position > end {
+            return Err(ahead());
+        }
+        place.check(let_go)?;
+        Ok(place)
     }
 
     /// A page of all that stands above a place: commits with their positions, in order, and those at the place itself
@@ -69,7 +89,7 @@ impl Feed {
     ) -> FeedPage {
         let mut entries = Vec::new();
         for (position, commit) in commits {
-            let place = FeedPlace { position, taken: rank(&commit) };
+            let place = FeedPlace { position, taken: rank(&commit), since: after.since };
             if position == after.position && place.taken <= after.taken {
                 continue;
             }
@@ -90,7 +110,7 @@ fn rank(commit: &FeedCommit) -> usize {
         FeedCommit::State { owner: StateOwner::App { .. }, .. } => 2,
         FeedCommit::Created { .. } => 3,
         // The app's keys of an event that was erased with its user stand there still, and were read with it.
-        FeedCommit::Event { .. } => 4,
+        FeedCommit::Event { .. } | FeedCommit::Removed(_) => 4,
     }
 }
 
@@ -99,10 +119,26 @@ pub(crate) fn ahead() -> Error {
     Error::invalid("the cursor is ahead of the feed: it is of another database, or of a newer copy; begin anew, or now")
 }
 
+/// The error for a cursor that stands before removals that the feed does not have any more.
+pub(crate) fn too_old() -> Error {
+    let message = "sessions or users were removed after the cursor's place, so long ago that the feed has let the entries \
+                   go; begin again, from what the store shows";
+    Error::new(ErrorKind::FailedPrecondition, message)
+}
+
 impl FeedPlace {
     /// After all entries at a position.
     pub fn after(position: u64) -> Self {
-        Self { position, taken: usize::MAX }
+        Self { position, taken: usize::MAX, since: 0 }
+    }
+
+    /// Refuses a place before a removal that was let go, up to a position.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition`.
+    pub fn check(&self, let_go: u64) -> Result<()> {
+        if let_go > self.position.max(self.since) { Err(too_old()) } else { Ok(()) }
     }
 
     /// Reads what [`Display`](std::fmt::Display) has written.
@@ -113,8 +149,9 @@ impl FeedPlace {
     pub fn parse(text: &str) -> Result<Self> {
         let read = || {
             let (position, taken) = text.split_once('.')?;
+            let (taken, since) = taken.split_once('~').unwrap_or((taken, "0"));
             let taken = if taken == "all" { usize::MAX } else { taken.parse().ok()? };
-            Some(Self { position: position.parse().ok()?, taken })
+            Some(Self { position: position.parse().ok()?, taken, since: since.parse().ok()? })
         };
         read().ok_or_else(|| Error::invalid(format!("'{text}' is no place in a feed; keep cursors as they are given")))
     }
@@ -123,8 +160,10 @@ impl FeedPlace {
 impl std::fmt::Display for FeedPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.taken {
-            usize::MAX => write!(f, "{}.all", self.position),
-            taken => write!(f, "{}.{taken}", self.position),
+            usize::MAX => write!(f, "{}.all", self.position)?,
+            taken => write!(f, "{}.{taken}", self.position)?,
         }
+        // Behind that it says nothing any more.
+        if self.since > self.position { write!(f, "~{}", self.since) } else { Ok(()) }
     }
 }

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::session::{Session, SessionKey, SessionMetadata, seconds_of_micros};
+use crate::session::{Removal, RemovalKind, Session, SessionKey, SessionMetadata, StateOwner, seconds_of_micros};
 use crate::state::{Scope, ScopeMap, StateMap};
 
 /// The error for a row that holds what is never written.
@@ -43,6 +43,17 @@ pub(crate) fn stored_key(app_name: &str, user_id: &str, session_id: &str) -> Res
         let place = format!("{app_name:?}/{user_id:?}/{session_id:?}");
         Error::corrupted(format!("the session {place} cannot be read: no session has such an id"))
     })
+}
+
+/// A removal, from its row: the user, the session or nothing, and how it was removed.
+pub(crate) fn removal(app: &str, [user, session, kind]: [&str; 3], count: u64, time: f64) -> Result<Removal> {
+    let place = || format!("a removal in the feed of {app}");
+    let kind = RemovalKind::parse(kind).ok_or_else(|| damaged(place()))?;
+    if session.is_empty() {
+        let user = StateOwner::user(app, user).map_err(|e| damaged(place()).with_source(e))?;
+        return Ok(Removal::of_user(user, count, time));
+    }
+    Ok(Removal::of_session(kind, stored_key(app, user, session)?, count, time))
 }
 
 /// Puts a value where it belongs; `owner` is app, user and session, as far as the scope has them.

@@ -35,6 +35,7 @@ mod postgres;
 mod processes;
 mod quotas;
 mod recorded;
+mod removals;
 mod requests;
 mod resume;
 mod runner;

@@ -90,6 +90,25 @@ pub(crate) enum Entry {
         /// The changes; keys without prefix.
         changes: Vec<LogChange>,
     },
+    /// A session or a user was removed, or events of a session were. Read the keys of the user and the app again after it,
+    /// since events that are gone may have written some; after `pruned` read the session again.
+    #[serde(rename_all = "camelCase")]
+    Removed {
+        /// Reading goes on after this entry from here.
+        cursor: Cursor,
+        /// The app.
+        app_name: String,
+        /// The user.
+        user_id: Option<String>,
+        /// The session; `null` if the user was deleted.
+        session_id: Option<String>,
+        /// `deleted` or `expired`: the session is gone. `pruned`: its oldest events are. `erased`: the user was deleted.
+        kind: &'static str,
+        /// The number of the last event that went; of a user, how many sessions went.
+        count: u64,
+        /// When, in seconds since 1970.
+        time: f64,
+    },
     /// What this version of the server has no name for.
     Other {
         /// Reading goes on after this entry from here.
@@ -123,6 +142,15 @@ impl From<FeedEntry> for Entry {
                 user_id: owner.user_id().map(str::to_owned),
                 changes: changes.into_iter().map(LogChange::from).collect(),
             },
+            FeedCommit::Removed(removal) => Self::Removed {
+                cursor,
+                app_name: removal.user.app_name().to_owned(),
+                user_id: removal.user.user_id().map(str::to_owned),
+                session_id: removal.session.as_ref().map(|session| session.session_id().to_owned()),
+                kind: removal.kind.as_str(),
+                count: removal.count,
+                time: removal.time,
+            },
             _ => Self::Other { cursor },
         }
     }
@@ -135,6 +163,7 @@ impl Entry {
             Self::Event { cursor, .. }
             | Self::Created { cursor, .. }
             | Self::State { cursor, .. }
+            | Self::Removed { cursor, .. }
             | Self::Other { cursor } => cursor,
         }
     }

@@ -46,6 +46,16 @@ async fn a_feed_is_read_by_pages_without_gap_or_double() {
         assert_eq!((&last["type"], &last["userId"]), (&json!("state"), &json!(null)));
         assert_eq!((&last["changes"][0]["key"], &last["changes"][0]["removed"]), (&json!("w"), &json!(true)));
         api.refused(404, "GET", "/v1/apps/shop/users/alice/sessions/none/feed", None).await;
+        let after = format!("&cursor={}", last["cursor"].as_str().unwrap());
+        api.ok("DELETE", S1, None).await;
+        for feed in ["/v1/apps/shop/users/alice/feed", "/v1/apps/shop/feed"] {
+            let page = api.ok("GET", &format!("{feed}?limit=9&from=beginning"), None).await;
+            let removed = page["entries"].as_array().unwrap().last().unwrap().clone();
+            assert_eq!((&removed["type"], &removed["kind"]), (&json!("removed"), &json!("deleted")), "{feed}");
+            assert_eq!((&removed["sessionId"], &removed["count"]), (&json!("s1"), &json!(9)), "{feed}");
+        }
+        let page = api.ok("GET", &format!("/v1/apps/shop/feed?limit=9{after}"), None).await;
+        assert_eq!(page["entries"].as_array().unwrap().len(), 1, "it comes after what was read before");
     }
 }
 

@@ -69,6 +69,7 @@ impl<C: Codec> Coder<C> {
                 let changes = self.open_changes(&owner, changes)?;
                 FeedCommit::State { owner, changes }
             }
+            FeedCommit::Removed(removal) => FeedCommit::Removed(removal),
         };
         Ok(FeedEntry { commit, ..entry })
     }

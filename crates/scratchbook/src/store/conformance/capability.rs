@@ -21,6 +21,8 @@ pub enum Capability {
     History,
     /// Commits are told of.
     Feed,
+    /// What was removed is in the feed, so that it can be followed to an exact copy.
+    Removals,
     /// Sessions end at any time that is said, and old events are let go.
     Retention,
     /// Apps and users are listed, and users erased.
@@ -114,9 +116,11 @@ const NEEDS: &[(Capability, &[Promises])] = &[
         ],
     ),
     (Feed, &[("titles", &["an_update_is_no_event"]), ("feed", &[]), ("watch", &[]), ("watches", &[])]),
+    (Removals, &[("removals", &[])]),
     (
         Retention,
         &[
+            ("removals", &[]),
             ("locate", &["a_session_that_is_written_to_is_found", "an_expired_session_is_not_found_by_its_id"]),
             ("titles", &["an_update_of_a_missing_session_is_not_found", "pruning_leaves_title_and_labels"]),
             (

@@ -34,6 +34,7 @@ fn told(entry: &FeedEntry) -> Value {
             let changes: BTreeMap<_, _> = changes.iter().map(|change| (&change.name, &change.value)).collect();
             json!([owner.user_id().unwrap_or("(app)"), "state", changes])
         }
+        FeedCommit::Removed(removal) => json!([removal.user.user_id(), removal.kind.as_str(), removal.count]),
     }
 }
 

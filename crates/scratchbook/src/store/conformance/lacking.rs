@@ -75,6 +75,8 @@ pub async fn lacks(store: &Store, capability: Capability) {
             refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 10).await);
             refused(sessions.commits());
         }
+        // Without a feed there is nothing that could show it.
+        Capability::Removals => refused(sessions.list_feed(&ground.app(), &FeedStart::Beginning, 10).await),
         Capability::Retention => {
             refused(sessions.prune_events(key, 1, 10).await);
             assert_refused(

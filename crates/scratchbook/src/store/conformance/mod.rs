@@ -32,6 +32,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod capability;
+mod copy;
 mod lacking;
 mod promises;
 mod support;
@@ -59,6 +60,7 @@ pub mod pages;
 pub mod proof;
 pub mod races;
 pub mod read;
+pub mod removals;
 pub mod retention;
 pub mod retry;
 pub mod rewind;

@@ -263,6 +263,13 @@ macro_rules! for_each_promise {
                 a_feed_read_while_many_write_has_no_gap
                 commits_are_heard_of
             }
+            removals {
+                what_is_removed_is_in_the_feed
+                a_session_made_again_comes_after_the_removal_of_the_first
+                an_erased_user_leaves_one_entry
+                what_was_not_removed_is_no_entry
+                a_feed_is_followed_to_an_exact_copy
+            }
             proof {
                 what_is_shown_verifies
                 what_moves_verifies

@@ -18,6 +18,7 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
+use crate::store::feed::REMOVALS_KEPT;
 use crate::store::fork::fork_key;
 use crate::store::locate::{LocateQuery, taken_within};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
@@ -159,6 +160,9 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
         if deleted > 0 {
             self.quotas.forget_all();
         }
+        let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
+        let let_go = move |dialect: Arc<D>| async move { dialect.let_removals_go(before, limit).await };
+        self.write(Whose::Nobody, Again::Same, let_go).await?;
         Ok(deleted)
     }
 

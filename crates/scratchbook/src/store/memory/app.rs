@@ -16,6 +16,7 @@ use crate::store::limits::Limits;
 use crate::store::query::{EventQuery, ListPosition, StateQuery, since_bounds};
 
 use super::feed::Item;
+use super::removal::Removed;
 
 /// Every so many events a session's state is kept as it stood, which costs next to nothing with persistent maps.
 pub(super) const CHECKPOINT_EVENTS: u64 = 256;
@@ -29,6 +30,10 @@ pub(super) struct App {
     by_id: BTreeSet<(Arc<str>, Arc<str>)>,
     /// What was committed, by its position.
     pub(super) feed: BTreeMap<u64, Item>,
+    /// Removals in it, by the user and the session; no session for a user's.
+    pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
+    /// Up to which position removals of sessions and users were let go.
+    pub(super) let_go: u64,
 }
 
 #[derive(Debug, Default)]
@@ -187,11 +192,15 @@ impl App {
         user.sessions.insert(key.session_id().into(), stored);
     }
 
-    /// Removes a user with all that is theirs, but for what the app's log tells of them.
-    pub(super) fn remove_user(&mut self, user_id: &str) {
-        let Some(user) = self.users.remove(user_id) else {
-            return;
-        };
+    /// Removes a user with all that is theirs, but for what the app's log holds; how many sessions there were, if there was
+    /// such a user.
+    pub(super) fn remove_user(&mut self, user_id: &str) -> Option<u64> {
+        let has_something = self.users.get(user_id)?.has_something();
+        let had_something = self.forget_removals(user_id) > 0;
+        if !has_something && !had_something {
+            return None;
+        }
+        let user = self.users.remove(user_id)?;
         for place in &user.by_update {
             self.by_update.remove(place);
             self.by_id.remove(&(place.session_id.as_str().into(), user_id.into()));
@@ -199,6 +208,7 @@ impl App {
         for position in &user.feed {
             self.feed.remove(position);
         }
+        Some(user.sessions.len() as u64)
     }
 
     pub(super) fn merged(&self, user: &User, stored: &Stored, query: &StateQuery) -> StateMap {
@@ -304,13 +314,10 @@ impl App {
         Ok(Committed::new(event, Outcome::Stored).with_log_positions(LogPositions::of_feed(position)))
     }
 
-    pub(super) fn remove_session(&mut self, key: &SessionKey) {
-        let Some(user) = self.users.get_mut(key.user_id()) else {
-            return;
-        };
-        let Some(stored) = user.sessions.remove(key.session_id()) else {
-            return;
-        };
+    /// Removes a session; the number of its last event, if there was one.
+    pub(super) fn remove_session(&mut self, key: &SessionKey) -> Option<u64> {
+        let user = self.users.get_mut(key.user_id())?;
+        let stored = user.sessions.remove(key.session_id())?;
         let position = stored.list_position();
         user.by_update.remove(&position);
         user.artifacts.retain(|(session, _), _| session.as_deref() != Some(key.session_id()));
@@ -322,6 +329,7 @@ impl App {
         {
             self.drop_from_feed(key.user_id(), stored.created);
         }
+        Some(stored.last())
     }
 }
 

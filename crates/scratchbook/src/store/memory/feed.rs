@@ -4,7 +4,7 @@ use super::app::{App, owned};
 use super::to_map;
 use crate::error::Result;
 use crate::json::bytes_of;
-use crate::session::{FeedCommit, FeedPage, FeedStart, PAGE_BYTES, SessionKey, StateChange, StateOwner};
+use crate::session::{FeedCommit, FeedPage, FeedStart, PAGE_BYTES, Removal, SessionKey, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
 use crate::store::room::Room;
 
@@ -17,6 +17,8 @@ pub(super) enum Item {
     Created(SessionKey),
     /// Keys of a user or an app.
     State(StateOwner),
+    /// Something that was removed.
+    Removed(Removal),
 }
 
 impl Item {
@@ -24,6 +26,7 @@ impl Item {
         match self {
             Self::Event(key, _) | Self::Created(key) => Some(key.user_id()),
             Self::State(owner) => owner.user_id(),
+            Self::Removed(removal) => removal.user.user_id(),
         }
     }
 }
@@ -37,7 +40,7 @@ impl App {
         limit: usize,
         last: u64,
     ) -> Result<FeedPage> {
-        let after = feed.start(start, last)?;
+        let after = feed.start_since(start, last, self.let_go)?;
         let limit = limit.clamp(1, 1000);
         let commits = |(position, item): (&u64, &Item)| {
             let position = *position;
@@ -77,6 +80,7 @@ impl App {
             Item::State(owner) if is_of(owner.user_id()) => {
                 self.changes_at(position, owner.clone()).into_iter().collect()
             }
+            Item::Removed(removal) if is_of(removal.user.user_id()) => vec![FeedCommit::Removed(removal.clone())],
             Item::Created(key) => {
                 let mut commits = Vec::new();
                 if is_of(Some(key.user_id())) {
@@ -134,11 +138,14 @@ impl App {
     }
 }
 
+const REMOVAL_BYTES: u64 = 200;
+
 /// About how many bytes a commit has as JSON text.
 fn bytes(commit: &FeedCommit) -> u64 {
     match commit {
         FeedCommit::Event { event, .. } => bytes_of(event.as_ref()),
         FeedCommit::Created { state, .. } => bytes_of(state),
         FeedCommit::State { changes, .. } => changes.iter().map(StateChange::bytes).sum(),
+        FeedCommit::Removed(_) => REMOVAL_BYTES,
     }
 }

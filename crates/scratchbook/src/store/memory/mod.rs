@@ -7,6 +7,7 @@ mod app;
 mod artifact;
 mod feed;
 mod history;
+mod removal;
 mod resolve;
 mod retention;
 mod usage;
@@ -24,7 +25,7 @@ use self::app::{App, Origin, Stored, User, owned};
 use self::feed::Item;
 use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
-use super::feed::Feed;
+use super::feed::{Feed, REMOVALS_KEPT};
 use super::fork::fork_key;
 use super::limits::Limits;
 use super::locate::{LocateQuery, taken_within};
@@ -37,8 +38,9 @@ use crate::event::Event;
 use crate::session::{
     AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
     ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Session, SessionKey, SessionService, SessionUpdate,
-    StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session, seconds_of_micros,
+    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
+    SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session,
+    seconds_of_micros,
 };
 use crate::state::{ScopeMap, StateDelta, StateMap};
 
@@ -140,7 +142,15 @@ impl InMemorySessionService {
     /// Before a session is written to: one that has expired is deleted.
     fn drop_expired(&self, app: &mut App, key: &SessionKey) {
         if self.has_expired(app, key) {
-            app.remove_session(key);
+            self.remove(app, key, RemovalKind::Expired);
+        }
+    }
+
+    /// Removes a session, if there is one.
+    fn remove(&self, app: &mut App, key: &SessionKey, kind: RemovalKind) {
+        if let Some(last) = app.remove_session(key) {
+            let removal = Removal::of_session(kind, key.clone(), last, self.environment.now());
+            app.record(self.next_position(), removal);
         }
     }
 
@@ -317,7 +327,7 @@ impl SessionService for InMemorySessionService {
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
         if let Some(app) = self.app(key.app_name())? {
-            write(&app).remove_session(key);
+            self.remove(&mut write(&app), key, RemovalKind::Deleted);
             self.quotas.forget(&key.user());
             // Whoever follows it is told that it is gone.
             self.notifier.notify_session(key);
@@ -448,7 +458,11 @@ impl SessionService for InMemorySessionService {
         let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner).clone();
         let (now, mut deleted) = (self.now_micros(), 0);
         for app in apps.values() {
-            deleted += write(app).delete_expired(now, limit - deleted);
+            let mut app = write(app);
+            let expired = app.expired(now, limit - deleted);
+            expired.iter().for_each(|key| self.remove(&mut app, key, RemovalKind::Expired));
+            deleted += expired.len();
+            app.let_removals_go(self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit);
         }
         if deleted > 0 {
             self.quotas.forget_all();
@@ -464,7 +478,13 @@ impl SessionService for InMemorySessionService {
         let mut app = write(&app);
         self.drop_expired(&mut app, key);
         self.quotas.forget(&key.user());
-        Ok(app.prune_events(key, before, limit) as u64)
+        let (pruned, last) = app.prune_events(key, before, limit);
+        if pruned > 0 {
+            let removal = Removal::of_session(RemovalKind::Pruned, key.clone(), last, self.environment.now());
+            app.record(self.next_position(), removal);
+            self.notifier.notify_session(key);
+        }
+        Ok(pruned as u64)
     }
 
     async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
@@ -500,8 +520,11 @@ impl SessionService for InMemorySessionService {
         check_owner(app_name, user_id)?;
         if let Some(app) = self.app(app_name)? {
             let mut app = write(&app);
-            app.remove_user(user_id);
-            self.quotas.forget(&StateOwner::user(app_name, user_id)?);
+            let user = StateOwner::user(app_name, user_id)?;
+            if let Some(sessions) = app.remove_user(user_id) {
+                app.record(self.next_position(), Removal::of_user(user.clone(), sessions, self.environment.now()));
+            }
+            self.quotas.forget(&user);
             for change in &mut app.state.log {
                 if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
                     change.origin = None;
@@ -510,7 +533,7 @@ impl SessionService for InMemorySessionService {
                     change.author.clear();
                 }
             }
-            self.notifier.notify_whose([Whose::all_of(&StateOwner::user(app_name, user_id)?)]);
+            self.notifier.notify_whose([Whose::all_of(&user)]);
         }
         Ok(())
     }

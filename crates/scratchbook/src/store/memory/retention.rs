@@ -18,21 +18,21 @@ impl App {
         }
     }
 
-    pub(super) fn delete_expired(&mut self, now: i64, limit: usize) -> usize {
+    /// Sessions that have expired, this many at most.
+    pub(super) fn expired(&self, now: i64, limit: usize) -> Vec<SessionKey> {
         let sessions = self.users.values().flat_map(|user| user.sessions.values());
         let expired = sessions.filter(|stored| stored.is_expired(|| now)).take(limit);
-        let expired: Vec<_> = expired.map(|stored| stored.key.clone()).collect();
-        expired.iter().for_each(|key| self.remove_session(key));
-        expired.len()
+        expired.map(|stored| stored.key.clone()).collect()
     }
 
-    pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> usize {
+    /// How many events were pruned, and the number of the last one that is gone.
+    pub(super) fn prune_events(&mut self, key: &SessionKey, before: u64, limit: usize) -> (usize, u64) {
         let Some(stored) = self.session_mut(key) else {
-            return 0;
+            return (0, 0);
         };
-        let pruned = stored.prune(before, limit);
+        let (pruned, last) = (stored.prune(before, limit), stored.base);
         self.leave_feed(key, &pruned);
-        pruned.len()
+        (pruned.len(), last)
     }
 }
 

@@ -8,7 +8,7 @@ use super::MySql;
 use super::pool::{Care, Lease};
 use super::row::Cells;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::SessionKey;
+use crate::session::{RemovalKind, SessionKey};
 use crate::store::database::{Attempt, Done, Failure};
 
 /// The tables that hold what is a session's own.
@@ -25,7 +25,7 @@ impl MySql {
     pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
         let mut lease = self.connections.lease(Care::Again).await?;
         lease.begin().await?;
-        self.remove_where(&mut lease, key, "TRUE", &[]).await?;
+        self.remove_where(&mut lease, key, RemovalKind::Deleted).await?;
         lease.commit().await
     }
 
@@ -45,28 +45,29 @@ impl MySql {
 
     /// The same in a transaction that has begun.
     pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
-        self.remove_where(lease, key, "expire_time <= ?", &[self.now().into()]).await
+        self.remove_where(lease, key, RemovalKind::Expired).await
     }
 
-    /// Removes a session for which something holds, in the transaction; says whether there was one.
-    pub(super) async fn remove_where(
-        &self,
-        lease: &mut Lease<'_>,
-        key: &SessionKey,
-        which: &str,
-        values: &[Value],
-    ) -> Attempt<bool> {
+    /// Removes a session in the transaction, or only one that has expired; says whether there was one.
+    async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
         let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let (which, now) = match kind {
+            RemovalKind::Expired => ("AND expire_time <= ?", Some(Value::from(self.now()))),
+            _ => ("", None),
+        };
         let lock = format!(
-            "SELECT 1 FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND {which} FOR UPDATE"
+            "SELECT seq FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? {which} FOR UPDATE"
         );
-        if lease.rows(&self.sql(&lock), [&address[..], values].concat()).await?.is_empty() {
+        let locked = lease.rows(&self.sql(&lock), [&address[..], now.as_slice()].concat()).await?;
+        let Some(row) = locked.into_iter().next() else {
             return Ok(false);
-        }
+        };
+        let last = Cells::from(row).integer(0, || format!("the session {key}"))?;
         for table in OF_SESSION {
             self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
         }
         self.delete(lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
+        self.record(lease, key, kind, last).await?;
         Ok(true)
     }
 
@@ -77,6 +78,12 @@ impl MySql {
         lease.begin().await?;
         let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
+        let more = "(SELECT 1 FROM `{prefix}users` WHERE app_name = ? AND user_id = ?)
+            UNION ALL (SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
+            UNION ALL (
+                SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
+            )";
+        let more = lease.rows(&self.sql(more), [&address[..], &address, &address].concat()).await?;
         // Made where it is missing, so that it can be locked: nobody else makes a session of this user's any more.
         let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
@@ -107,6 +114,9 @@ impl MySql {
             let ids = Value::from(serde_json::json!(ids).to_string());
             lease.renew();
             lease.rows(&sql, [&[ids], &address[..]].concat()).await?;
+        }
+        if !all.is_empty() || !more.is_empty() {
+            self.record_user(&mut lease, &address, all.len()).await?;
         }
         self.delete(&mut lease, "users", of_user, &address).await?;
         lease.commit().await

@@ -16,6 +16,7 @@ use super::batch::json;
 use super::events::{number, sql_limit};
 use super::log::{COLUMNS, change_of, scope_of};
 use super::pool::{Care, Lease};
+use super::removal::removal;
 use super::row::Cells;
 use crate::error::Result;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateOwner};
@@ -27,7 +28,9 @@ use crate::store::rows::{self, damaged, stored_key};
 /// How many commits are numbered by one transaction.
 const AT_ONCE: usize = 1000;
 
-/// What a row is of. At one place in both logs of one user they come in this order.
+/// What a row is of. At one place in both logs of one user they come in this order: what was removed before the next of its
+/// name.
+const REMOVED: i64 = -1;
 const STATE: i64 = 1;
 const CREATED: i64 = 2;
 const EVENT: i64 = 3;
@@ -39,6 +42,8 @@ struct Read {
     end: u64,
     /// Whether there is something committed that has no number.
     pending: bool,
+    /// Up to where removals were let go.
+    let_go: u64,
 }
 
 impl MySql {
@@ -53,31 +58,34 @@ impl MySql {
         let feed = Feed::new(self.database_id().await?, owner);
         let app = owner.app_name();
         let mut after = match start {
-            FeedStart::Beginning => 0,
+            FeedStart::Beginning => None,
             FeedStart::Now => {
                 self.number_all(app).await?;
                 let end = self.read_entries(owner, u64::MAX, 1, RowRoom::ANY).await?.end;
                 self.watched(app, end);
                 return Ok(FeedPage::new(Vec::new(), feed.cursor(&FeedPlace::after(end).to_string())));
             }
-            FeedStart::After(cursor) => FeedPlace::parse(feed.place(cursor)?)?.position,
+            FeedStart::After(cursor) => Some(FeedPlace::parse(feed.place(cursor)?)?),
         };
         loop {
-            let Read { commits, end, pending } = self.read_entries(owner, after, limit, room).await?;
-            if after > end {
+            let from = after.map_or(0, |after| after.position);
+            let Read { commits, end, pending, let_go } = self.read_entries(owner, from, limit, room).await?;
+            if from > end {
                 return Err(ahead().into());
             }
+            let place = after.unwrap_or(FeedPlace { since: let_go, ..FeedPlace::default() });
+            place.check(let_go)?;
             let is_full = commits.len() >= limit;
             let last = commits.keys().nth(limit - 1).or(commits.keys().next_back()).copied();
             let found = commits.into_iter().take(limit).filter_map(|(at, commit)| Some((at, commit?)));
-            let page = feed.page(FeedPlace::after(after), found, limit);
+            let page = feed.page(FeedPlace { taken: usize::MAX, ..place }, found, limit);
             if !page.entries.is_empty() {
                 self.watched(app, end);
                 return Ok(page);
             }
             if is_full {
                 // All of it was pruned.
-                after = last.unwrap_or(after);
+                after = Some(FeedPlace { position: last.unwrap_or(from), ..place });
             } else if pending {
                 self.number_some(app).await?;
             } else {
@@ -96,8 +104,8 @@ impl MySql {
         let of_scope = if user.is_some() { "AND c.scope = 'user'" } else { "" };
         let sql = self.sql(&format!(
             "SELECT 0 AS kind, COALESCE((SELECT position FROM `{{prefix}}feeds` WHERE app_name = ?), 0) AS place,
-                 NULL AS scope, NULL AS user_id, NULL AS id, {PENDING} AS position, NULL AS `key`, 0 AS version,
-                 NULL AS value, NULL AS session_user, NULL AS session_id, NULL AS seq, NULL AS event_id,
+                 NULL AS scope, NULL AS user_id, NULL AS id, {PENDING} AS position, NULL AS `key`,
+                 COALESCE((SELECT position FROM `{{prefix}}removal_ends` WHERE app_name = ?), 0) AS version, NULL AS value, NULL AS session_user, NULL AS session_id, NULL AS seq, NULL AS event_id,
                  NULL AS author, NULL AS time
              UNION ALL SELECT {STATE}, c.feed_position, c.scope, c.user_id, NULL, {COLUMNS} FROM (
                  SELECT c.scope, c.user_id, c.position, c.feed_position
@@ -122,18 +130,26 @@ impl MySql {
                      ON s.app_name = e.app_name AND s.user_id = e.user_id AND s.id = e.session_id
                      AND (s.expire_time IS NULL OR s.expire_time > ?)
                  WHERE e.app_name = ? AND e.feed_position > ? {}
-                 ORDER BY e.feed_position LIMIT ?)",
+                 ORDER BY e.feed_position LIMIT ?)
+             UNION ALL (SELECT {REMOVED}, r.feed_position, NULL, r.user_id, r.session_id, r.count, NULL, r.time, r.kind,
+                     NULL, NULL, NULL, NULL, NULL, NULL
+                 FROM `{{prefix}}removals` AS r FORCE INDEX (removals_by_{feed})
+                 WHERE r.app_name = ? AND r.feed_position > ? {}
+                 ORDER BY r.feed_position LIMIT ?)",
             of_user("c"),
             of_user("i"),
             of_user("e"),
+            of_user("r"),
         ));
         let (now, limit) = (Value::from(self.now()), sql_limit(limit));
         let user = user.as_slice();
         let place = [app.clone(), number(after)];
         let end = [limit];
-        let head = [&app, &app, &app, &app].map(Clone::clone);
+        let head = [&app; 6].map(Clone::clone);
         let (of_app, now) = ([app], [now]);
-        let values = [&head[..], &place, user, &end, &of_app, &now, &place, user, &end, &now, &place, user, &end];
+        let created = [&now[..], &place, user, &end].concat();
+        let removed = [&place[..], user, &end].concat();
+        let values = [&head[..], &place, user, &end, &of_app, &created, &created, &removed];
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows_within(&sql, values.concat(), room, |_| true).await?;
         drop(lease);
@@ -174,10 +190,13 @@ impl MySql {
                  WHERE app_name = ? AND feed_position = -1 ORDER BY app_position, user_position LIMIT ?)
              UNION ALL (SELECT {EVENT}, app_position, user_position, user_id, session_id, NULL, seq
                  FROM `{{prefix}}events` FORCE INDEX (events_by_feed)
+                 WHERE app_name = ? AND feed_position = -1 ORDER BY app_position, user_position LIMIT ?)
+             UNION ALL (SELECT {REMOVED}, app_position, user_position, user_id, session_id, NULL, pruned
+                 FROM `{{prefix}}removals` FORCE INDEX (removals_by_feed)
                  WHERE app_name = ? AND feed_position = -1 ORDER BY app_position, user_position LIMIT ?)"
         ));
         let some = [of_app.clone(), limit];
-        let rows = lease.rows(&sql, [std::slice::from_ref(&of_app), &some, &some, &some].concat()).await?;
+        let rows = lease.rows(&sql, [std::slice::from_ref(&of_app), &some, &some, &some, &some].concat()).await?;
         let mut commits = rows.into_iter().map(Unnumbered::read).collect::<Result<Vec<_>>>()?;
         commits.sort();
         // The first is how far the feed is numbered.
@@ -197,6 +216,7 @@ impl MySql {
             (STATE, "state_commits", "t.scope = j.scope AND t.user_id = j.id AND t.position = j.number"),
             (CREATED, "initial_states", "t.user_id = j.user_id AND t.session_id = j.id"),
             (EVENT, "events", "t.user_id = j.user_id AND t.session_id = j.id AND t.seq = j.number"),
+            (REMOVED, "removals", "t.user_id = j.user_id AND t.session_id = j.id AND t.pruned = j.number"),
         ];
         for (kind, table, which) in tables {
             let numbered = commits.iter().zip(from + 1..).filter(|(commit, _)| commit.kind == kind);
@@ -235,12 +255,14 @@ impl MySql {
     }
 }
 
-/// Whether an app has commits without a number; takes its name three times.
+/// Whether an app has commits without a number; takes its name four times.
 const PENDING: &str = "(
     EXISTS (SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_feed) WHERE app_name = ? AND feed_position = -1)
     OR EXISTS (SELECT 1 FROM `{prefix}state_commits` FORCE INDEX (state_commits_by_feed)
         WHERE app_name = ? AND feed_position = -1)
     OR EXISTS (SELECT 1 FROM `{prefix}initial_states` FORCE INDEX (initial_states_by_feed)
+        WHERE app_name = ? AND feed_position = -1)
+    OR EXISTS (SELECT 1 FROM `{prefix}removals` FORCE INDEX (removals_by_feed)
         WHERE app_name = ? AND feed_position = -1)
 )";
 
@@ -294,7 +316,7 @@ impl PartialOrd for Unnumbered {
 fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
     let app = owner.app_name();
     let place = || format!("the feed of {app:?}");
-    let mut found = Read { commits: BTreeMap::new(), end: 0, pending: false };
+    let mut found = Read { commits: BTreeMap::new(), end: 0, pending: false, let_go: 0 };
     for row in rows {
         let mut cells = Cells::from(row);
         let (kind, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
@@ -328,8 +350,12 @@ fn read(owner: &StateOwner, rows: Vec<Row>) -> Result<Read> {
                 let event = Arc::new(rows::event(seq, &text, &session)?);
                 found.commits.insert(at, Some(FeedCommit::Event { session, event }));
             }
+            REMOVED => {
+                found.commits.insert(at, Some(FeedCommit::Removed(removal(app, &mut cells)?)));
+            }
             _ => {
                 found.end = at;
+                found.let_go = rows::number(cells.integer(7, place)?, place)?;
                 found.pending = cells.integer(5, place)? != 0;
             }
         }

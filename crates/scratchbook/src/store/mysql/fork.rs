@@ -113,7 +113,7 @@ impl MySql {
                 self.insert_beginning(lease, new, at).await?;
                 return Ok(true);
             }
-            if !self.remove_where(lease, &new.key, "expire_time <= ?", &[self.now().into()]).await? {
+            if !self.remove_expired_on(lease, &new.key).await? {
                 return Ok(false);
             }
         }

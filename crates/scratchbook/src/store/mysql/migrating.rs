@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("V1__init", include_str!("migrations/V1__init.sql")),
     ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
     ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
+    ("V4__removals", include_str!("migrations/V4__removals.sql")),
 ];
 
 /// The version that this build needs.

@@ -32,6 +32,7 @@ mod owners;
 mod past;
 mod pool;
 mod read;
+mod removal;
 mod resolve;
 mod retention;
 mod row;
@@ -283,6 +284,10 @@ impl Dialect for MySql {
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>> {
         self.read_key_changes(owner, name, before, limit, room).await
+    }
+
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<()> {
+        self.let_go(before, limit).await
     }
 
     async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {

@@ -10,7 +10,7 @@ use super::pool::{Care, Lease};
 use super::row::Cells;
 use crate::error::Result;
 use crate::json;
-use crate::session::{SessionKey, StateOwner};
+use crate::session::{RemovalKind, SessionKey, StateOwner};
 use crate::store::database::{Attempt, PastScopes};
 use crate::store::rows::{self, stored_key};
 
@@ -99,6 +99,7 @@ impl MySql {
             // The last step counts what is left, once: an older program may have appended what it did not count.
             self.count_bytes(&mut lease, key).await?;
         }
+        self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
         lease.commit().await?;
         Ok(end - base)
     }

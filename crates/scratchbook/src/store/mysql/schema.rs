@@ -34,6 +34,8 @@ const TABLES: &[&str] = &[
     "database_id",
     "artifacts",
     "id_turns",
+    "removals",
+    "removal_ends",
     "session_overview",
 ];
 

@@ -122,13 +122,14 @@ impl MySql {
                  app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
                  reported BIGINT PATH '$[1]' ERROR ON ERROR
              )) AS j
-             WHERE {} OR {} OR {} OR EXISTS (
+             WHERE {} OR {} OR {} OR {} OR EXISTS (
                  SELECT 1 FROM `{{prefix}}feeds` AS f FORCE INDEX (PRIMARY)
                  WHERE f.app_name = j.app_name AND f.position > j.reported
              )",
             pending("events"),
             pending("state_commits"),
             pending("initial_states"),
+            pending("removals"),
         ));
         let mut lease = self.connections.lease(Care::Again).await?;
         let rows = lease.rows(&sql, vec![feeds.into()]).await?;
@@ -143,6 +144,7 @@ impl MySql {
             ("state_commits", "scope, user_id, NULL"),
             ("initial_states", "NULL, user_id, session_id"),
             ("events", "NULL, user_id, session_id"),
+            ("removals", "NULL, user_id, session_id"),
         ];
         let mut sql = "SELECT COALESCE((SELECT position FROM `{prefix}feeds` WHERE app_name = ?), 0) AS place,
                  NULL AS scope, NULL AS user_id, NULL AS session_id"
@@ -224,6 +226,8 @@ impl MySql {
 fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<Whose> {
     let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
     Ok(match cells.optional_text(3, place)? {
+        // A user who was removed.
+        Some(session) if session.is_empty() => Whose::all_of(&StateOwner::user(app, &user)?),
         Some(session) => Whose::session(&stored_key(app, &user, &session)?),
         None if scope.as_deref() == Some(Scope::App.as_str()) => Whose::owner(&StateOwner::app(app)?),
         None => Whose::owner(&StateOwner::user(app, &user)?),

@@ -9,7 +9,7 @@ use super::read::column;
 use super::resolve::param;
 use crate::artifact::ArtifactVersion;
 use crate::content::Part;
-use crate::session::SessionKey;
+use crate::session::{RemovalKind, SessionKey};
 use crate::store::artifact_text::{ArtifactAddress, NewArtifact};
 use crate::store::database::Attempt;
 use crate::store::rows;
@@ -28,8 +28,9 @@ impl Postgres {
             Step::new(&self.statements.lock, [param(&lock)]),
         ];
         let answers = lease.begin_with(&steps).await?;
-        if answers.first().is_some_and(|expired| !expired.is_empty()) {
-            self.remove_locked(&lease, [app, user, session]).await?;
+        if let Some(row) = answers.first().and_then(|expired| expired.first()) {
+            let last = column(row, 0, || format!("the session {app}/{user}/{session}"))?;
+            self.remove_locked(&lease, [app, user, session], RemovalKind::Expired, last).await?;
         }
         let params: [&(dyn ToSql + Sync); 8] =
             [&app, &user, &session, &filename, &new.mime_type, &new.metadata, &new.created, &new.text];

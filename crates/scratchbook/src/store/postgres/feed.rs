@@ -10,9 +10,9 @@ use tokio_postgres::Row;
 use super::Postgres;
 use super::read::{column, sql_limit};
 use crate::error::{Error, Result};
-use crate::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, StateChange, StateOwner};
+use crate::session::{FeedCommit, FeedEntry, FeedPage, FeedStart, Removal, StateChange, StateOwner};
 use crate::store::database::{Attempt, RowRoom};
-use crate::store::feed::{Feed, FeedPlace};
+use crate::store::feed::{Feed, FeedPlace, too_old};
 use crate::store::rows::{self, stored_key};
 
 /// A snapshot that shows nothing: transactions have higher numbers.
@@ -35,6 +35,8 @@ struct Part {
     now: String,
     /// The last position that was read; `None` where all of the window was.
     last: Option<u64>,
+    /// Whether this reader may have missed a removal that was let go.
+    is_too_old: bool,
     /// In the order of positions.
     commits: Vec<(u64, FeedCommit)>,
 }
@@ -62,6 +64,9 @@ impl Postgres {
         loop {
             let part = self.read_window(owner, &window, limit, room).await?;
             window.check(&part.now)?;
+            if part.is_too_old {
+                return Err(too_old().into());
+            }
             let page = window.page(&feed, &part, limit);
             let is_over = part.last.is_none() && window.to.is_none();
             if !page.entries.is_empty() || is_over {
@@ -148,7 +153,7 @@ impl Window {
             }
             left -= 1;
             if *position != place.position {
-                place = FeedPlace { position: *position, taken: 0 };
+                place = FeedPlace { position: *position, taken: 0, since: 0 };
             }
             place.taken = rank(commit);
             if *position == self.place.position && place.taken <= self.place.taken {
@@ -164,7 +169,8 @@ impl Window {
 
 impl Part {
     fn new(app: &str, rows: Vec<Row>) -> Result<Self> {
-        let mut part = Self { to: String::new(), now: String::new(), last: None, commits: Vec::new() };
+        let mut part =
+            Self { to: String::new(), now: String::new(), last: None, is_too_old: false, commits: Vec::new() };
         let mut states: Vec<(u64, StateOwner, StateChange)> = Vec::new();
         let mut others = Vec::new();
         let of = || format!("a row of the feed of {app}");
@@ -174,11 +180,13 @@ impl Part {
                 let last: Option<i64> = column(row, 1, of)?;
                 part.last = last.map(|last| rows::number(last, of)).transpose()?;
                 (part.to, part.now) = (column(row, 2, of)?, column(row, 3, of)?);
+                part.is_too_old = column::<Option<i64>>(row, 4, of)?.is_some();
                 continue;
             }
             let position = rows::number(column(row, 1, of)?, of)?;
             match kind {
                 "event" | "created" => others.push((position, commit(row, kind, app)?)),
+                "removed" => others.push((position, FeedCommit::Removed(removal(row, app)?))),
                 scope => {
                     let owner = match scope {
                         "user" => StateOwner::user(app, column::<&str>(row, 2, of)?),
@@ -207,6 +215,12 @@ fn commit(row: &Row, kind: &str, app: &str) -> Result<FeedCommit> {
     let forked_at: Option<i64> = column(row, 4, place)?;
     let forked_at = forked_at.map(|seq| rows::number(seq, place)).transpose()?;
     Ok(FeedCommit::Created { session, state, forked_at })
+}
+
+fn removal(row: &Row, app: &str) -> Result<Removal> {
+    let of = || format!("a removal in the feed of {app}");
+    let names = [column(row, 2, of)?, column(row, 3, of)?, column(row, 5, of)?];
+    rows::removal(app, names, rows::number(column(row, 4, of)?, of)?, column(row, 9, of)?)
 }
 
 fn state_change(row: &Row, position: u64, app: &str) -> Result<StateChange> {

@@ -300,6 +300,10 @@ impl Dialect for Postgres {
         self.read_key_changes(owner, name, before, limit, room).await
     }
 
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<()> {
+        self.let_go(before, limit).await
+    }
+
     async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage> {
         self.read_feed(owner, start, limit, room).await
     }

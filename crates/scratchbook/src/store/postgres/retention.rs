@@ -6,7 +6,7 @@ use super::read::{column, sql_limit};
 use super::resolve::param;
 use crate::error::Result;
 use crate::json;
-use crate::session::{SessionKey, StateOwner};
+use crate::session::{RemovalKind, SessionKey, StateOwner};
 use crate::store::database::{Attempt, PastScopes};
 use crate::store::rows;
 
@@ -36,6 +36,11 @@ impl Postgres {
         let was_there = self.remove_expired_on(&lease, key).await?;
         lease.commit().await?;
         Ok(was_there)
+    }
+
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<()> {
+        let lease = self.connections.lease().await?;
+        lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await.map(drop)
     }
 
     pub(super) async fn prune(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
@@ -71,6 +76,7 @@ impl Postgres {
             // The last step counts what is left, once: an older program may have appended what it did not count.
             lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
         }
+        self.record(&lease, [app, user, session], RemovalKind::Pruned, seq).await?;
         lease.commit().await?;
         Ok(until - base)
     }

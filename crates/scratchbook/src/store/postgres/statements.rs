@@ -110,6 +110,10 @@ pub(super) struct Deletes {
     pub(super) lock_sessions: Statement,
     pub(super) lock_user: Statement,
     pub(super) lock_new_sessions: Statement,
+    /// That the session $3 or, with no session, the user was removed: how, the number, and when.
+    pub(super) record: Statement,
+    /// Whether a user has something beside sessions.
+    pub(super) has_more: Statement,
     pub(super) of_user: Vec<Statement>,
 }
 
@@ -311,12 +315,12 @@ impl Deletes {
         let statements = |sqls: &[&str], types| sqls.iter().map(|sql| fill.statement(sql, types)).collect();
         Self {
             lock_session: fill.statement(
-                "SELECT 1 FROM {schema}.sessions
+                "SELECT seq FROM {schema}.sessions
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 ORDER BY id LIMIT 1 FOR UPDATE",
                 &NAMES[..3],
             ),
             lock_expired: fill.statement(
-                "SELECT 1 FROM {schema}.sessions
+                "SELECT seq FROM {schema}.sessions
                  WHERE app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3 AND expire_time <= $4
                  ORDER BY id LIMIT 1 FOR UPDATE",
                 &[TEXT, TEXT, TEXT, NUMBER],
@@ -352,6 +356,16 @@ impl Deletes {
             ),
             lock_new_sessions: fill.statement(
                 "SELECT 1 FROM {schema}.sessions WHERE app_name = $1 AND user_id = $2 FOR UPDATE NOWAIT",
+                &NAMES[..2],
+            ),
+            record: fill.statement(include_str!("sql/record_removal.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
+            has_more: fill.statement(
+                "SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2
+                 UNION ALL (SELECT 1 FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 LIMIT 1)
+                 UNION ALL (
+                     SELECT 1 FROM {schema}.removals
+                     WHERE app_name = $1 AND user_id = $2 AND session_id > '' ORDER BY session_id LIMIT 1
+                 )",
                 &NAMES[..2],
             ),
             of_user: statements(

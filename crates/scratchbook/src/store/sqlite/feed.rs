@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 use super::error::Fallible;
 use super::owned::{CHANGE, change};
 use super::read::{decode, event, lossy, named, number, sql_number, text_length};
+use super::removal;
 use super::retention::no_session_expired;
 use crate::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
 use crate::store::feed::{Feed, FeedPlace};
@@ -31,10 +32,10 @@ pub(super) fn page(
     let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
     let (end, database) = named(found, || "the feed's position".to_owned())?;
     let feed = Feed::new(&database, owner);
-    let after = feed.start(start, end)?;
+    let after = feed.start_since(start, end, removal::let_go_until(connection, owner.app_name())?)?;
     let limit = limit.clamp(1, 1000);
     let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
-    let parts = [reader.states()?, reader.created()?, reader.events()?];
+    let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
     // What stands above the end of a part that was cut short is for the next page.
     let cut = parts.iter().filter_map(|part| part.end).min();
     let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
@@ -147,6 +148,15 @@ impl Reader<'_> {
             part.commits.push((position, FeedCommit::Created { session, state, forked_at }));
         }
         Ok(part)
+    }
+
+    /// What was removed.
+    fn removals(&self) -> Fallible<Part> {
+        let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
+        let is_cut = commits.len() > self.limit;
+        commits.truncate(self.limit);
+        let end = commits.last().filter(|_| is_cut).map(|(position, _)| *position);
+        Ok(Part { commits, bytes: 0, end })
     }
 
     /// Events, but for the copies in forks.

@@ -24,6 +24,7 @@ mod owners;
 mod queue;
 mod read;
 mod readers;
+mod removal;
 mod resolve;
 mod retention;
 mod schema;

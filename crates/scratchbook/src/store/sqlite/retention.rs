@@ -6,12 +6,13 @@ use super::error::Fallible;
 use super::fold;
 use super::owned::scope_and_user;
 use super::read::{self, sql_limit, sql_number};
+use super::removal;
 use super::transaction::Tx;
 use super::usage;
 use super::write;
 use crate::error::Error;
 use crate::json;
-use crate::session::{SessionKey, SessionUpdate, StateOwner, no_session};
+use crate::session::{RemovalKind, SessionKey, SessionUpdate, StateOwner, no_session};
 use crate::store::text::TextMetadata;
 
 /// As many sessions, or sessions with about as many events, are deleted in one commit: others want to write as well.
@@ -73,7 +74,7 @@ pub(super) fn delete_expired(tx: &Tx<'_>, now: i64, limit: usize) -> Fallible<us
     let expired = expired.collect::<rusqlite::Result<Vec<_>>>()?;
     let (mut deleted, mut events) = (0, 0);
     for ([app, user, session], seq) in &expired {
-        write::delete(tx, app, user, session)?;
+        write::delete(tx, [app, user, session], RemovalKind::Expired, now)?;
         deleted += 1;
         events += seq.unsigned_abs();
         if events >= EVENTS_AT_ONCE {
@@ -88,7 +89,7 @@ pub(super) fn delete_if_expired(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fall
     let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
     let sql = "SELECT 1 FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 AND expire_time <= ?4";
     let expired = tx.find_row(sql, params![app, user, session, now], |_| Ok(()))?;
-    expired.map_or(Ok(()), |()| write::delete(tx, app, user, session))
+    expired.map_or(Ok(()), |()| write::delete(tx, [app, user, session], RemovalKind::Expired, now))
 }
 
 /// Removes the oldest events of a session and keeps what they come to as its initial state; says how many.
@@ -125,6 +126,7 @@ pub(super) fn prune_events(tx: &Tx<'_>, key: &SessionKey, before: u64, limit: us
         // The last step counts what is left, once: an older program may have appended what it did not count.
         usage::count(tx, key)?;
     }
+    removal::of_session(tx, [app, user, session], RemovalKind::Pruned, seq, now)?;
     Ok(until - stored.base)
 }
 

@@ -10,8 +10,8 @@ use super::read::EventPage;
 use super::transaction::Tx;
 use super::write::Appended;
 use super::{
-    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, resolve,
-    retention, usage, write,
+    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, removal,
+    resolve, retention, usage, write,
 };
 use crate::environment::Environment;
 use crate::error::{KeyWriter, Result};
@@ -20,10 +20,11 @@ use crate::session::{
     AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
     GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
     PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
-    check_id, check_owner, seconds_of_micros,
+    check_id, check_owner, micros_of_seconds, seconds_of_micros,
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{Prepared, prepare_event, prepare_session, prepare_state};
+use crate::store::feed::REMOVALS_KEPT;
 use crate::store::folded::CHECKPOINT_EVENTS;
 use crate::store::fork::fork_key;
 use crate::store::limits::Limits;
@@ -155,6 +156,10 @@ impl SessionService for SqliteSessionService {
         if deleted > 0 {
             self.quotas.forget_all();
         }
+        let old = now.saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
+        if self.read(move |connection| removal::any_before(connection, old)).await? {
+            self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, limit)).await?;
+        }
         Ok(deleted as u64)
     }
 
@@ -183,8 +188,8 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<()> {
-        let gone = key.clone();
-        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone)).await?;
+        let (gone, now) = (key.clone(), self.now_micros());
+        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone, now)).await?;
         self.quotas.forget(&key.user());
         Ok(())
     }
@@ -256,9 +261,9 @@ impl SessionService for SqliteSessionService {
     async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
         check_owner(app_name, user_id)?;
         let user = StateOwner::user(app_name, user_id)?;
-        let (app_name, user_id) = (app_name.to_owned(), user_id.to_owned());
+        let (app_name, user_id, now) = (app_name.to_owned(), user_id.to_owned(), self.now_micros());
         let whose = Whose::all_of(&user);
-        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id)).await?;
+        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id, now)).await?;
         self.quotas.forget(&user);
         Ok(())
     }

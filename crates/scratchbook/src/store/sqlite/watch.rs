@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::error::Fallible;
 use super::readers::snapshot;
-use crate::session::{CommitNotices, CommitNotifier, SessionKey, Whose};
+use crate::session::{CommitNotices, CommitNotifier, SessionKey, StateOwner, Whose};
 
 /// How often other processes' commits are looked for while anybody waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(25);
@@ -113,7 +113,8 @@ impl Others {
     }
 }
 
-/// The sessions that have events between two positions, if there is nothing else between them. Some may be our own.
+/// The sessions and users that have events or removals between two positions, if there is nothing else between them. Some
+/// may be our own.
 fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<Whose>>> {
     if until - after > EVENTS {
         return Ok(None);
@@ -129,6 +130,20 @@ fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<
         found += row.get::<_, i64>(3)?;
         match SessionKey::new(&app, &user, &session) {
             Ok(key) => whose.push(Whose::session(&key)),
+            Err(_) => return Ok(None),
+        }
+    }
+    let mut statement = connection
+        .prepare_cached("SELECT app_name, user_id, session_id FROM removals WHERE position > ?1 AND position <= ?2")?;
+    let mut rows = statement.query([after, until])?;
+    while let Some(row) = rows.next()? {
+        let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+        found += 1;
+        let of_session = || SessionKey::new(&app, &user, &session).map(|key| Whose::session(&key));
+        let of =
+            if session.is_empty() { StateOwner::user(&app, &user).map(|u| Whose::all_of(&u)) } else { of_session() };
+        match of {
+            Ok(of) => whose.push(of),
             Err(_) => return Ok(None),
         }
     }

@@ -7,12 +7,15 @@ use rusqlite::params;
 use super::error::Fallible;
 use super::growth::Growth;
 use super::locate;
-use super::read::{self, StoredEvent, sql_number};
+use super::read::{self, StoredEvent, sql_limit, sql_number};
+use super::removal;
 use super::retention;
 use super::transaction::Tx;
 use crate::error::Error;
 use crate::event::Event;
-use crate::session::{Committed, LogPositions, Outcome, SessionKey, StateOwner, no_session, seconds_of_micros};
+use crate::session::{
+    Committed, LogPositions, Outcome, RemovalKind, SessionKey, StateOwner, no_session, seconds_of_micros,
+};
 use crate::state::Scope;
 use crate::store::commit::{Prepared, replay};
 use crate::store::limits::Limits;
@@ -212,29 +215,37 @@ pub(super) fn put_state(
 }
 
 /// Removes a session and what is its own.
-pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey) -> Fallible<()> {
-    delete(tx, key.app_name(), key.user_id(), key.session_id())
+pub(super) fn delete_session(tx: &Tx<'_>, key: &SessionKey, now: i64) -> Fallible<()> {
+    delete(tx, [key.app_name(), key.user_id(), key.session_id()], RemovalKind::Deleted, now)
 }
 
 /// The same by the columns of an address, whatever is in them.
-pub(super) fn delete(tx: &Tx<'_>, app_name: &str, user_id: &str, session_id: &str) -> Fallible<()> {
-    let address = [app_name, user_id, session_id];
-    if tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3", address)? == 0 {
+pub(super) fn delete(tx: &Tx<'_>, address: [&str; 3], kind: RemovalKind, now: i64) -> Fallible<()> {
+    let gone = "DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2 AND id = ?3 RETURNING seq";
+    let Some(last) = tx.find_row(gone, address, |row| row.get(0))? else {
         return Ok(());
-    }
+    };
     for table in ["initial_states", "session_states", "events", "checkpoints", "artifacts"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3");
         tx.execute_text(&sql, address)?;
     }
-    Ok(())
+    removal::of_session(tx, address, kind, last, now)
 }
 
 /// Removes a user from an app, and the user's name from the app's log.
-pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str) -> Fallible<()> {
-    let tables = ["sessions", "initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"];
-    for table in tables {
+pub(super) fn delete_user(tx: &Tx<'_>, app_name: &str, user_id: &str, now: i64) -> Fallible<()> {
+    let sessions = tx.execute("DELETE FROM sessions WHERE app_name = ?1 AND user_id = ?2", [app_name, user_id])?;
+    let mut gone = sessions;
+    gone += tx.execute(
+        "DELETE FROM removals WHERE app_name = ?1 AND user_id = ?2 AND session_id <> ''",
+        [app_name, user_id],
+    )?;
+    for table in ["initial_states", "session_states", "user_states", "events", "checkpoints", "artifacts"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND user_id = ?2");
-        tx.execute_text(&sql, [app_name, user_id])?;
+        gone += tx.execute_text(&sql, [app_name, user_id])?;
+    }
+    if gone > 0 {
+        removal::of_user(tx, app_name, user_id, sql_limit(sessions), now)?;
     }
     for table in ["state_log", "pruned_logs"] {
         let sql = format!("DELETE FROM {table} WHERE app_name = ?1 AND scope = 'user' AND user_id = ?2");

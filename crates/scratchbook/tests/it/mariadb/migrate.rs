@@ -45,7 +45,7 @@ async fn migrations_can_be_looked_at_and_carried_out_apart() {
     let dry = migrate(&database.uri(), MigrationRun::Dry).await.unwrap();
     assert_eq!(
         dry.iter().map(|m| (m.version, m.name.as_str())).collect::<Vec<_>>(),
-        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds")]
+        [(1, "init"), (2, "sessions_by_id"), (3, "bytes_and_feeds"), (4, "removals")]
     );
     assert!(open(&database.uri(), Migrate::Check).await.is_err());
     assert_eq!(migrate(&database.uri(), MigrationRun::Real).await.unwrap(), dry);
@@ -198,7 +198,7 @@ async fn people_see_each_session_with_its_merged_state() {
 
 #[tokio::test]
 async fn a_database_of_every_version_is_read_and_written() {
-    for version in ["v1", "v2", "v3"] {
+    for version in ["v1", "v2", "v3", "v4"] {
         let database = Database::new().await;
         database.client(&fixtures::fixture(&format!("mysql/{version}.sql")));
         fixtures::check(&connect(&database.uri()).await.unwrap()).await;
@@ -214,7 +214,7 @@ async fn a_copy_of_an_older_version_gets_the_procedures_that_it_lost() {
         database.sql("DROP PROCEDURE scratchbook_write_1").await;
     }
     let lacking = migrate(&by_us.uri(), MigrationRun::Dry).await.unwrap();
-    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(lacking.iter().map(|migration| migration.version).collect::<Vec<_>>(), [2, 3, 4]);
     fixtures::check(&connect(&by_us.uri()).await.unwrap()).await;
     lacking.iter().for_each(|migration| by_hand.client(&migration.sql));
     fixtures::check(&connect(&format!("{}?migrate=check", by_hand.uri())).await.unwrap()).await;

@@ -54,6 +54,8 @@ impl Database {
             "feeds",
             "checkpoints",
             "artifacts",
+            "removals",
+            "removal_ends",
         ];
         let mut connection = connection(&database.uri()).await;
         connection.query_drop(tables.map(|table| format!("DELETE FROM {table}")).join(";")).await.unwrap();

@@ -22,7 +22,7 @@ async fn one_empty_database_may_be_opened_by_many_at_once() {
     for child in children {
         assert!(child.wait_with_output().unwrap().status.success());
     }
-    assert_eq!(schema.number("SELECT count(*) FROM scratchbook_migrations").await, 3);
+    assert_eq!(schema.number("SELECT count(*) FROM scratchbook_migrations").await, 4);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ WITH window_ AS MATERIALIZED (
 first AS MATERIALIZED ({first}),
 -- Up to which position the rows are read.
 last AS MATERIALIZED (
-    SELECT least(e.position, l.position, i.position) AS position
+    SELECT least(e.position, l.position, i.position, r.position) AS position
     FROM
         (SELECT 1) AS one
         LEFT JOIN LATERAL (
@@ -39,11 +39,25 @@ last AS MATERIALIZED (
                 AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
             ORDER BY t.position OFFSET $6 - 1 LIMIT 1
         ) AS i ON true
+        LEFT JOIN LATERAL (
+            SELECT t.position FROM {schema}.removals AS t CROSS JOIN window_ AS w
+            WHERE
+                t.app_name = $1 AND t.position >= (SELECT position FROM first)
+                AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+                AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+            ORDER BY t.position OFFSET $6 - 1 LIMIT 1
+        ) AS r ON true
 ),
 upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
 SELECT
     'window' AS kind, last.position, w.s2::text AS user_id, pg_catalog.pg_current_snapshot()::text AS session_id,
-    NULL::bigint AS seq, NULL AS text, NULL AS key, NULL::bigint AS version, NULL AS author, NULL::float8 AS time,
+    -- Whether a removal was let go that this reader may have missed. Who begins at the beginning misses none.
+    (
+        SELECT 1 FROM {schema}.removal_ends AS r
+        WHERE r.app_name = $1 AND NOT pg_catalog.pg_visible_in_snapshot(
+            r.xid, CASE WHEN pg_catalog.pg_snapshot_xmax(w.s1) <= '3' THEN w.s2 ELSE w.s1 END
+        )
+    )::bigint AS seq, NULL AS text, NULL AS key, NULL::bigint AS version, NULL AS author, NULL::float8 AS time,
     NULL AS session_user_id
 FROM window_ AS w CROSS JOIN last
 UNION ALL
@@ -93,3 +107,16 @@ WHERE coalesce(
         ORDER BY s.id LIMIT 1
     ) > $8, true
 )
+UNION ALL
+SELECT
+    'removed', r.position, r.user_id, r.session_id, r.count, r.kind, NULL, NULL, NULL,
+    r.time / 1000000.0::float8, NULL
+FROM (
+    SELECT t.* FROM {schema}.removals AS t CROSS JOIN window_ AS w
+    WHERE
+        t.app_name = $1 AND t.position >= (SELECT position FROM first)
+        AND t.position <= (SELECT position FROM upto)
+        AND {of user} AND NOT pg_catalog.pg_visible_in_snapshot(t.xid, w.s1)
+        AND pg_catalog.pg_visible_in_snapshot(t.xid, w.s2)
+    ORDER BY t.position LIMIT $7
+) AS r

@@ -30,6 +30,13 @@
             ) AS p
         ),
         (
+            SELECT pg_catalog.min(p.position) FROM (
+                SELECT t.position FROM {schema}.removals AS t
+                WHERE t.app_name = $1 AND t.xid >= (SELECT pg_catalog.pg_snapshot_xmax(s1) FROM window_)
+                ORDER BY t.xid OFFSET 0
+            ) AS p
+        ),
+        (
             SELECT pg_catalog.min(p.position) FROM
                 window_ AS w CROSS JOIN LATERAL pg_catalog.pg_snapshot_xip(w.s1) AS ran (xid)
                 CROSS JOIN LATERAL (
@@ -49,6 +56,12 @@
                         SELECT t.position FROM {schema}.initial_states AS t
                         WHERE
                             t.app_name = $1 AND t.position IS NOT NULL AND t.xid >= ran.xid AND t.xid <= ran.xid
+                        ORDER BY t.xid, t.position LIMIT 1
+                    )
+                    UNION ALL
+                    (
+                        SELECT t.position FROM {schema}.removals AS t
+                        WHERE t.app_name = $1 AND t.xid >= ran.xid AND t.xid <= ran.xid
                         ORDER BY t.xid, t.position LIMIT 1
                     )
                 ) AS p

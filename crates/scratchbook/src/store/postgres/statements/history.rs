@@ -226,6 +226,8 @@ pub(in super::super) struct Retention {
     pub(in super::super) mark_user: Statement,
     pub(in super::super) mark_app: Statement,
     pub(in super::super) prune_log: Statement,
+    /// Lets removals go from before $1, $2 at most.
+    pub(in super::super) let_removals_go: Statement,
 }
 
 impl Retention {
@@ -322,6 +324,7 @@ impl Retention {
                 &[TEXT, NUMBER],
             ),
             prune_log: fill.statement(include_str!("../sql/prune_log.sql"), &[TEXT, TEXT, TEXT, NUMBER, NUMBER]),
+            let_removals_go: fill.statement(include_str!("../sql/let_removals_go.sql"), &[NUMBER, NUMBER]),
         }
     }
 }
