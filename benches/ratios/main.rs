@@ -19,6 +19,7 @@ pub(crate) type Comparison = fn(&'static str) -> Row;
 
 /// Rounds per comparison; each measures both sides, in turn.
 const ROUNDS: usize = 5;
+const FINE_ROUNDS: usize = 41;
 
 /// A comparison: what was measured, and whether it is as promised.
 pub(crate) struct Row {
@@ -43,12 +44,34 @@ pub(crate) fn compare(
     name: &'static str,
     target: Target,
     unit: &'static str,
+    a: impl FnMut() -> f64,
+    b: impl FnMut() -> f64,
+) -> Row {
+    compare_in(ROUNDS, name, target, unit, a, b)
+}
+
+/// The same in many short rounds, for targets of a few percent, which are less than what one round differs from the next.
+pub(crate) fn compare_finely(
+    name: &'static str,
+    target: Target,
+    unit: &'static str,
+    a: impl FnMut() -> f64,
+    b: impl FnMut() -> f64,
+) -> Row {
+    compare_in(FINE_ROUNDS, name, target, unit, a, b)
+}
+
+fn compare_in(
+    count: usize,
+    name: &'static str,
+    target: Target,
+    unit: &'static str,
     mut a: impl FnMut() -> f64,
     mut b: impl FnMut() -> f64,
 ) -> Row {
     // Warms both up.
     let _ = (a(), b());
-    let rounds = (0..ROUNDS).map(|_| (a(), b())).collect();
+    let rounds = (0..count).map(|_| (a(), b())).collect();
     Row { name, rounds, target, unit }
 }
 

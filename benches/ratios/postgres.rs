@@ -9,7 +9,7 @@ use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_servers::{Postgres, PostgresOptions};
 
 use crate::side::Side;
-use crate::{Comparison, Row, Target, compare};
+use crate::{Comparison, Row, Target, compare, compare_finely};
 
 pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("PostgreSQL: one client against pgbench running our append", one_client),
@@ -162,11 +162,11 @@ fn append_beside_watchers(name: &'static str) -> Row {
     let watched = bench("watched").with_idle_watchers(1000);
     let unwatched = bench("unwatched");
     let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
-    compare(
+    compare_finely(
         name,
         Target::CostAtMost(1.03),
         "appends",
-        || watched.append(&of_watched, 1500),
-        || unwatched.append(&of_unwatched, 1500),
+        || watched.append(&of_watched, 300),
+        || unwatched.append(&of_unwatched, 300),
     )
 }

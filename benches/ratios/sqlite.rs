@@ -9,7 +9,7 @@ use scratchbook_benches::{event, runtime, sqlite};
 use tempfile::TempDir;
 
 use crate::side::Side;
-use crate::{Comparison, Row, Target, compare};
+use crate::{Comparison, Row, Target, compare, compare_finely};
 
 pub(crate) const COMPARISONS: &[(&str, Comparison)] = &[
     ("SQLite: one writer against a bare transaction of the same rows", one_writer),
@@ -185,11 +185,11 @@ fn append_beside_watchers(name: &'static str) -> Row {
     let watched = bench(Synchronous::Normal).with_idle_watchers(1000);
     let unwatched = bench(Synchronous::Normal);
     let (of_watched, of_unwatched) = (watched.session("s", 0, 10), unwatched.session("s", 0, 10));
-    compare(
+    compare_finely(
         name,
         Target::CostAtMost(1.03),
         "appends",
-        || watched.append(&of_watched, 6000),
-        || unwatched.append(&of_unwatched, 6000),
+        || watched.append(&of_watched, 1000),
+        || unwatched.append(&of_unwatched, 1000),
     )
 }
