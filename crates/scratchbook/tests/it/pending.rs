@@ -296,6 +296,33 @@ async fn ones_own_pending_value_is_seen_before_any_other() {
     assert_eq!(stored(&runner).await.state().get("checked"), Some(&json!(true)));
 }
 
+/// What an agent's callbacks write for one event is the agent's own, whichever of them reads it.
+#[tokio::test]
+async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any_other_value() {
+    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+        context.state().set("k", "own")?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let agent = agent.after_model(|context, response| async move {
+        assert_eq!(context.state().snapshot().get("k"), Some(&json!("own")));
+        context.state().set("copied", context.state().require("k")?)?;
+        Ok(response)
+    });
+    let beside = LlmAgent::builder("beside").model(after(50, "done")).before_model(|context, request| async move {
+        wait(25).await;
+        context.state().set("k", "newer, and pending")?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let slow = Arc::new(agent.build().unwrap());
+    for beside in [None, Some(Arc::new(beside.build().unwrap()))] {
+        let beside = beside.into_iter().map(|agent| agent as Arc<dyn Agent>);
+        let agents = [Arc::clone(&slow) as Arc<dyn Agent>, Arc::new(fast())];
+        let runner = runner(ParallelAgent::new("par", agents.into_iter().chain(beside).collect()));
+        run(&runner, "go").await.unwrap();
+        assert_eq!(stored(&runner).await.state().get("copied"), Some(&json!("own")));
+    }
+}
+
 /// An operation is carried out on whatever is there, so it counts above a later commit, too.
 #[tokio::test]
 async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() {
