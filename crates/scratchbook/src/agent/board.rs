@@ -202,16 +202,19 @@ impl Board {
         inner.outdate(committed.event.actions.state_delta.iter().chain(temp.iter()).map(|(key, _)| key));
     }
 
-    /// Takes over the `temp:` changes of a layer that no event is to carry, if it has no others. Otherwise nothing is done.
+    /// Whether a layer has no changes but those of `temp:` keys.
+    pub(crate) fn is_temp_alone(&self, layer: LayerId) -> bool {
+        let mut inner = self.lock();
+        inner.layer(layer).is_none_or(|layer| layer.changes.keys().all(|key| Scope::split(key).0 == Scope::Temp))
+    }
+
+    /// Takes over a layer of `temp:` changes alone, which no event is to carry.
     ///
     /// # Errors
     ///
     /// What the operations among them give on what is there.
-    pub(crate) fn keep_temp_alone(&self, layer: LayerId) -> Result<()> {
+    pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
-        if delta.is_empty() || delta.iter().any(|(key, _)| Scope::split(key).0 != Scope::Temp) {
-            return Ok(());
-        }
         let mut inner = self.lock();
         let delta = delta.resolve(|key| inner.session.state().get(key))?;
         inner.session.apply_temp(&delta);

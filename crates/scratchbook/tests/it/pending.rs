@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures_util::stream;
 use scratchbook::{
-    Agent, CallbackContext, Content, FunctionAgent, FunctionTool, InMemorySessionService, InvocationContext, LlmAgent,
-    LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent, StateDelta, Store, ToolContext,
+    Agent, CallbackContext, Content, EventActions, FunctionAgent, FunctionTool, InMemorySessionService,
+    InvocationContext, LlmAgent, LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent,
+    StateDelta, Store, ToolContext,
 };
 use serde_json::{Map, Value, json};
 
@@ -98,6 +99,38 @@ async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_runni
             assert_eq!(json!(events[1].actions.state_delta)["who"], winner, "{calls:?}: in the event");
             let state = json!(stored(&runner).await.state());
             assert_eq!(state, json!({"who": winner, "seen": winner}), "{calls:?} {later:?} {plain:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a_long_running_one_without_an_answer() {
+    for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
+        for waits in [0, 10] {
+            let later = FunctionTool::new("later", "Waits.", move |_: Args, context: ToolContext| async move {
+                wait(waits).await;
+                context.state().set("temp:who", "later")?;
+                Ok(())
+            });
+            let agent = LlmAgent::builder("agent")
+                .model(ScriptedLlm::new([LlmResponse::calls(calls.map(|name| (name, json!({})))), "Done.".into()]))
+                .tool(later.long_running())
+                .tool(writer("plain", 5, 0))
+                .after_agent(|context| async move {
+                    context.state().set("seen", context.state().require("temp:who")?)?;
+                    Ok(None)
+                })
+                .build()
+                .unwrap();
+            let runner = runner(agent);
+            let events = run(&runner, "go").await.unwrap();
+            assert_eq!(
+                json!(stored(&runner).await.state()),
+                json!({"who": "plain", "seen": winner}),
+                "{calls:?} {waits}"
+            );
+            let with_changes = events.iter().filter(|event| event.actions != EventActions::default());
+            assert_eq!(with_changes.count(), 2, "the answer of `plain`, and what `after_agent` wrote: {events:?}");
         }
     }
 }
