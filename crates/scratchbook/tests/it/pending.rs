@@ -2,6 +2,7 @@
 //! them in the end.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -238,6 +239,33 @@ async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
         run(&runner, "go").await.unwrap();
         assert_eq!(stored(&runner).await.state().get("kept"), Some(&json!("committed")));
     }
+}
+
+/// Also where the code of a callback is running, and in a parallel agent within another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_however_deep_they_are() {
+    let has_run = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_run);
+    let blocks = slow(50, move |_| {
+        std::thread::sleep(Duration::from_millis(60));
+        flag.store(true, Ordering::SeqCst);
+    });
+    let deepest = ParallelAgent::new("deepest", vec![Arc::new(blocks)]);
+    let deeper = ParallelAgent::new("deeper", vec![Arc::new(deepest)]);
+    let beside = SequentialAgent::new("beside", vec![Arc::new(deeper)]);
+    let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(beside)]);
+    let next = FunctionAgent::new("next", move |context: InvocationContext| {
+        let has_run = Arc::clone(&has_run);
+        stream::once(async move {
+            let first = has_run.load(Ordering::SeqCst);
+            wait(100).await;
+            let runs = first != has_run.load(Ordering::SeqCst);
+            Ok(context.event().with_state_delta(StateDelta::new().with("still_runs", runs)?))
+        })
+    });
+    let runner = runner(SequentialAgent::new("top", vec![Arc::new(both), Arc::new(next)]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("still_runs"), Some(&json!(false)));
 }
 
 #[tokio::test]
