@@ -1,7 +1,6 @@
 //! What callers are shown if something under the server fails, and what is in its log.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -11,42 +10,10 @@ use scratchbook::{
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use serde_json::{Value, json};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::Level;
 
+use crate::log::Log;
 use crate::support::{Answer, Client};
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Lines {
-    fn take(&self) -> String {
-        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
-    }
-
-    /// Of this thread, on which everything here is run.
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
-        let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false);
-        tracing::subscriber::set_default(subscriber.with_writer(self.clone()).finish())
-    }
-}
-
-impl Write for Lines {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 /// A server whose app `demo` has the session `s` of the user `u`.
 async fn client(store: Store) -> Client {
@@ -88,8 +55,8 @@ async fn readiness(client: &Client) -> Answer {
 
 /// Holds every write to fail as the server's failure, with nothing of these in what is answered and one of them in the log.
 async fn assert_untold(client: &Client, secrets: &[&str], statuses: &[u16]) {
-    let lines = Lines::default();
-    let _log = lines.listen();
+    let lines = Log::default();
+    let _listening = lines.listen(Level::WARN);
     for (method, path, body) in writes() {
         let answer = client.send(method, path, Some(&body)).await;
         let (status, text) = (answer.status, answer.text());
@@ -190,8 +157,8 @@ async fn own_mariadb_that_fails_is_not_the_callers_fault_nor_named_to_them() {
 
 #[tokio::test]
 async fn a_summary_that_fails_names_no_session_in_the_log() {
-    let lines = Lines::default();
-    let _log = lines.listen();
+    let lines = Log::default();
+    let _listening = lines.listen(Level::WARN);
     // The agent is answered, and nobody sums up.
     let model = ScriptedLlm::new(["Hello."]);
     let agent = LlmAgent::builder("demo").model(model).build().unwrap();

@@ -6,6 +6,7 @@ mod apps;
 mod artifacts;
 mod dev_ui;
 mod failures;
+mod log;
 mod operations;
 mod replay;
 mod requests;

@@ -4,7 +4,8 @@
 //! once; a tool call's when it has returned well. When the event that carries a layer has been committed, the
 //! layer is gone and the committed state shows it; where that never happens, nothing of it remains.
 //!
-//! Of a key a layer sees its own change first, else the newest of what is committed and what others have pending.
+//! Of a key a layer sees its own change first, or else that of another layer of its event, such as that of an earlier
+//! callback; else the newest of what is committed and what others have pending.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -49,12 +50,12 @@ struct Pending {
     change: Change,
     /// When it was written.
     stamp: u64,
-    /// Whether a value was committed since: others see that one.
+    /// Whether a value was committed since: for other events that one is seen.
     is_outdated: bool,
 }
 
 impl Pending {
-    /// Whether others than its writer see it. An operation is carried out on whatever is committed.
+    /// Whether it is seen for other events than its own. An operation is carried out on whatever is committed.
     fn is_news(&self) -> bool {
         !self.is_outdated || self.change.operations().is_some()
     }
@@ -147,8 +148,8 @@ impl Board {
         Ok(delta)
     }
 
-    /// Reads a key: the layer's own write, else the newest of what is committed and what others have pending. An operation
-    /// shows what it comes to on what lies below it.
+    /// Reads a key: the layer's own write, else what is written for its event, else the newest of what is committed and what
+    /// others have pending. An operation shows what it comes to on what lies below it.
     pub(crate) fn get(&self, layer: LayerId, key: &str) -> Option<Value> {
         self.lock().value(Some(layer), key).map(Cow::into_owned)
     }
@@ -201,16 +202,19 @@ impl Board {
         inner.outdate(committed.event.actions.state_delta.iter().chain(temp.iter()).map(|(key, _)| key));
     }
 
-    /// Takes over the `temp:` changes of a layer that no event is to carry, if it has no others. Otherwise nothing is done.
+    /// Whether a layer has no changes but those of `temp:` keys.
+    pub(crate) fn is_temp_alone(&self, layer: LayerId) -> bool {
+        let mut inner = self.lock();
+        inner.layer(layer).is_none_or(|layer| layer.changes.keys().all(|key| Scope::split(key).0 == Scope::Temp))
+    }
+
+    /// Takes over a layer of `temp:` changes alone, which no event is to carry.
     ///
     /// # Errors
     ///
     /// What the operations among them give on what is there.
-    pub(crate) fn keep_temp_alone(&self, layer: LayerId) -> Result<()> {
+    pub(crate) fn keep_temp(&self, layer: LayerId) -> Result<()> {
         let delta = self.delta(layer)?;
-        if delta.is_empty() || delta.iter().any(|(key, _)| Scope::split(key).0 != Scope::Temp) {
-            return Ok(());
-        }
         let mut inner = self.lock();
         let delta = delta.resolve(|key| inner.session.state().get(key))?;
         inner.session.apply_temp(&delta);
@@ -247,14 +251,26 @@ impl Inner {
         layer.changes.get(key).map(|pending| &pending.change)
     }
 
-    /// The pending changes to a key that a layer sees, its own or everybody's last. Those that one event carries are in the
-    /// order in which it will have them.
+    /// The pending changes to a key that a layer sees, from everybody's oldest to its own. Those that one event carries are in
+    /// the order in which it will have them; those of the layer's own event come after all others, whatever is committed
+    /// meanwhile.
     fn pending(&self, own: Option<LayerId>, key: &str) -> Vec<&Change> {
-        let others = self.layers.iter().filter(|layer| layer.seen_by == Seen::ByAll && Some(layer.id) != own);
-        let mut others: Vec<_> = others
-            .filter_map(|layer| Some((layer.event_id.as_str(), layer.changes.get(key)?)))
-            .filter(|(_, pending)| pending.is_news())
-            .collect();
+        let own = own.and_then(|own| self.layers.iter().find(|layer| layer.id == own));
+        let mut others = Vec::new();
+        let mut of_own_event = Vec::new();
+        for layer in &self.layers {
+            if layer.seen_by != Seen::ByAll || own.is_some_and(|own| own.id == layer.id) {
+                continue;
+            }
+            let Some(pending) = layer.changes.get(key) else {
+                continue;
+            };
+            if own.is_some_and(|own| own.event_id == layer.event_id) {
+                of_own_event.push(pending);
+            } else if pending.is_news() {
+                others.push((layer.event_id.as_str(), pending));
+            }
+        }
         if others.len() > 1 {
             let mut newest = HashMap::new();
             for (event_id, pending) in &others {
@@ -263,8 +279,8 @@ impl Inner {
             }
             others.sort_by_key(|(event_id, _)| newest.get(event_id).copied());
         }
-        let own = own.and_then(|own| self.own(own, key));
-        others.into_iter().map(|(_, pending)| &pending.change).chain(own).collect()
+        let others = others.into_iter().map(|(_, pending)| pending).chain(of_own_event);
+        others.chain(own.and_then(|own| own.changes.get(key))).map(|pending| &pending.change).collect()
     }
 
     /// What a layer, or everybody, sees under a key.

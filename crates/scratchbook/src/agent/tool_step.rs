@@ -80,7 +80,7 @@ pub(super) async fn tool_step(
     });
     let mut parts = Vec::new();
     let mut begun = Vec::new();
-    let mut later = Vec::new();
+    let mut unanswered = Vec::new();
     let mut waits = false;
     for (call, answers_later, page, answer) in join_all(running).await {
         // Who asks the user for consent has answered the model.
@@ -97,12 +97,20 @@ pub(super) async fn tool_step(
             begun.push(response_part(call, Ok(Value::Null)));
             continue;
         }
-        // Its writes go into an event of their own; what no event shows needs none.
+        unanswered.push(page);
+    }
+    let mut later = Vec::new();
+    for page in unanswered {
+        // What no event shows needs none: it goes with the answers, in the order of the calls, if there are any.
+        if *page.actions() == EventActions::default() && context.board().is_temp_alone(page.layer) {
+            if parts.is_empty() && begun.is_empty() {
+                context.board().keep_temp(page.layer)?;
+            }
+            continue;
+        }
+        // Other writes of a call without an answer go into an event of their own.
         let own = context.draft();
         own.adopt(draft, &page);
-        if *page.actions() == EventActions::default() {
-            context.board().keep_temp_alone(page.layer)?;
-        }
         later.extend(own.finish_changes()?.map(|event| (Some(own), event)));
     }
     let mut events = Vec::new();

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::callback::{AgentCallbacks, agent_callback_methods};
 use super::drive::{Turn, catch_panics, drive};
-use super::layers::GroupGuard;
+use super::layers::{GroupGuard, Running};
 use super::resume::{Past, Pending};
 use super::{Agent, CallbackContext, EventStream, InvocationContext};
 use crate::content::Content;
@@ -242,7 +242,7 @@ impl ParallelAgent {
                     continue;
                 }
                 let events = agent.run(child.with_past(past));
-                children.tasks.spawn(inherit_run(hand_over(events, sender.clone())));
+                children.tasks.spawn(inherit_run(hand_over(children.pending.group().begin(), events, sender.clone())));
             }
             drop(sender);
             let mut cut = None;
@@ -288,14 +288,16 @@ impl Children {
         Self { tasks: JoinSet::new(), pending: GroupGuard::new(context) }
     }
 
-    /// Ends them, and is done when none of their code runs any more and nothing that they wrote is seen.
+    /// Ends them, and is done when none of their code runs any more, nor that of agents which they run in parallel, and
+    /// nothing that they wrote is seen.
     async fn shut_down(mut self) {
         self.tasks.shutdown().await;
+        self.pending.group().ended().await;
     }
 }
 
 /// Gives a child's events to its parent, one at a time.
-async fn hand_over(events: EventStream, sender: mpsc::Sender<Handed>) {
+async fn hand_over(_running: Running, events: EventStream, sender: mpsc::Sender<Handed>) {
     let mut events = pin!(catch_panics(events));
     while let Some(event) = events.next().await {
         let (taken, wait) = oneshot::channel();

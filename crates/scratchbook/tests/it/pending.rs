@@ -2,13 +2,15 @@
 //! them in the end.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
 use scratchbook::{
-    Agent, CallbackContext, Content, FunctionAgent, FunctionTool, InMemorySessionService, InvocationContext, LlmAgent,
-    LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent, StateDelta, Store, ToolContext,
+    Agent, CallbackContext, Content, EventActions, FunctionAgent, FunctionTool, InMemorySessionService,
+    InvocationContext, LlmAgent, LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent,
+    StateDelta, Store, ToolContext,
 };
 use serde_json::{Map, Value, json};
 
@@ -98,6 +100,38 @@ async fn of_parallel_calls_the_later_in_call_order_wins_also_beside_a_long_runni
             assert_eq!(json!(events[1].actions.state_delta)["who"], winner, "{calls:?}: in the event");
             let state = json!(stored(&runner).await.state());
             assert_eq!(state, json!({"who": winner, "seen": winner}), "{calls:?} {later:?} {plain:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_parallel_calls_the_later_in_call_order_wins_a_temp_key_also_beside_a_long_running_one_without_an_answer() {
+    for (calls, winner) in [(["later", "plain"], "plain"), (["plain", "later"], "later")] {
+        for waits in [0, 10] {
+            let later = FunctionTool::new("later", "Waits.", move |_: Args, context: ToolContext| async move {
+                wait(waits).await;
+                context.state().set("temp:who", "later")?;
+                Ok(())
+            });
+            let agent = LlmAgent::builder("agent")
+                .model(ScriptedLlm::new([LlmResponse::calls(calls.map(|name| (name, json!({})))), "Done.".into()]))
+                .tool(later.long_running())
+                .tool(writer("plain", 5, 0))
+                .after_agent(|context| async move {
+                    context.state().set("seen", context.state().require("temp:who")?)?;
+                    Ok(None)
+                })
+                .build()
+                .unwrap();
+            let runner = runner(agent);
+            let events = run(&runner, "go").await.unwrap();
+            assert_eq!(
+                json!(stored(&runner).await.state()),
+                json!({"who": "plain", "seen": winner}),
+                "{calls:?} {waits}"
+            );
+            let with_changes = events.iter().filter(|event| event.actions != EventActions::default());
+            assert_eq!(with_changes.count(), 2, "the answer of `plain`, and what `after_agent` wrote: {events:?}");
         }
     }
 }
@@ -207,6 +241,33 @@ async fn nothing_of_cancelled_agents_is_left_however_deep_they_run() {
     }
 }
 
+/// Also where the code of a callback is running, and in a parallel agent within another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_of_cancelled_agents_runs_any_more_when_the_next_agent_begins_however_deep_they_are() {
+    let has_run = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&has_run);
+    let blocks = slow(50, move |_| {
+        std::thread::sleep(Duration::from_millis(60));
+        flag.store(true, Ordering::SeqCst);
+    });
+    let deepest = ParallelAgent::new("deepest", vec![Arc::new(blocks)]);
+    let deeper = ParallelAgent::new("deeper", vec![Arc::new(deepest)]);
+    let beside = SequentialAgent::new("beside", vec![Arc::new(deeper)]);
+    let both = ParallelAgent::new("both", vec![Arc::new(quick()), Arc::new(beside)]);
+    let next = FunctionAgent::new("next", move |context: InvocationContext| {
+        let has_run = Arc::clone(&has_run);
+        stream::once(async move {
+            let first = has_run.load(Ordering::SeqCst);
+            wait(100).await;
+            let runs = first != has_run.load(Ordering::SeqCst);
+            Ok(context.event().with_state_delta(StateDelta::new().with("still_runs", runs)?))
+        })
+    });
+    let runner = runner(SequentialAgent::new("top", vec![Arc::new(both), Arc::new(next)]));
+    run(&runner, "go").await.unwrap();
+    assert_eq!(stored(&runner).await.state().get("still_runs"), Some(&json!(false)));
+}
+
 #[tokio::test]
 async fn a_context_of_a_cancelled_agent_refuses_to_write() {
     let slot: Arc<Mutex<Option<CallbackContext>>> = Arc::default();
@@ -294,6 +355,33 @@ async fn ones_own_pending_value_is_seen_before_any_other() {
     let runner = runner(ParallelAgent::new("par", vec![Arc::new(agent.build().unwrap()), Arc::new(fast())]));
     run(&runner, "go").await.unwrap();
     assert_eq!(stored(&runner).await.state().get("checked"), Some(&json!(true)));
+}
+
+/// What an agent's callbacks write for one event is the agent's own, whichever of them reads it.
+#[tokio::test]
+async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any_other_value() {
+    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+        context.state().set("k", "own")?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let agent = agent.after_model(|context, response| async move {
+        assert_eq!(context.state().snapshot().get("k"), Some(&json!("own")));
+        context.state().set("copied", context.state().require("k")?)?;
+        Ok(response)
+    });
+    let beside = LlmAgent::builder("beside").model(after(50, "done")).before_model(|context, request| async move {
+        wait(25).await;
+        context.state().set("k", "newer, and pending")?;
+        Ok(ControlFlow::Continue(request))
+    });
+    let slow = Arc::new(agent.build().unwrap());
+    for beside in [None, Some(Arc::new(beside.build().unwrap()))] {
+        let beside = beside.into_iter().map(|agent| agent as Arc<dyn Agent>);
+        let agents = [Arc::clone(&slow) as Arc<dyn Agent>, Arc::new(fast())];
+        let runner = runner(ParallelAgent::new("par", agents.into_iter().chain(beside).collect()));
+        run(&runner, "go").await.unwrap();
+        assert_eq!(stored(&runner).await.state().get("copied"), Some(&json!("own")));
+    }
 }
 
 /// An operation is carried out on whatever is there, so it counts above a later commit, too.

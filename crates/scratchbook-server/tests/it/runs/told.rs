@@ -1,44 +1,19 @@
 //! What logs and metrics know of runs.
 
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
 use metrics_exporter_prometheus::PrometheusBuilder;
 use scratchbook::{Error, ErrorKind, LlmAgent, ScriptedLlm};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::Level;
 
 use super::Host;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
+use crate::log::Log;
 
 #[tokio::test]
 async fn runs_are_told_of_by_names_and_never_by_values() {
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);
-    let subscriber = subscriber.with_writer(lines.clone()).finish();
+    let log = Log::default();
     let recorder = PrometheusBuilder::new().build_recorder();
     let metrics = recorder.handle();
     // Of this thread, on which everything here is run.
-    let _log = tracing::subscriber::set_default(subscriber);
+    let _listening = log.listen(Level::TRACE);
     let _metrics = metrics::set_default_local_recorder(&recorder);
 
     let model = ScriptedLlm::from_fn(|request| match request.contents.last().map(scratchbook::Content::text) {
@@ -51,7 +26,7 @@ async fn runs_are_told_of_by_names_and_never_by_values() {
     answer.frames().await;
     host.run_sse("hunter2 boom").await.frames().await;
 
-    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let log = log.take();
     let ended: Vec<_> = log.lines().filter(|line| line.contains("the run has ended")).collect();
     assert!(ended[0].contains(&format!("run{{app=\"demo\" invocation_id=\"{id}\"")), "{}", ended[0]);
     assert!(ended[0].contains("outcome=\"completed\"") && ended[0].contains("time="), "{}", ended[0]);

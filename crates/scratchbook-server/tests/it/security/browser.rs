@@ -1,13 +1,12 @@
 //! People log in with a browser: by a form, and a cookie that counts for this server's own pages alone.
 
-use std::sync::{Arc, Mutex};
-
 use axum::Router;
 use axum::http::Method;
 use scratchbook_server::{Login, NewToken, Right};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing::Level;
 
 use super::{At, Files, demo, get, send, session, shared, token_of_u1};
+use crate::log::Log;
 
 const HOST: (&str, &str) = ("host", "127.0.0.1:8801");
 const OWN: (&str, &str) = ("origin", "http://127.0.0.1:8801");
@@ -193,42 +192,15 @@ async fn where_nobody_logs_in_there_is_no_form() {
     assert_eq!(send(&router, Method::POST, "/logout", &[OWN, HOST], "").await.status, 404);
 }
 
-/// What is logged, kept.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test]
 async fn no_log_has_a_token_in_it() {
     let log = Log::default();
-    let all = || tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
-    // Of one subscriber alone threads that have none keep lines from being written.
-    let _second = tracing::dispatcher::Dispatch::new(all().with_writer(std::io::sink).finish());
-    let subscriber = all().with_writer(log.clone()).finish();
-    let _log = tracing::subscriber::set_default(subscriber);
+    let _listening = log.listen(Level::TRACE);
     let (router, token, _files) = guarded().await;
     let cookie = cookie(&router, &token).await;
     get(&router, SESSION, &[HOST, ("cookie", &cookie), ("sec-fetch-site", "same-origin")]).await;
     get(&router, SESSION, &[HOST, ("cookie", &cookie), ("sec-fetch-site", "same-site")]).await;
     send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &format!("token={token}x")).await;
-    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let said = log.take();
     assert!(said.contains("/login") && !said.contains(&token), "{said}");
 }

@@ -1,0 +1,53 @@
+//! What is logged while a test runs, kept.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Level};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The lines that one thread logs.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+/// Lines are kept as long as this is.
+pub(crate) struct Listening {
+    _log: DefaultGuard,
+    _second: Dispatch,
+}
+
+impl Log {
+    /// Keeps what the thread of this test logs from now on; a test without threads of its own runs on it alone.
+    pub(crate) fn listen(&self, level: Level) -> Listening {
+        let all = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+        // Of one subscriber alone tracing asks only the thread that reaches a line first. That of another test has none, and
+        // the line would be written for nobody from then on.
+        let second = Dispatch::new(all().with_writer(io::sink).finish());
+        let log = tracing::subscriber::set_default(all().with_writer(self.clone()).finish());
+        Listening { _log: log, _second: second }
+    }
+
+    /// What was logged since this was last asked.
+    pub(crate) fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap()
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
