@@ -8,6 +8,9 @@ use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Sta
 /// How long the removals of sessions and users are kept at least.
 pub(crate) const REMOVALS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How many removals are let go by one commit at most: others want to write as well.
+pub(crate) const LET_GO_AT_ONCE: usize = 1000;
+
 /// A feed of one owner in one database.
 #[derive(Debug)]
 pub struct Feed {
