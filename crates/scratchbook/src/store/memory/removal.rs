@@ -91,7 +91,7 @@ mod tests {
     fn what_is_old_enough_goes_and_its_user_with_it() {
         let mut app = App::default();
         for (position, user, time) in [(1, "alice", 10.0), (2, "bob", 11.0), (3, "bob", 30.0), (4, "carol", 12.0)] {
-            let key = SessionKey::new("app", user, format!("s{position}")).unwrap();
+            let key = SessionKey::new("app", user, &format!("s{position}")).unwrap();
             app.record(position, Removal::of_session(RemovalKind::Deleted, key, 1, time));
         }
         assert_eq!(app.let_removals_go(20.0, 1), 1, "no more than asked for");
