@@ -8,6 +8,9 @@ use crate::session::{FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, Sta
 /// How long the removals of sessions and users are kept at least.
 pub(crate) const REMOVALS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// How many removals are let go by one commit at most: others want to write as well.
+pub(crate) const LET_GO_AT_ONCE: usize = 1000;
+
 /// A feed of one owner in one database.
 #[derive(Debug)]
 pub struct Feed {
@@ -22,7 +25,8 @@ pub struct FeedPlace {
     pub position: u64,
     /// Its entries up to this rank were read. Not how many: some may be pruned before the rest is read.
     pub taken: usize,
-    /// Who began at the beginning when removals up to here had been let go has read nothing that they took.
+    /// Where the feed ended when it was begun from the beginning: what had been removed until there was not read at all, so
+    /// that those removals are not missed.
     pub since: u64,
 }
 
@@ -68,7 +72,7 @@ impl Feed {
     /// As [`start`](Self::start); `FailedPrecondition` for a cursor that may have missed a removal.
     pub fn start_since(&self, start: &FeedStart, end: u64, let_go: u64) -> Result<FeedPlace> {
         let place = match start {
-            FeedStart::Beginning => FeedPlace { since: let_go, ..FeedPlace::default() },
+            FeedStart::Beginning => FeedPlace { since: end, ..FeedPlace::default() },
             FeedStart::Now => FeedPlace::after(end),
             FeedStart::After(cursor) => FeedPlace::parse(self.place(cursor)?)?,
         };

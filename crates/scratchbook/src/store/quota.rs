@@ -47,6 +47,10 @@ pub(crate) trait Stock: SessionService {
 
     /// What a fork of a session up to one of its events, or to the last, would store.
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage>;
+
+    /// Removes sessions that have expired, this many at most, and nothing else, since a write that needs room waits for it;
+    /// says how many.
+    async fn remove_expired(&self, limit: usize) -> Result<u64>;
 }
 
 /// The quotas of a store, and what is known of those who have them.
@@ -277,7 +281,7 @@ async fn hold_of<S: Stock + ?Sized>(
             // What is known may be old.
             if !is_new && total.refresh(store, owner, NEWLY).await? {
                 is_new = true;
-            } else if store.delete_expired(EXPIRED_AT_ONCE).await? > 0 {
+            } else if store.remove_expired(EXPIRED_AT_ONCE).await? > 0 {
                 // Sessions that are as if deleted stood in the way.
                 break;
             } else {

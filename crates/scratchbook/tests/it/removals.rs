@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use scratchbook::{
-    CreateSessionConfig, Environment, ErrorKind, FeedCommit, FeedCursor, FeedStart, InMemorySessionService, SessionKey,
-    SessionService, SqliteOptions, SqliteSessionService, StateOwner, SystemEnvironment,
+    CreateSessionConfig, Environment, ErrorKind, FeedCommit, FeedCursor, FeedStart, InMemorySessionService, Limits,
+    SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateOwner, Store, SystemEnvironment, conformance,
 };
 use serde_json::json;
 
@@ -61,6 +62,8 @@ async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<
     sessions.delete_expired(100).await.unwrap();
     let (found, _) = page(sessions, FeedStart::After(before.clone()), 100).await;
     assert_eq!(BTreeSet::from_iter(found), both, "it is kept for 30 days");
+    settled(sessions).await;
+    let (_, after) = page(sessions, FeedStart::After(after), 100).await;
 
     clock.0.store(31 * DAY, Ordering::Relaxed);
     sessions.delete_expired(100).await.unwrap();
@@ -89,35 +92,217 @@ async fn removals_go_with_time_and_those_who_missed_them_are_told(sessions: Arc<
     }
 }
 
-#[tokio::test]
-async fn in_memory_removals_go_with_time() {
-    let clock = Arc::new(Later::default());
-    let sessions = InMemorySessionService::with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
-    removals_go_with_time_and_those_who_missed_them_are_told(Arc::new(sessions), &clock).await;
+async fn who_began_before_removals_go_reads_on(sessions: Arc<dyn SessionService>, clock: &Later) {
+    let sessions = &*sessions;
+    let key = |id: &str| SessionKey::new("app", "alice", id).unwrap();
+    for id in ["goes", "stays"] {
+        let config = CreateSessionConfig::default().with_session_id(id);
+        sessions.create_session("app", "alice", config).await.unwrap();
+        append(sessions, &key(id), setting("n", 1)).await.unwrap();
+    }
+    append(sessions, &key("stays"), setting("n", 2)).await.unwrap();
+    sessions.delete_session(&key("goes")).await.unwrap();
+    append(sessions, &key("stays"), setting("n", 3)).await.unwrap();
+    settled(sessions).await;
+
+    clock.0.store(31 * DAY, Ordering::Relaxed);
+    let (found, cursor) = page(sessions, FeedStart::Beginning, 1).await;
+    assert_eq!(found, ["event"]);
+    sessions.delete_expired(100).await.unwrap();
+    let (found, cursor) = page(sessions, FeedStart::After(cursor), 1).await;
+    assert_eq!(found, ["event"], "what was removed before it began is not missed");
+    let (found, _) = page(sessions, FeedStart::After(cursor), 9).await;
+    assert_eq!(found, ["event"]);
+
+    // What is removed once it has begun is missed.
+    let (_, cursor) = page(sessions, FeedStart::Beginning, 1).await;
+    sessions.delete_session(&key("stays")).await.unwrap();
+    settled(sessions).await;
+    clock.0.store(62 * DAY, Ordering::Relaxed);
+    sessions.delete_expired(100).await.unwrap();
+    let app = StateOwner::app("app").unwrap();
+    let error = sessions.list_feed(&app, &FeedStart::After(cursor), 100).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
 }
 
-#[tokio::test]
-async fn on_sqlite_removals_go_with_time() {
-    let (clock, folder) = (Arc::new(Later::default()), tempfile::tempdir().unwrap());
-    let options = SqliteOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
-    let sessions = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
-    removals_go_with_time_and_those_who_missed_them_are_told(Arc::new(sessions), &clock).await;
+async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, clock: &Later) {
+    let remove = async |n: usize| {
+        let (id, user) = (format!("s{n}"), format!("user{}", n % 3));
+        let config = CreateSessionConfig::default().with_session_id(&id);
+        let session = sessions.create_session("app", &user, config).await.unwrap();
+        sessions.delete_session(session.key()).await.unwrap();
+    };
+    for chunk in 0..60 {
+        futures_util::future::join_all((0..20).map(|n| remove(chunk * 20 + n))).await;
+    }
+    let count = async || {
+        let (mut count, mut start) = (0, FeedStart::Beginning);
+        loop {
+            let (found, cursor) = page(&*sessions, start, 1000).await;
+            if found.is_empty() {
+                return count;
+            }
+            count += found.len();
+            start = FeedStart::After(cursor);
+        }
+    };
+    assert_eq!(count().await, 1200);
+    settled(&*sessions).await;
+    clock.0.store(31 * DAY, Ordering::Relaxed);
+    assert_eq!(sessions.delete_expired(100).await.unwrap(), 0, "none has expired");
+    assert_eq!(count().await, 0);
+}
+
+/// Waits until nothing runs any more that began before now: PostgreSQL's cursors know of it, whoever's it is.
+async fn settled(sessions: &dyn SessionService) {
+    let place = |cursor: &FeedCursor| {
+        let mut parts = cursor.as_str().rsplit(' ').next()?.split(':');
+        Some((parts.next()?.parse::<u64>().ok()?, parts.next()?.parse::<u64>().ok()?))
+    };
+    let (_, first) = page(sessions, FeedStart::Now, 1).await;
+    loop {
+        let (_, now) = page(sessions, FeedStart::Now, 1).await;
+        match (place(&first), place(&now)) {
+            (Some((_, end)), Some((from, _))) if from < end => tokio::time::sleep(Duration::from_millis(5)).await,
+            _ => return,
+        }
+    }
+}
+
+/// Tests of a promise, each on a store of its own with a clock that can be put forward.
+macro_rules! on_every_store {
+    ($($promise:ident)*) => {$(
+        mod $promise {
+            use super::*;
+
+            #[tokio::test]
+            async fn in_memory() {
+                let clock = Arc::new(Later::default());
+                let sessions = InMemorySessionService::with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+                super::$promise(Arc::new(sessions), &clock).await;
+            }
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                let (clock, folder) = (Arc::new(Later::default()), tempfile::tempdir().unwrap());
+                let options = SqliteOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+                let sessions = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+                super::$promise(Arc::new(sessions), &clock).await;
+            }
+
+            #[cfg(feature = "postgres")]
+            #[tokio::test]
+            async fn on_postgres() {
+                let schema = crate::postgres::server::Schema::new();
+                let (sessions, clock) = postgres(&schema).await;
+                super::$promise(Arc::new(sessions), &clock).await;
+            }
+
+            #[cfg(feature = "mysql")]
+            #[tokio::test]
+            async fn on_mariadb() {
+                let (clock, database) = (Arc::new(Later::default()), crate::mariadb::server::Database::emptied().await);
+                let options = scratchbook::DatabaseOptions::default();
+                let options = options.with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+                let sessions = scratchbook::MySqlSessionService::open(&database.uri(), options).await.unwrap();
+                super::$promise(Arc::new(sessions), &clock).await;
+            }
+        }
+    )*};
+}
+
+on_every_store! {
+    removals_go_with_time_and_those_who_missed_them_are_told
+    who_began_before_removals_go_reads_on
+    one_call_lets_all_old_removals_go
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(schema: &crate::postgres::server::Schema) -> (scratchbook::PostgresSessionService, Arc<Later>) {
+    let clock = Arc::new(Later::default());
+    let options = scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+    (scratchbook::PostgresSessionService::open(&schema.uri(""), options).await.unwrap(), clock)
 }
 
 #[cfg(feature = "postgres")]
 #[tokio::test]
-async fn on_postgres_removals_go_with_time() {
-    let (clock, schema) = (Arc::new(Later::default()), crate::postgres::server::Schema::new());
-    let options = scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
-    let sessions = scratchbook::PostgresSessionService::open(&schema.uri(""), options).await.unwrap();
-    removals_go_with_time_and_those_who_missed_them_are_told(Arc::new(sessions), &clock).await;
+async fn a_removal_that_was_slow_to_commit_is_not_missed_in_silence() {
+    let schema = crate::postgres::server::Schema::new();
+    let (sessions, clock) = postgres(&schema).await;
+    let create = async |id: &str| {
+        let config = CreateSessionConfig::default().with_session_id(id);
+        sessions.create_session("app", "alice", config).await.unwrap().key().clone()
+    };
+    let (first, quick) = (create("first").await, create("quick").await);
+    sessions.delete_session(&first).await.unwrap();
+    // Another removal by a transaction that stays open, before one that is committed at once.
+    let slow = crate::postgres::server::client(schema.server()).await;
+    let name = schema.name();
+    let half = format!(
+        "BEGIN; INSERT INTO {name}.removals (app_name, user_id, session_id, kind, count, time, position, xid)
+         SELECT app_name, user_id, 'slow', kind, 0, time, nextval('{name}.positions'), pg_current_xact_id()
+         FROM {name}.removals WHERE session_id = 'first'"
+    );
+    slow.batch_execute(&half).await.unwrap();
+    sessions.delete_session(&quick).await.unwrap();
+    let (found, cursor) = page(&sessions, FeedStart::Beginning, 9).await;
+    assert_eq!(found, ["deleted", "deleted"], "the slow one is not there yet");
+    slow.batch_execute("COMMIT").await.unwrap();
+    let (found, _) = page(&sessions, FeedStart::After(cursor.clone()), 9).await;
+    assert_eq!(found, ["deleted"], "the slow one");
+    settled(&sessions).await;
+
+    clock.0.store(31 * DAY, Ordering::Relaxed);
+    sessions.delete_expired(100).await.unwrap();
+    let app = StateOwner::app("app").unwrap();
+    let error = sessions.list_feed(&app, &FeedStart::After(cursor), 9).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
+}
+
+#[tokio::test]
+async fn a_write_over_its_quota_lets_no_removals_go() {
+    let (clock, folder) = (Arc::new(Later::default()), tempfile::tempdir().unwrap());
+    let options = SqliteOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+    let options = options.with_limits(Limits::default().with_user_sessions(1));
+    let sessions = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+    let create = async || sessions.create_session("app", "alice", CreateSessionConfig::default()).await;
+    sessions.delete_session(create().await.unwrap().key()).await.unwrap();
+    create().await.unwrap();
+    clock.0.store(31 * DAY, Ordering::Relaxed);
+    assert_eq!(create().await.unwrap_err().kind(), ErrorKind::ResourceExhausted);
+    assert_eq!(page(&sessions, FeedStart::Beginning, 9).await.0, ["deleted"]);
+    sessions.delete_expired(9).await.unwrap();
+    assert!(page(&sessions, FeedStart::Beginning, 9).await.0.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_services_on_one_file_are_followed_to_an_exact_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stores = Vec::new();
+    for _ in 0..2 {
+        let options = SqliteOptions::default();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+        stores.push(Store::new(Arc::new(service)));
+    }
+    conformance::many_writers_are_followed(&stores).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_services_on_one_schema_are_followed_to_an_exact_copy() {
+    let schema = crate::postgres::server::Schema::new();
+    let stores = [schema.open().await, schema.open().await].map(|service| Store::new(Arc::new(service)));
+    conformance::many_writers_are_followed(&stores).await;
 }
 
 #[cfg(feature = "mysql")]
-#[tokio::test]
-async fn on_mariadb_removals_go_with_time() {
-    let (clock, database) = (Arc::new(Later::default()), crate::mariadb::server::Database::emptied().await);
-    let options = scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
-    let sessions = scratchbook::MySqlSessionService::open(&database.uri(), options).await.unwrap();
-    removals_go_with_time_and_those_who_missed_them_are_told(Arc::new(sessions), &clock).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_services_on_one_mariadb_are_followed_to_an_exact_copy() {
+    let database = crate::mariadb::server::Database::emptied().await;
+    let mut stores = Vec::new();
+    for _ in 0..2 {
+        let service = scratchbook::MySqlSessionService::connect(&database.uri()).await.unwrap();
+        stores.push(Store::new(Arc::new(service)));
+    }
+    conformance::many_writers_are_followed(&stores).await;
 }

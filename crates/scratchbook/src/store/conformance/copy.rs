@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::support::{Ground, changing, delta};
 use crate::{
     CreateSessionConfig, ErrorKind, Event, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, Removal, RemovalKind, Scope, SessionKey, StateOwner,
+    ListSessionsConfig, Removal, RemovalKind, Scope, SessionKey, StateOwner, Store,
 };
 
 const USERS: [&str; 2] = ["alice", "bob"];
@@ -237,5 +239,49 @@ impl Copy {
             let copied = self.shared.get(&owner).cloned().unwrap_or_default();
             assert_eq!(copied, stored, "the keys of {owner:?} in the feed of {:?}, {what}", self.owner);
         }
+    }
+}
+
+/// Three who write by chance, by services that have one database, while others follow: when all is quiet, these have what
+/// the store has.
+#[doc(hidden)]
+pub async fn many_writers_are_followed(stores: &[Store]) {
+    let app = Ground::new(stores.first().expect("a store")).app;
+    let grounds: Vec<_> = stores.iter().map(|store| Ground { store: store.clone(), app: app.clone() }).collect();
+    let is_quiet = Arc::new(AtomicBool::new(false));
+    let writers = (0..3).map(|writer| {
+        let ground = grounds[writer % grounds.len()].clone();
+        tokio::spawn(async move {
+            let mut script = Script::new(100 + writer as u64);
+            for _ in 0..100 {
+                script.step(&ground).await;
+            }
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let first = &grounds[0];
+    let mut followers = Vec::new();
+    for owner in [first.app(), first.user("alice"), first.user("bob")] {
+        for (of, ground) in grounds.iter().enumerate() {
+            let (ground, is_quiet) = (ground.clone(), Arc::clone(&is_quiet));
+            let mut copy = Copy::new(owner.clone());
+            followers.push(tokio::spawn(async move {
+                while !is_quiet.load(Ordering::Relaxed) {
+                    copy.follow(&ground, 1 + of * 3, 2).await;
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                copy.follow(&ground, 3, usize::MAX).await;
+                copy.assert_equal(&ground, &format!("read by service {of} beside three who write")).await;
+            }));
+        }
+    }
+    for writer in writers {
+        writer.await.expect("a writer");
+    }
+    // Expired sessions are removed.
+    while first.sessions().delete_expired(100).await.expect("delete_expired") > 0 {}
+    is_quiet.store(true, Ordering::Relaxed);
+    for follower in followers {
+        follower.await.expect("a follower");
     }
 }

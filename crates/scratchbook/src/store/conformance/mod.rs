@@ -75,6 +75,8 @@ pub mod watch;
 pub mod watches;
 
 pub use capability::Capability;
+#[doc(hidden)]
+pub use copy::many_writers_are_followed;
 pub use lacking::lacks;
 pub use promises::{PROMISES, Promise};
 

@@ -268,7 +268,9 @@ macro_rules! for_each_promise {
                 a_session_made_again_comes_after_the_removal_of_the_first
                 an_erased_user_leaves_one_entry
                 what_was_not_removed_is_no_entry
+                a_user_who_is_erased_twice_at_once_is_counted_once
                 a_feed_is_followed_to_an_exact_copy
+                a_feed_of_many_writers_is_followed_to_an_exact_copy
             }
             proof {
                 what_is_shown_verifies

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::copy::{Copy, Script};
+use super::copy::{Copy, Script, many_writers_are_followed};
 use super::support::{Ground, changing};
 use crate::{
     CreateSessionConfig, Environment, Expiry, FeedCommit, FeedEntry, FeedStart, Part, Removal, RemovalKind, StateOwner,
@@ -140,6 +140,24 @@ pub async fn an_erased_user_leaves_one_entry(store: &Store) {
     assert_eq!(entries.len(), 3, "{entries:?}");
 }
 
+/// Of several erasures of one user at once, one counts the sessions, and the others have nothing to erase.
+pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
+    let ground = Ground::new(store);
+    let (app, mut start) = (ground.app(), FeedStart::Now);
+    assert_eq!(read(&ground, &app, &mut start, 10).await.len(), 0);
+    for _ in 0..8 {
+        for id in ["one", "two"] {
+            ground.create_as("alice", named(id).with_state(json!({"user:u": id}))).await;
+        }
+        let erasures = (0..4).map(|_| ground.sessions().delete_user(&ground.app, "alice"));
+        for erased in futures_util::future::join_all(erasures).await {
+            erased.expect("delete_user");
+        }
+        let found = removals(&read(&ground, &app, &mut start, 10).await);
+        assert_eq!(in_short(&found), [(RemovalKind::Erased, None, 2)]);
+    }
+}
+
 /// What was not there is not removed.
 pub async fn what_was_not_removed_is_no_entry(store: &Store) {
     let ground = Ground::new(store);
@@ -181,4 +199,9 @@ pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
             copy.assert_equal(&ground, &format!("seed {seed}, read every {pause} steps")).await;
         }
     }
+}
+
+/// The same where several write at once, and those who follow read beside them.
+pub async fn a_feed_of_many_writers_is_followed_to_an_exact_copy(store: &Store) {
+    many_writers_are_followed(std::slice::from_ref(store)).await;
 }

@@ -205,8 +205,8 @@ pub trait Dialect: fmt::Debug + Sized + Send + Sync + 'static {
         room: RowRoom,
     ) -> Attempt<Vec<StateChange>>;
 
-    /// Lets removals of sessions and users go from before a time, in microseconds: about this many at most.
-    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<()>;
+    /// Lets removals of sessions and users go from before a time, in microseconds, this many at most; says how many went.
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64>;
 
     /// Reads a page of a feed.
     async fn feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize, room: RowRoom) -> Attempt<FeedPage>;

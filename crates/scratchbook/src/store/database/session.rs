@@ -18,11 +18,11 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{prepare_event, prepare_session, prepare_state};
-use crate::store::feed::REMOVALS_KEPT;
+use crate::store::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use crate::store::fork::fork_key;
 use crate::store::locate::{LocateQuery, taken_within};
 use crate::store::query::{EventQuery, ListQuery, StateQuery};
-use crate::store::quota::{Held, hold_event, hold_fork, hold_session};
+use crate::store::quota::{Held, Stock, hold_event, hold_fork, hold_session};
 use crate::store::taken;
 use crate::store::text::{NewEvent, NewSession, TextChange};
 
@@ -147,23 +147,15 @@ impl<D: Dialect> SessionService for DatabaseSessionService<D> {
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let mut deleted = 0;
-        for key in self.read(|| self.dialect.expired(limit)).await? {
-            let (whose, key) = (Whose::session(&key), Arc::new(key));
-            let delete = move |dialect: Arc<D>| {
-                let key = Arc::clone(&key);
-                async move { dialect.delete_expired(&key).await }
-            };
-            // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
-            deleted += u64::from(self.write(whose, Again::Same, delete).await?);
-        }
-        if deleted > 0 {
-            self.quotas.forget_all();
-        }
+        let deleted = self.remove_expired(limit).await?;
         let before = micros_of_seconds(self.environment().now() - REMOVALS_KEPT.as_secs_f64());
-        let let_go = move |dialect: Arc<D>| async move { dialect.let_removals_go(before, limit).await };
-        self.write(Whose::Nobody, Again::Same, let_go).await?;
-        Ok(deleted)
+        let step = limit.clamp(1, LET_GO_AT_ONCE);
+        loop {
+            let let_go = move |dialect: Arc<D>| async move { dialect.let_removals_go(before, step).await };
+            if self.write(Whose::Nobody, Again::Same, let_go).await? < step as u64 {
+                return Ok(deleted);
+            }
+        }
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {

@@ -1,10 +1,13 @@
-//! How much is stored, read when a quota asks for it.
+//! How much is stored, read when a quota asks for it, and room that is made.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::failure::Again;
 use super::{DatabaseSessionService, Dialect};
 use crate::error::Result;
-use crate::session::{SessionKey, StateOwner};
+use crate::session::{SessionKey, StateOwner, Whose};
 use crate::store::quota::{Quotas, Stock};
 use crate::store::usage::Usage;
 
@@ -24,5 +27,22 @@ impl<D: Dialect> Stock for DatabaseSessionService<D> {
 
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
         self.read(|| self.dialect.fork_usage(key, at)).await
+    }
+
+    async fn remove_expired(&self, limit: usize) -> Result<u64> {
+        let mut removed = 0;
+        for key in self.read(|| self.dialect.expired(limit)).await? {
+            let (whose, key) = (Whose::session(&key), Arc::new(key));
+            let delete = move |dialect: Arc<D>| {
+                let key = Arc::clone(&key);
+                async move { dialect.delete_expired(&key).await }
+            };
+            // One that is gone, or given more time, meanwhile is not counted, and so another call may find none left.
+            removed += u64::from(self.write(whose, Again::Same, delete).await?);
+        }
+        if removed > 0 {
+            self.quotas.forget_all();
+        }
+        Ok(removed)
     }
 }

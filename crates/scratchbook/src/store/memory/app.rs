@@ -32,6 +32,8 @@ pub(super) struct App {
     pub(super) feed: BTreeMap<u64, Item>,
     /// Removals in it, by the user and the session; no session for a user's.
     pub(super) removed: BTreeMap<(Arc<str>, Arc<str>), Removed>,
+    /// Those of sessions and users by their positions, and so by their age.
+    pub(super) removed_at: BTreeMap<u64, (Arc<str>, Arc<str>)>,
     /// Up to which position removals of sessions and users were let go.
     pub(super) let_go: u64,
 }
@@ -136,6 +138,11 @@ impl OwnedState {
 impl User {
     fn has_something(&self) -> bool {
         !self.sessions.is_empty() || !self.state.log.is_empty() || !self.artifacts.is_empty()
+    }
+
+    /// Whether nothing is kept of the user any more.
+    pub(super) fn is_nobody(&self) -> bool {
+        !self.has_something() && self.state.versions.is_empty() && self.feed.is_empty()
     }
 }
 

@@ -25,12 +25,12 @@ use self::app::{App, Origin, Stored, User, owned};
 use self::feed::Item;
 use super::closed;
 use super::commit::{prepare_event, prepare_session, prepare_state};
-use super::feed::{Feed, REMOVALS_KEPT};
+use super::feed::{Feed, LET_GO_AT_ONCE, REMOVALS_KEPT};
 use super::fork::fork_key;
 use super::limits::Limits;
 use super::locate::{LocateQuery, taken_within};
 use super::query::{EventQuery, ListPosition, ListQuery, StateQuery};
-use super::quota::{Quotas, hold_event, hold_fork, hold_session};
+use super::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
 use super::room::{Room, Users, bytes_of_values};
 use crate::environment::{Environment, SystemEnvironment};
 use crate::error::{Error, KeyWriter, Result};
@@ -112,6 +112,12 @@ impl InMemorySessionService {
     fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
         self.check_open()?;
         Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
+    }
+
+    /// All apps to which anything was ever written.
+    fn all_apps(&self) -> Result<HashMap<String, Arc<RwLock<App>>>> {
+        self.check_open()?;
+        Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     fn check_open(&self) -> Result<()> {
@@ -454,21 +460,12 @@ impl SessionService for InMemorySessionService {
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        self.check_open()?;
-        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let (now, mut deleted) = (self.now_micros(), 0);
-        for app in apps.values() {
-            let mut app = write(app);
-            let expired = app.expired(now, limit - deleted);
-            expired.iter().for_each(|key| self.remove(&mut app, key, RemovalKind::Expired));
-            deleted += expired.len();
-            app.let_removals_go(self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit);
+        let deleted = self.remove_expired(limit).await?;
+        let (before, step) = (self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit.clamp(1, LET_GO_AT_ONCE));
+        for app in self.all_apps()?.values() {
+            while write(app).let_removals_go(before, step) == step {}
         }
-        if deleted > 0 {
-            self.quotas.forget_all();
-            self.notifier.notify();
-        }
-        Ok(deleted as u64)
+        Ok(deleted)
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::app::App;
+use super::app::{App, User};
 use super::feed::Item;
 use crate::session::{Removal, RemovalKind};
 
@@ -20,13 +20,18 @@ impl App {
             return;
         };
         let session_id = removal.session.as_ref().map_or("", |session| session.session_id());
-        let removed = self.removed.entry((Arc::clone(&user_id), session_id.into())).or_default();
+        let address = (Arc::clone(&user_id), Arc::from(session_id));
+        let removed = self.removed.entry(address.clone()).or_default();
         let replaced = match removal.kind {
             RemovalKind::Pruned => [None, removed.events.replace(position)],
             _ => [removed.whole.replace(position), removed.events.take()],
         };
         for old in replaced.into_iter().flatten() {
+            self.removed_at.remove(&old);
             self.drop_from_feed(&user_id, old);
+        }
+        if removal.kind != RemovalKind::Pruned {
+            self.removed_at.insert(position, address);
         }
         self.enter_feed(position, Item::Removed(removal));
     }
@@ -39,29 +44,59 @@ impl App {
         let gone: Vec<_> = of_user.cloned().collect();
         for address in &gone {
             if let Some(Removed { whole, events }) = self.removed.remove(address) {
-                whole.into_iter().chain(events).for_each(|position| self.drop_from_feed(user_id, position));
+                for position in whole.into_iter().chain(events) {
+                    self.removed_at.remove(&position);
+                    self.drop_from_feed(user_id, position);
+                }
             }
         }
         gone.len()
     }
 
-    /// Lets removals of sessions and users go that are older than a time, in seconds, and this many at most.
-    pub(super) fn let_removals_go(&mut self, before: f64, limit: usize) {
-        let feed = &self.feed;
-        let is_old = |position: &u64| match feed.get(position) {
-            Some(Item::Removed(removal)) => removal.time < before,
-            _ => true,
-        };
-        let old = self.removed.iter().filter_map(|(address, removed)| Some((address.clone(), removed.whole?)));
-        let old: Vec<_> = old.filter(|(_, position)| is_old(position)).take(limit).collect();
-        for (address, position) in old {
+    /// Lets the oldest removals of sessions and users go that are older than a time, in seconds, this many at most; says how
+    /// many.
+    pub(super) fn let_removals_go(&mut self, before: f64, limit: usize) -> usize {
+        let mut gone = 0;
+        while gone < limit
+            && let Some((&position, address)) = self.removed_at.first_key_value()
+        {
+            let address = address.clone();
+            if matches!(self.feed.get(&position), Some(Item::Removed(removal)) if removal.time >= before) {
+                break;
+            }
+            self.removed_at.remove(&position);
             self.drop_from_feed(&address.0, position);
             self.let_go = self.let_go.max(position);
-            let removed = self.removed.entry(address.clone()).or_default();
-            removed.whole = None;
-            if removed.events.is_none() {
-                self.removed.remove(&address);
+            if let Some(removed) = self.removed.get_mut(&address) {
+                removed.whole = None;
+                if removed.events.is_none() {
+                    self.removed.remove(&address);
+                }
             }
+            if self.users.get(&address.0).is_some_and(User::is_nobody) {
+                self.users.remove(&address.0);
+            }
+            gone += 1;
         }
+        gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::SessionKey;
+
+    #[test]
+    fn what_is_old_enough_goes_and_its_user_with_it() {
+        let mut app = App::default();
+        for (position, user, time) in [(1, "alice", 10.0), (2, "bob", 11.0), (3, "bob", 30.0), (4, "carol", 12.0)] {
+            let key = SessionKey::new("app", user, &format!("s{position}")).unwrap();
+            app.record(position, Removal::of_session(RemovalKind::Deleted, key, 1, time));
+        }
+        assert_eq!(app.let_removals_go(20.0, 1), 1, "no more than asked for");
+        assert_eq!(app.let_removals_go(20.0, 9), 1, "up to the first that is young");
+        assert_eq!((app.let_go, app.feed.len(), app.removed.len(), app.removed_at.len()), (2, 2, 2, 2));
+        assert!(!app.users.contains_key("alice") && app.users.contains_key("bob"));
     }
 }

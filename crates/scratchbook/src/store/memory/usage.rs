@@ -1,11 +1,11 @@
-//! How much is stored, added up when a quota asks for it.
+//! How much is stored, added up when a quota asks for it, and room that is made.
 
 use async_trait::async_trait;
 
 use super::app::{User, Versions};
-use super::{InMemorySessionService, read};
+use super::{InMemorySessionService, read, write};
 use crate::error::Result;
-use crate::session::{SessionKey, StateOwner};
+use crate::session::{RemovalKind, SessionKey, StateOwner};
 use crate::store::quota::{Quotas, Stock};
 use crate::store::usage::Usage;
 
@@ -46,6 +46,21 @@ impl Stock for InMemorySessionService {
         let own = user.artifacts.iter().filter(|((session, _), _)| session.as_deref() == Some(key.session_id()));
         let artifacts = own.map(|(_, versions)| of_versions(versions));
         Ok(artifacts.fold(Usage::session(stored.bytes - left), Usage::plus))
+    }
+
+    async fn remove_expired(&self, limit: usize) -> Result<u64> {
+        let (now, mut removed) = (self.now_micros(), 0);
+        for app in self.all_apps()?.values() {
+            let mut app = write(app);
+            let expired = app.expired(now, limit - removed);
+            expired.iter().for_each(|key| self.remove(&mut app, key, RemovalKind::Expired));
+            removed += expired.len();
+        }
+        if removed > 0 {
+            self.quotas.forget_all();
+            self.notifier.notify();
+        }
+        Ok(removed as u64)
     }
 }
 

@@ -78,16 +78,17 @@ impl MySql {
         lease.begin().await?;
         let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
         let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
-        let more = "(SELECT 1 FROM `{prefix}users` WHERE app_name = ? AND user_id = ?)
-            UNION ALL (SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
-            UNION ALL (
-                SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
-            )";
-        let more = lease.rows(&self.sql(more), [&address[..], &address, &address].concat()).await?;
         // Made where it is missing, so that it can be locked: nobody else makes a session of this user's any more.
         let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
         lease.rows(&self.sql(lock), address.to_vec()).await?;
+        let was_there = lease.affected_rows() != 1;
+        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
+        let more = "(SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
+            UNION ALL (
+                SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
+            )";
+        let more = lease.rows(&self.sql(more), [&address[..], &address].concat()).await?;
         let all = self.ids(&mut lease, sessions, &address).await?;
         if all.iter().any(|id| !locked.contains(id)) {
             // Locking it now would be against the order, so all begins anew.
@@ -115,7 +116,7 @@ impl MySql {
             lease.renew();
             lease.rows(&sql, [&[ids], &address[..]].concat()).await?;
         }
-        if !all.is_empty() || !more.is_empty() {
+        if was_there || !all.is_empty() || !more.is_empty() {
             self.record_user(&mut lease, &address, all.len()).await?;
         }
         self.delete(&mut lease, "users", of_user, &address).await?;

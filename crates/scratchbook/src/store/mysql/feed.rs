@@ -73,7 +73,7 @@ impl MySql {
             if from > end {
                 return Err(ahead().into());
             }
-            let place = after.unwrap_or(FeedPlace { since: let_go, ..FeedPlace::default() });
+            let place = after.unwrap_or(FeedPlace { since: end, ..FeedPlace::default() });
             place.check(let_go)?;
             let is_full = commits.len() >= limit;
             let last = commits.keys().nth(limit - 1).or(commits.keys().next_back()).copied();

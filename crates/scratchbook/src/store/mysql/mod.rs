@@ -286,7 +286,7 @@ impl Dialect for MySql {
         self.read_key_changes(owner, name, before, limit, room).await
     }
 
-    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<()> {
+    async fn let_removals_go(&self, before: i64, limit: usize) -> Attempt<u64> {
         self.let_go(before, limit).await
     }
 

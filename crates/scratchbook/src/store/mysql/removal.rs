@@ -1,8 +1,11 @@
 //! Removals, which the feed shows.
 
+use std::collections::BTreeMap;
+
 use mysql_async::Value;
 
 use super::MySql;
+use super::batch::json;
 use super::events::sql_limit;
 use super::pool::{Care, Lease};
 use super::row::Cells;
@@ -59,39 +62,78 @@ impl MySql {
         lease.rows(&sql, [&address[..], &row, &positions].concat()).await.map(drop)
     }
 
-    /// Lets removals of sessions and users go that are older than a time, in microseconds.
-    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<()> {
+    /// Lets the oldest removals of sessions and users go that are older than a time, in microseconds: this many at most.
+    /// Says how many.
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let values = vec![Value::from(before), sql_limit(limit)];
         let sql = self.sql(
-            "SELECT DISTINCT app_name FROM `{prefix}removals` FORCE INDEX (removals_by_time)
-             WHERE pruned = 0 AND time < ? LIMIT ?",
+            "SELECT DISTINCT app_name FROM (
+                 SELECT app_name, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+                 WHERE pruned = 0 AND time < ? ORDER BY time LIMIT ?
+             ) AS old WHERE feed_position < 0",
         );
         let mut lease = self.connections.lease(Care::Again).await?;
-        let rows = lease.rows(&sql, vec![before.into(), sql_limit(limit)]).await?;
+        let rows = lease.rows(&sql, values.clone()).await?;
         drop(lease);
         let place = || "an app with old removals".to_owned();
         let apps = rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<Vec<_>>>()?;
         for app in apps {
             // All have a place then, which is kept.
             self.number_all(&app).await?;
-            self.let_go_of(&app, before).await?;
         }
-        Ok(())
+        self.let_placed_go(values).await
     }
 
-    async fn let_go_of(&self, app: &str, before: i64) -> Attempt<()> {
+    /// The same of those that have a place in the feed.
+    async fn let_placed_go(&self, values: Vec<Value>) -> Attempt<u64> {
+        let sql = self.sql(
+            "SELECT app_name, user_id, session_id, feed_position FROM `{prefix}removals` FORCE INDEX (removals_by_time)
+             WHERE pruned = 0 AND time < ? AND feed_position > 0 ORDER BY time LIMIT ?",
+        );
+        let place = || "an old removal".to_owned();
         let mut lease = self.connections.lease(Care::Again).await?;
         lease.begin().await?;
-        let old = "app_name = ? AND pruned = 0 AND time < ? AND feed_position > 0";
-        let values = [Value::from(app), before.into()];
-        let end = self.sql(&format!(
-            "INSERT INTO `{{prefix}}removal_ends` (app_name, position)
-             SELECT app_name, MAX(feed_position) FROM `{{prefix}}removals` FORCE INDEX (removals_by_time)
-             WHERE {old} GROUP BY app_name
-             ON DUPLICATE KEY UPDATE position = GREATEST(`{{prefix}}removal_ends`.position, VALUES(position))"
-        ));
-        lease.rows(&end, values.to_vec()).await?;
-        self.delete(&mut lease, "removals", &format!("WHERE {old}"), &values).await?;
-        lease.commit().await
+        let mut old = Vec::new();
+        for row in lease.rows(&sql, values).await? {
+            let mut cells = Cells::from(row);
+            let [app, user, session] = [cells.text(0, place)?, cells.text(1, place)?, cells.text(2, place)?];
+            old.push((app, user, session, cells.integer(3, place)?));
+        }
+        // Everybody locks in this order.
+        old.sort();
+        let Some(rows) = json(&old)? else {
+            lease.rollback().await?;
+            return Ok(0);
+        };
+        let mut ends = BTreeMap::new();
+        for (app, _, _, position) in &old {
+            let end = ends.entry(app.as_str()).or_insert(*position);
+            *end = (*end).max(*position);
+        }
+        let keep = self.sql(
+            "INSERT INTO `{prefix}removal_ends` (app_name, position) VALUES (?, ?)
+             ON DUPLICATE KEY UPDATE position = GREATEST(`{prefix}removal_ends`.position, VALUES(position))",
+        );
+        for (app, end) in ends {
+            lease.renew();
+            lease.rows(&keep, vec![app.into(), end.into()]).await?;
+        }
+        // One that was recorded again meanwhile has another place, and stays.
+        let delete = self.sql(
+            "DELETE r FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR,
+                 n BIGINT PATH '$[3]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}removals` AS r FORCE INDEX (PRIMARY)
+                 ON r.app_name = j.app AND r.user_id = j.user_id AND r.session_id = j.id AND r.pruned = 0
+                 AND r.feed_position = j.n",
+        );
+        lease.renew();
+        lease.rows(&delete, vec![rows.into()]).await?;
+        lease.commit().await?;
+        Ok(old.len() as u64)
     }
 }
 

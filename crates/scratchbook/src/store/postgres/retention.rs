@@ -38,9 +38,12 @@ impl Postgres {
         Ok(was_there)
     }
 
-    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<()> {
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let of = || "the removals that were let go".to_owned();
         let lease = self.connections.lease().await?;
-        lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await.map(drop)
+        let rows = lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await?;
+        let row = rows.first().ok_or_else(|| rows::damaged(of()))?;
+        Ok(rows::number(column(row, 0, of)?, of)?)
     }
 
     pub(super) async fn prune(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {

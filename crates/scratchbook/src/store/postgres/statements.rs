@@ -351,7 +351,7 @@ impl Deletes {
             ),
             lock_user: fill.statement(
                 "INSERT INTO {schema}.users (app_name, user_id) VALUES ($1, $2)
-                 ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false",
+                 ON CONFLICT (app_name, user_id) DO UPDATE SET user_id = excluded.user_id WHERE false RETURNING 1",
                 &NAMES[..2],
             ),
             lock_new_sessions: fill.statement(
@@ -360,8 +360,7 @@ impl Deletes {
             ),
             record: fill.statement(include_str!("sql/record_removal.sql"), &[TEXT, TEXT, TEXT, TEXT, NUMBER, NUMBER]),
             has_more: fill.statement(
-                "SELECT 1 FROM {schema}.users WHERE app_name = $1 AND user_id = $2
-                 UNION ALL (SELECT 1 FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 LIMIT 1)
+                "(SELECT 1 FROM {schema}.artifacts WHERE app_name = $1 AND user_id = $2 LIMIT 1)
                  UNION ALL (
                      SELECT 1 FROM {schema}.removals
                      WHERE app_name = $1 AND user_id = $2 AND session_id > '' ORDER BY session_id LIMIT 1

@@ -299,9 +299,10 @@ impl Postgres {
         let lease = self.connections.lease().await?;
         lease.begin().await?;
         lease.query(&statements.lock_sessions, &[&app, &user]).await?;
-        let has_more = !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
         // Made where it is missing: a user who is made meanwhile would be removed without a lock.
-        lease.query(&statements.lock_user, &[&app, &user]).await?;
+        let was_there = lease.query(&statements.lock_user, &[&app, &user]).await?.is_empty();
+        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
+        let has_more = was_there || !lease.query(&statements.has_more, &[&app, &user]).await?.is_empty();
         // Sessions made while we waited for the user come out of the order of locks. Where one of them is in use, all
         // this is given up and begun again.
         let sessions = sql_limit(lease.query(&statements.lock_new_sessions, &[&app, &user]).await?.len());

@@ -48,8 +48,8 @@ pub(super) fn any_before(connection: &Connection, before: i64) -> Fallible<bool>
     Ok(connection.prepare_cached(sql)?.query_row([before], |row| row.get(0))?)
 }
 
-/// Lets removals go that are older than a time, this many at most.
-pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<()> {
+/// Lets removals go that are older than a time, this many at most; says how many.
+pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<usize> {
     let old = "SELECT position FROM removals INDEXED BY removals_by_time
         WHERE kind <> 'pruned' AND time < ?1 ORDER BY time, position LIMIT ?2";
     tx.execute_text(
@@ -60,8 +60,7 @@ pub(super) fn let_go(tx: &Tx<'_>, before: i64, limit: usize) -> Fallible<()> {
         ),
         params![before, sql_limit(limit)],
     )?;
-    tx.execute_text(&format!("DELETE FROM removals WHERE position IN ({old})"), params![before, sql_limit(limit)])?;
-    Ok(())
+    tx.execute_text(&format!("DELETE FROM removals WHERE position IN ({old})"), params![before, sql_limit(limit)])
 }
 
 /// The removals of an owner from a position on, this many at most.

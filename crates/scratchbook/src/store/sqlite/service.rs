@@ -24,7 +24,7 @@ use crate::session::{
 };
 use crate::state::{StateDelta, StateMap};
 use crate::store::commit::{Prepared, prepare_event, prepare_session, prepare_state};
-use crate::store::feed::REMOVALS_KEPT;
+use crate::store::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
 use crate::store::folded::CHECKPOINT_EVENTS;
 use crate::store::fork::fork_key;
 use crate::store::limits::Limits;
@@ -147,20 +147,13 @@ impl SessionService for SqliteSessionService {
     }
 
     async fn delete_expired(&self, limit: usize) -> Result<u64> {
-        let (now, mut deleted) = (self.now_micros(), 0);
-        // Who has nothing to delete does not wait for the writer.
-        while deleted < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
-            deleted +=
-                self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - deleted)).await?;
-        }
-        if deleted > 0 {
-            self.quotas.forget_all();
-        }
-        let old = now.saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
-        if self.read(move |connection| removal::any_before(connection, old)).await? {
-            self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, limit)).await?;
-        }
-        Ok(deleted as u64)
+        let deleted = self.remove_expired(limit).await?;
+        let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
+        let step = limit.clamp(1, LET_GO_AT_ONCE);
+        while self.read(move |connection| removal::any_before(connection, old)).await?
+            && self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, step)).await? == step
+        {}
+        Ok(deleted)
     }
 
     async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
@@ -308,6 +301,19 @@ impl Stock for SqliteSessionService {
     async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
         let key = key.clone();
         self.read(move |connection| usage::of_fork(connection, &key, at)).await
+    }
+
+    async fn remove_expired(&self, limit: usize) -> Result<u64> {
+        let (now, mut removed) = (self.now_micros(), 0);
+        // Who has nothing to delete does not wait for the writer.
+        while removed < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
+            removed +=
+                self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
+        }
+        if removed > 0 {
+            self.quotas.forget_all();
+        }
+        Ok(removed as u64)
     }
 }
 

@@ -51,12 +51,15 @@ last AS MATERIALIZED (
 upto AS MATERIALIZED (SELECT coalesce(position, 9223372036854775807) AS position FROM last)
 SELECT
     'window' AS kind, last.position, w.s2::text AS user_id, pg_catalog.pg_current_snapshot()::text AS session_id,
-    -- Whether a removal was let go that this reader may have missed. Who begins at the beginning misses none.
+    -- Whether a removal was let go that this reader may have missed: the last that went is kept, and one before it may be of
+    -- a transaction that the snapshot does not show, though it shows the last. Who begins at the beginning misses none that
+    -- went until then.
     (
         SELECT 1 FROM {schema}.removal_ends AS r
-        WHERE r.app_name = $1 AND NOT pg_catalog.pg_visible_in_snapshot(
-            r.xid, CASE WHEN pg_catalog.pg_snapshot_xmax(w.s1) <= '3' THEN w.s2 ELSE w.s1 END
-        )
+        WHERE r.app_name = $1 AND CASE
+            WHEN pg_catalog.pg_snapshot_xmax(w.s1) > '3' THEN r.xid >= pg_catalog.pg_snapshot_xmin(w.s1)
+            ELSE $4 IS NOT NULL AND r.xid >= pg_catalog.pg_snapshot_xmin(w.s2)
+        END
     )::bigint AS seq, NULL AS text, NULL AS key, NULL::bigint AS version, NULL AS author, NULL::float8 AS time,
     NULL AS session_user_id
 FROM window_ AS w CROSS JOIN last
