@@ -60,8 +60,9 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    // For reading alone the file stays as it is: whoever reads it without a log does not keep others from writing.
-    if mode != "wal" && options.mode != SqliteMode::ReadOnly {
+    // For reading alone the file stays as it is, and may have no log.
+    let reads_log = mode == "wal" || options.mode != SqliteMode::ReadOnly;
+    if mode != "wal" && reads_log {
         lock.hold(|| use_wal(&connection, &path))?;
     }
     connection.pragma_update(
@@ -88,7 +89,8 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
         let pages = i64::try_from((bytes / page).max(1)).unwrap_or(i64::MAX);
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
-    let files = Files::of(found, path)?;
+    let log: &[&str] = if reads_log { &["-wal", "-shm"] } else { &[] };
+    let files = Files::of(found, path, log)?;
     let extent = Extent { stored: files.check_all()? / page, pages: count_pages(&connection)? };
     Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
 }

@@ -46,7 +46,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')");
     let error = refused(&database).await;
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
-    assert!(error.to_string().contains("99") && error.to_string().contains("up to 4"), "{error}");
+    assert!(error.to_string().contains("99") && error.to_string().contains("up to 5"), "{error}");
 }
 
 #[tokio::test]
