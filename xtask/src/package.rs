@@ -15,8 +15,11 @@ const SITE: &str = "target/package/site";
 const SOURCE: &str = "target/package/source";
 const FROM_SOURCE: &str = "target/package/from-source";
 const BUILD: &str = "target/package/build";
-/// Where the wheel for others is built to, and zig, which builds it for older systems.
+/// What shows that an installed package works.
+const USED: &str = "from scratchbook import *; wait(SessionService('memory:').open())";
+/// Where the wheel for others is built to and unpacked, and zig, which builds it for older systems.
 const SHIPPED: &str = "target/package/shipped";
+const FROM_SHIPPED: &str = "target/package/from-shipped";
 const ZIG: &str = "target/tools/ziglang-0.13.0";
 const ZIG_PACKAGE: &str = "ziglang==0.13.0";
 /// The oldest systems that it is for.
@@ -81,8 +84,12 @@ pub(crate) fn source() -> Result<(), Stop> {
     build.env("PATH", env::join_paths(path).map_err(|error| Stop::Failed(error.to_string()))?);
     run(&mut build)?;
     empty(&[BUILD])?;
-    let words = ["-c", "from scratchbook import *; wait(SessionService('memory:').open())"];
-    run(program(python::interpreter()).args(words).env("PYTHONPATH", root().join(FROM_SOURCE)))
+    run_from(FROM_SOURCE)
+}
+
+/// Uses the package that is unpacked in a folder.
+fn run_from(folder: &str) -> Result<(), Stop> {
+    run(program(python::interpreter()).args(["-c", USED]).env("PYTHONPATH", root().join(folder)))
 }
 
 /// The step `wheel`: the wheel for others.
@@ -97,7 +104,7 @@ pub(crate) fn wheel() -> Result<(), Stop> {
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"]);
         run(pip.args(["--target", ZIG, ZIG_PACKAGE]))?;
     }
-    empty(&[SHIPPED])?;
+    empty(&[SHIPPED, FROM_SHIPPED])?;
     let profile = env::var("SCRATCHBOOK_WHEEL_PROFILE").unwrap_or_else(|_| "release".to_owned());
     let mut build = maturin(&["build", "--quiet", "--locked", "--profile", &profile, "--out", SHIPPED, "--zig"]);
     // Who loads it on such a system finds all that it needs: maturin looks, and fails otherwise.
@@ -110,7 +117,9 @@ pub(crate) fn wheel() -> Result<(), Stop> {
         files = zipfile.ZipFile(wheel)\n\
         found = [(n, f) for n in files.namelist() for f in sys.argv[2:] if f.encode() in files.read(n)]\n\
         sys.exit(f'{wheel.name} names folders of this machine: {found}' if found else 0)";
-    run(program(python::interpreter()).args(["-c", look, SHIPPED]).args(names))
+    run(program(python::interpreter()).args(["-c", look, SHIPPED]).args(names))?;
+    run(&mut pip_into(FROM_SHIPPED, SHIPPED))?;
+    run_from(FROM_SHIPPED)
 }
 
 /// The folders of this machine that a compiler may write into what it makes, each with what it is to write instead.

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 import scratchbook
+from scratchbook._read_adk import records
 
 FILL = """
 import asyncio, sys
@@ -187,6 +189,39 @@ async def test_what_no_store_could_hold_is_left_out_by_itself_and_told(
     await service.verify(session)
     # Again: it is here, and what is left out is told again.
     assert (await service.import_adk(source, app_name=app))["skipped"] == 1
+
+
+@pytest.mark.parametrize(("limit", "size"), [("", 5 << 20), ("?value_bytes=100", 200)])
+async def test_a_value_that_is_too_large_is_left_out_by_itself(limit: str, size: int, app: str, tmp_path: Path) -> None:
+    source = InMemorySessionService()
+    state = {"fine": 1, "big": "x" * size}
+    made = await source.create_session(app_name=app, user_id="u", session_id="s", state=state)
+    for event_id, delta in (("good", {"a": 1}), ("too-big", {"b": "x" * size})):
+        await source.append_event(made, Event(id=event_id, author="x", actions=EventActions(state_delta=delta)))
+    async with scratchbook.ScratchbookSessionService(f"sqlite:///{tmp_path}/ours.db{limit}") as service:
+        done = await service.import_adk(source, app_name=app)
+        assert (done["sessions"], done["events"]) == (1, 1), done
+        told = [{key: value for key, value in refused.items() if key != "reason"} for refused in done["refused"]]
+        name = f"{app}/u/s"
+        assert told == [
+            {"session": name, "key": "big"},
+            {"session": name, "key": "b"},
+            {"session": name, "event": "too-big"},
+        ]
+        session = await service.get_session(app_name=app, user_id="u", session_id="s")
+        assert session is not None and session.state == {"fine": 1, "a": 1}
+
+
+async def test_a_user_of_whose_state_nothing_is_known_has_none(app: str) -> None:
+    """As google-adk before 2.2 shows a user of a database who has sessions and no state."""
+
+    class Old:
+        async def list_sessions(self, *, app_name: str) -> Any:
+            return SimpleNamespace(sessions=[])
+
+    known = {app: {"users": {"u": None}, "state": {}}}
+    found = [record async for record in records(Old(), [app], known)]
+    assert [record["state"] for record in found] == [{}, {}]
 
 
 async def test_what_was_removed_since_an_import_stays_so(service: Any, app: str) -> None:

@@ -108,6 +108,7 @@ class Base(Generic[S, E]):
         store = _url.store_uri(uri)
         self._core = Store(store)
         self._url = _url.shown(store, self._core.uri)
+        self._limits = _url.limits(store)
         self._conflict: Conflict = conflict
         self._keeps_repeated_ids = keep_repeated_ids
         self._under_way = UnderWay()

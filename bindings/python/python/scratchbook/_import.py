@@ -7,13 +7,14 @@ import json
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from . import _url
 from ._appends import with_own_id
-from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, ScratchbookError
+from ._errors import CLASSES, AlreadyExistsError, InvalidArgumentError, PayloadTooLargeError, ScratchbookError
 from ._json import dumps
 from ._scratchbook import REMOVED, Store, waits
 from .results import Imported
@@ -24,8 +25,9 @@ IMPORTER = "scratchbook-import"
 """Who is said to have written what no event of the source tells of."""
 
 
-async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool) -> Imported:
-    """Writes into a store what a source has, session by session, each in one commit."""
+async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool, limits: str) -> Imported:
+    """Writes into a store, whose limits are those of a URL's parameters, what a source has: session by session, each in
+    one commit."""
     done: Imported = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
     async with aclosing(_records(source, app_name)) as records:
         async for record in records:
@@ -39,7 +41,7 @@ async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repea
             else:
                 if keeps_repeated_ids:
                     record["events"] = _unlike(record["events"])
-                await _session(core, record, done)
+                await _session(core, record, done, limits)
     return done
 
 
@@ -93,7 +95,7 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
             await reader.wait()
 
 
-async def _session(core: Store, record: dict[str, Any], done: Imported) -> None:
+async def _session(core: Store, record: dict[str, Any], done: Imported, limits: str) -> None:
     address = (record["app"], record["user"], record["id"])
     try:
         await _create(core, record)
@@ -102,11 +104,12 @@ async def _session(core: Store, record: dict[str, Any], done: Imported) -> None:
         if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
             done["skipped"] += 1
             return
-        left_out = await _leave_out(record) if isinstance(error, InvalidArgumentError) else []
+        of_a_part = isinstance(error, (InvalidArgumentError, PayloadTooLargeError))
+        left_out = await _leave_out(record, limits) if of_a_part else []
         for refusal in left_out:
             _refuse(done, {"session": "/".join(address), **refusal})
         if left_out:
-            await _session(core, record, done)
+            await _session(core, record, done, limits)
         else:
             _refuse(done, {"session": "/".join(address), "reason": str(error)})
     else:
@@ -142,26 +145,32 @@ async def _create(core: Store, record: dict[str, Any]) -> None:
     await core.create(record["app"], record["user"], dumps(config))
 
 
-async def _leave_out(record: dict[str, Any]) -> list[dict[str, str]]:
-    """Takes out of a session the keys of its state and the events that no store could hold; says which, and why."""
+async def _leave_out(record: dict[str, Any], limits: str) -> list[dict[str, str]]:
+    """Takes out of a session the keys of its state and the events that no store with these limits could hold;
+    says which, and why."""
+    with tempfile.TemporaryDirectory() as folder:
+        # Where each is tried by itself. Only a URL of a database has limits.
+        apart = Store(f"sqlite://{folder}/apart.db?synchronous=normal&{limits}" if limits else "memory:")
+        try:
+            return await _try_each(apart, record)
+        finally:
+            await apart.close()
+
+
+async def _try_each(apart: Store, record: dict[str, Any]) -> list[dict[str, str]]:
     left_out = []
-    # Where each is tried by itself.
-    apart = Store("memory:")
-    try:
-        for key, value in list(record["state"].items()):
-            reason = await _why_not(apart, {"state": {key: value}})
-            if reason is not None:
-                del record["state"][key]
-                left_out.append({"key": key, "reason": reason})
-        events, record["events"] = record["events"], []
-        for event in events:
-            reason = await _why_not(apart, {"events": [event]})
-            if reason is None:
-                record["events"].append(event)
-            else:
-                left_out.append({"event": event["id"], "reason": reason})
-    finally:
-        await apart.close()
+    for key, value in list(record["state"].items()):
+        reason = await _why_not(apart, {"state": {key: value}})
+        if reason is not None:
+            del record["state"][key]
+            left_out.append({"key": key, "reason": reason})
+    events, record["events"] = record["events"], []
+    for event in events:
+        reason = await _why_not(apart, {"events": [event]})
+        if reason is None:
+            record["events"].append(event)
+        else:
+            left_out.append({"event": event["id"], "reason": reason})
     return left_out
 
 

@@ -61,7 +61,7 @@ async def records(
         known = (shared or _in_memory(service)).get(app, {})
         for user, state in known.get("users", {}).items():
             if state is not None or user not in users:
-                users[user] = state
+                users[user] = state or {}
         for user, state in sorted(users.items()):
             # Before 2.2 google-adk does not say: then it is what the tables or the sessions show.
             if hasattr(service, "get_user_state"):

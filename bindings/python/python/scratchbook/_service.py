@@ -22,8 +22,9 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
         as it is, whatever google-adk has appended to it since, and so is a key of a user or an app that was ever
         written here: it can be done again.
 
-        What no store may hold, such as an integer of more than 64 bits or NaN, is left out key by key and event by
-        event; the rest of its session comes over. Each is in the answer, and a warning in the log `scratchbook`.
+        What this store cannot hold, such as an integer of more than 64 bits, NaN or a value over its limits, is left
+        out key by key and event by event; the rest of its session comes over. Each is in the answer, and a warning in
+        the log `scratchbook`.
 
         Args:
             source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
@@ -39,7 +40,7 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
             InvalidArgumentError: there is no such database, or it is none of google-adk's.
             UnavailableError: it cannot be reached.
         """
-        return await import_adk(self._core, source, app_name, self._keeps_repeated_ids)
+        return await import_adk(self._core, source, app_name, self._keeps_repeated_ids, self._limits)
 
     def watch(
         self,

@@ -33,6 +33,8 @@ DRIVERS = {
 }
 """SQLAlchemy's drivers, which may be named in a scheme."""
 
+_LIMITS = ("value_bytes", "delta_bytes", "event_bytes")
+
 _THERE_ARE = (
     "there are memory:, sqlite:///scratchbook.db, postgresql://USER:PASSWORD@HOST/DATABASE and "
     "mysql://USER:PASSWORD@HOST/DATABASE"
@@ -78,6 +80,12 @@ def shown(uri: str, without_password: str) -> str:
     query = uri.rpartition("@")[2].partition("?")[2]
     which = [pair for pair in query.split("&") if pair.split("=")[0] in ("schema", "table_prefix")]
     return f"{without_password}?{'&'.join(which)}" if which else without_password
+
+
+def limits(uri: str) -> str:
+    """The parameters of a store's URL that say how large one thing may be."""
+    query = uri.rpartition("@")[2].partition("?")[2]
+    return "&".join(pair for pair in query.split("&") if pair.split("=")[0] in _LIMITS)
 
 
 def text_of(url: Any) -> str:

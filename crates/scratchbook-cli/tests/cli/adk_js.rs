@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::google_adk::postgres::database;
 use crate::{fails, scratchbook, text, uri};
 
 /// What the first major version of `@google/adk` is called here, and the second.
@@ -94,8 +95,6 @@ fn a_file_of_typescript_is_imported_as_it_reports_itself() {
 
 #[test]
 fn a_database_of_typescript_in_postgres_is_imported_as_it_reports_itself() {
-    let server = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
-    let (address, _) = server.rsplit_once('/').unwrap();
-    let source = format!("{address}/adk_js_import");
+    let (_, source) = database("adk_js_import");
     check(SECOND, "url", &source, &source);
 }

@@ -12,10 +12,11 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::AdkError;
@@ -32,6 +33,9 @@ const REASON: &str = "Live connection is not supported by this server.";
 /// How long the client has to answer the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How many of those that have it are waited for: they have no place among the connections any more.
+static WAITED_FOR: Semaphore = Semaphore::const_new(64);
+
 pub(super) async fn live(mut request: Request) -> Response {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let (Some(accept), Some(upgrade)) = (accept(request.headers()), upgrade) else {
@@ -40,7 +44,7 @@ pub(super) async fn live(mut request: Request) -> Response {
     };
     tokio::spawn(async move {
         match upgrade.await {
-            Ok(socket) => end(socket).await,
+            Ok(socket) => end(TokioIo::new(socket), &WAITED_FOR).await,
             Err(error) => tracing::debug!(%error, "a live connection was gone at once"),
         }
     });
@@ -61,17 +65,18 @@ fn accept(headers: &HeaderMap) -> Option<String> {
     Some(STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &whole)))
 }
 
-/// Sends the end, and waits a moment for what the client has to say to it.
-async fn end(socket: Upgraded) {
-    let mut socket = TokioIo::new(socket);
+/// Sends the end, and waits a moment for what the client has to say to it, if not too many are waited for.
+async fn end(mut socket: impl AsyncRead + AsyncWrite + Unpin, waited_for: &Semaphore) {
     let said = async {
         socket.write_all(&last_frame()).await?;
         socket.flush().await?;
         // Whatever comes: its end, or audio that was on its way.
-        let mut part = [0; 1024];
-        while socket.read(&mut part).await? > 0 {
-            if part[0] & 0x0f == 0x8 {
-                break;
+        if let Ok(_seat) = waited_for.try_acquire() {
+            let mut part = [0; 1024];
+            while socket.read(&mut part).await? > 0 {
+                if part[0] & 0x0f == 0x8 {
+                    break;
+                }
             }
         }
         socket.shutdown().await
@@ -91,6 +96,8 @@ fn last_frame() -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -103,6 +110,19 @@ mod tests {
         headers.insert("sec-websocket-version", "13".parse().unwrap());
         headers.insert("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==".parse().unwrap());
         assert_eq!(accept(&headers).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_is_waited_for_a_moment_while_few_are() {
+        for (seats, waits) in [(0, false), (1, true)] {
+            let (ours, mut theirs) = tokio::io::duplex(1024);
+            let begun = Instant::now();
+            end(ours, &Semaphore::new(seats)).await;
+            assert_eq!(begun.elapsed() >= PATIENCE, waits, "{seats}");
+            let mut said = Vec::new();
+            theirs.read_to_end(&mut said).await.unwrap();
+            assert_eq!(said, last_frame());
+        }
     }
 
     #[test]

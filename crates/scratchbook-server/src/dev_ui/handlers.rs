@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use super::graph::{Theme, as_dot, as_json};
 use crate::access::{Caller, Right};
 use crate::adk::{AdkError, no_app};
-use crate::look_back::last_event;
 use crate::scope::SessionScope;
 use crate::served::Served;
 
@@ -93,23 +92,22 @@ async fn app_graph(
     Ok(Json(json!({"dotSrc": as_dot(agent, query.theme())})))
 }
 
-/// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, and
-/// asks for the event `none` before there is one.
+/// The graph with an event of it. ADK marks in it what the event has called; the interface does that itself by now, so that
+/// the graph of each event is one, and none is looked for. Before there is an event it asks for the one called `none`.
 async fn event_graph(
     State(served): State<Arc<Served>>,
     scope: SessionScope<AdkError>,
     Path(path): Path<HashMap<String, String>>,
 ) -> Result<Json<Value>, AdkError> {
-    let id = path.get("event").map(String::as_str).unwrap_or_default();
-    if last_event(&served.store.sessions, &scope.key, |event| event.id == id).await?.is_some() {
-        let agent = agent(&served, &scope.caller, scope.key.app_name())?;
-        return Ok(Json(json!({"dotSrc": as_dot(agent, Theme::Light)})));
-    }
     let nothing = GetSessionConfig::state_only().without_state();
-    match served.store.sessions.get_session(&scope.key, &nothing).await? {
-        Some(_) => Ok(Json(json!({}))),
-        None => Err(AdkError::no_session()),
+    if served.store.sessions.get_session(&scope.key, &nothing).await?.is_none() {
+        return Err(AdkError::no_session());
     }
+    if path.get("event").is_some_and(|event| event == "none") {
+        return Ok(Json(json!({})));
+    }
+    let agent = agent(&served, &scope.caller, scope.key.app_name())?;
+    Ok(Json(json!({"dotSrc": as_dot(agent, Theme::Light)})))
 }
 
 fn agent<'a>(served: &'a Served, caller: &Caller, name: &str) -> Result<&'a dyn Agent, AdkError> {

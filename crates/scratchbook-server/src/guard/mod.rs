@@ -37,6 +37,8 @@ pub(crate) struct Guard {
 pub(crate) struct OwnPage {
     /// Whether the page came by TLS, be it that of a proxy.
     pub(crate) is_secure: bool,
+    /// The port that the request names; `None` for the usual one. Other servers may be on other ports of the host.
+    pub(crate) port: Option<u16>,
 }
 
 /// Refuses foreign pages, and answers what browsers ask about allowed ones.
@@ -116,18 +118,29 @@ impl Guard {
 
     /// The mark of a request that a page of this server has sent, or a person by its address. Allowed origins are others.
     ///
-    /// By `http` to another machine browsers do not say how far away a page is, and none sends its origin with what it only
-    /// reads: such a request changes nothing, and a foreign page cannot see what comes of it.
+    /// Scripts of allowed origins send what headers they like, so that no header of proxies counts here: a browser says
+    /// itself how far away a page is, and names the host that it has reached. By `http` to another machine it does not say
+    /// how far away a page is, and sends no origin with what it only reads: such a request changes nothing, and a foreign
+    /// page cannot see what comes of it.
     fn own_page(&self, request: &Request) -> Option<OwnPage> {
         let headers = request.headers();
-        let own = self.own_origin(headers);
+        let named = named_host(request);
         let is_own = match (headers.get(ORIGIN), headers.get("sec-fetch-site")) {
-            (Some(origin), _) => own.as_deref().is_some_and(|own| own.as_bytes() == origin.as_bytes()),
+            (Some(_), Some(site)) => site == "same-origin",
+            (Some(origin), None) => {
+                let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+                // The TLS may be that of a proxy.
+                origin.is_some_and(|(scheme, host)| {
+                    (scheme == self.scheme || scheme == "https")
+                        && named.is_some_and(|named| named.eq_ignore_ascii_case(host))
+                })
+            }
             (None, Some(site)) => site == "same-origin" || site == "none",
             (None, None) => request.method().is_safe(),
         };
-        let is_secure = own.is_some_and(|own| own.starts_with("https://"));
-        is_own.then_some(OwnPage { is_secure })
+        let is_secure = self.own_origin(headers).is_some_and(|own| own.starts_with("https://"));
+        let port = named.and_then(|named| named.rsplit_once(':')?.1.parse().ok());
+        is_own.then_some(OwnPage { is_secure, port })
     }
 
     fn is_on_loopback(&self) -> bool {
@@ -154,6 +167,12 @@ impl Guard {
         let scheme = first("x-forwarded-proto").map_or_else(|| self.scheme.to_owned(), str::to_lowercase);
         Some(format!("{scheme}://{host}"))
     }
+}
+
+/// The host that a request names, and its port, if that is not the usual one.
+fn named_host(request: &Request) -> Option<&str> {
+    let of_address = request.uri().authority().map(|authority| authority.as_str());
+    of_address.or_else(|| request.headers().get(HOST)?.to_str().ok()).map(str::trim)
 }
 
 /// Whether a path is that of a page to look at.

@@ -106,6 +106,9 @@ async fn what_the_interface_asks_for_besides_has_an_answer() {
     // Before there is an event the interface asks for that of none.
     let graph = "/dev/apps/demo/users/user/sessions/s1/events/none/graph";
     assert_eq!(client.get(graph).await, (200, json!({})));
+    // That of any event is the agents': nothing is read for it, however long the session is.
+    assert!(client.get(&graph.replace("none", "e-1")).await.1["dotSrc"].is_string());
+    assert_eq!(client.get(&graph.replace("s1", "s2")).await.0, 404);
     for results in ["eval-results", "eval_results"] {
         let missing = json!({"detail": "Eval set result `x` not found."});
         assert_eq!(client.get(&format!("/dev/apps/demo/{results}/x")).await, (404, missing));

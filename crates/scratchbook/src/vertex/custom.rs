@@ -5,10 +5,13 @@ use serde_json::{Map, Value, json};
 /// A summary that stands for earlier events. ADK for TypeScript has another form of it than the others.
 pub(super) const COMPACTION: &str = "_compaction";
 pub(super) const USAGE: &str = "_usage_metadata";
-/// What ADK for TypeScript keeps of workflows.
+/// What ADK for TypeScript keeps of workflows: fields of the event, and actions. Nothing else is taken from there, or
+/// metadata would be another way to write the whole event.
 const WORKFLOW: &str = "_workflow";
-/// Which of these are actions; the others are fields of the event.
+const WORKFLOW_FIELDS: [&str; 4] = ["output", "route", "nodeInfo", "isolationScope"];
 const WORKFLOW_ACTIONS: [&str; 2] = ["agentState", "endOfAgent"];
+/// What its summaries have.
+const SUMMARY_FIELDS: [&str; 3] = ["startTime", "endTime", "compactedContent"];
 
 /// Moves what clients put into the custom metadata to where ADK's events have it.
 pub(super) fn unpack(
@@ -20,21 +23,29 @@ pub(super) fn unpack(
         if let Some(summary) = summary_of_typescript(&compaction) {
             actions.insert("compaction".to_owned(), summary);
             event.insert("isCompacted".to_owned(), true.into());
-            event.extend(compaction.as_object().cloned().into_iter().flatten());
+            if let Value::Object(mut rest) = compaction {
+                take(&mut rest, &SUMMARY_FIELDS, event);
+                custom.extend((!rest.is_empty()).then(|| (COMPACTION.to_owned(), rest.into())));
+            }
         } else {
             actions.insert("compaction".to_owned(), compaction);
         }
     }
     event.extend(custom.shift_remove(USAGE).map(|usage| ("usageMetadata".to_owned(), usage)));
-    match custom.shift_remove(WORKFLOW) {
-        Some(Value::Object(workflow)) => {
-            for (name, value) in workflow {
-                let place = if WORKFLOW_ACTIONS.contains(&&*name) { &mut *actions } else { &mut *event };
-                place.entry(name).or_insert(value);
-            }
+    // One that is no object is somebody else's.
+    if let Some(Value::Object(workflow)) = custom.get_mut(WORKFLOW) {
+        take(workflow, &WORKFLOW_FIELDS, event);
+        take(workflow, &WORKFLOW_ACTIONS, actions);
+        if workflow.is_empty() {
+            custom.shift_remove(WORKFLOW);
         }
-        // Somebody else's.
-        other => custom.extend(other.map(|value| (WORKFLOW.to_owned(), value))),
+    }
+}
+
+/// Moves what has these names, unless it is there already: then it stays.
+fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Value>) {
+    for name in names.iter().filter(|name| !to.contains_key(**name)).collect::<Vec<_>>() {
+        to.extend(from.shift_remove(*name).map(|value| ((*name).to_owned(), value)));
     }
 }
 
@@ -79,6 +90,16 @@ mod tests {
         let event = json!({"output": [1], "route": "left", "nodeInfo": {"path": "a"}, "isolationScope": "s"});
         let actions = json!({"agentState": {"n": 1}, "endOfAgent": true});
         assert_eq!(unpacked(json!({"_workflow": workflow})), json!([{}, event, actions]));
+        // Nothing else of the event can be written so.
+        let more =
+            json!({"output": 1, "content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});
+        let rest = json!({"content": {"parts": []}, "id": "e", "longRunningToolIds": ["c"], "actions": {}});
+        assert_eq!(unpacked(json!({"_workflow": more})), json!([{"_workflow": rest}, {"output": 1}, {}]));
+        let summary = json!({"startTime": 1500, "endTime": 2000, "compactedContent": "Tea.", "id": "e", "content": 1});
+        let unpacked_summary = unpacked(json!({"_compaction": summary}));
+        let kept = json!({"startTime": 1500, "endTime": 2000, "compactedContent": "Tea.", "isCompacted": true});
+        assert_eq!(unpacked_summary[0], json!({"_compaction": {"id": "e", "content": 1}}));
+        assert_eq!(unpacked_summary[1], kept);
         assert_eq!(unpacked(json!({"_workflow": "mine"})), json!([{"_workflow": "mine"}, {}, {}]));
     }
 }

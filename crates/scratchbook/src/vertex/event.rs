@@ -141,10 +141,13 @@ fn read(value: Value, unknown: Unknown) -> Result<Event> {
 }
 
 /// Refuses unknown names in the messages beside a whole event, which the API itself has. What is none of these messages is
-/// not for here: the whole event may have another in its place. Nor is a content that the whole event has just so: a newer
-/// client has sent it twice, and nothing of it is lost.
+/// not for here: the whole event may have another in its place. Nor is a content or a summary that the whole event has just
+/// so: a newer client has sent it twice, and nothing of it is lost.
 fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Result<()> {
-    let compaction = beside.get("actions").and_then(|actions| actions.get("compaction"));
+    fn compaction_of(event: &Map<String, Value>) -> Option<&Value> {
+        event.get("actions")?.get("compaction")
+    }
+    let compaction = compaction_of(beside).filter(|compaction| compaction_of(whole) != Some(compaction));
     let content = beside.get("content").filter(|content| whole.get("content") != Some(content));
     let mut event =
         Event { content: content.and_then(|content| Content::deserialize(content).ok()), ..Event::default() };
@@ -458,13 +461,20 @@ mod tests {
     }
 
     #[test]
-    fn a_content_that_the_whole_event_has_as_well_may_be_newer() {
+    fn a_content_or_a_summary_that_the_whole_event_has_as_well_may_be_newer() {
         let content = json!({"parts": [{"text": "x", "newer": 1}]});
         let sent = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "content": content});
         assert!(event_from_json(sent.clone()).is_err());
         let mut sent = sent;
         sent["rawEvent"] = json!({"content": content});
         assert_eq!(read(sent).content.unwrap().parts()[0].extra["newer"], 1);
+        let compaction =
+            json!({"startTimestamp": 1.0, "endTimestamp": 2.0, "compactedContent": {"parts": []}, "newer": 1});
+        let actions = json!({"compaction": compaction});
+        let mut sent = json!({"author": "a", "timestamp": "2026-01-01T00:00:00Z", "actions": actions});
+        assert!(event_from_json(sent.clone()).is_err());
+        sent["rawEvent"] = json!({"actions": actions});
+        assert_eq!(read(sent).actions.compaction.unwrap().extra["newer"], 1);
     }
 
     #[test]

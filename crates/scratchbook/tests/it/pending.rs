@@ -307,13 +307,13 @@ async fn what_the_siblings_of_a_failed_parallel_agent_wrote_is_gone() {
     assert_eq!(json!(stored(&runner).await.state()), json!({"kept": null}));
 }
 
-/// Commits a value after 10 ms and notes what it sees 10 ms later.
+/// Commits a value after 40 ms and notes what it sees 80 ms later.
 fn fast() -> FunctionAgent {
     FunctionAgent::new("fast", |context: InvocationContext| {
         async_stream::try_stream! {
-            wait(10).await;
+            wait(40).await;
             yield context.event().with_state_delta(StateDelta::new().with("k", "newer")?);
-            wait(10).await;
+            wait(80).await;
             let seen = context.state().get("k").cloned();
             yield context.event().with_state_delta(StateDelta::new().with("seen", &seen)?);
         }
@@ -323,7 +323,7 @@ fn fast() -> FunctionAgent {
 #[tokio::test]
 async fn a_committed_value_is_seen_in_place_of_an_older_pending_one_of_a_sibling() {
     let sets = |context: &CallbackContext| context.state().set("k", "older").unwrap();
-    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(50, sets)), Arc::new(fast())]));
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(250, sets)), Arc::new(fast())]));
     run(&runner, "go").await.unwrap();
     let state = json!(stored(&runner).await.state());
     assert_eq!(state, json!({"k": "older", "seen": "newer"}), "the later commit has the last word");
@@ -331,8 +331,8 @@ async fn a_committed_value_is_seen_in_place_of_an_older_pending_one_of_a_sibling
 
 #[tokio::test]
 async fn a_newer_pending_value_of_a_sibling_is_seen_in_place_of_a_committed_one() {
-    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
-        wait(15).await;
+    let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
+        wait(80).await;
         context.state().set("k", "newest")?;
         Ok(ControlFlow::Continue(request))
     });
@@ -343,9 +343,9 @@ async fn a_newer_pending_value_of_a_sibling_is_seen_in_place_of_a_committed_one(
 
 #[tokio::test]
 async fn ones_own_pending_value_is_seen_before_any_other() {
-    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+    let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
         context.state().set("k", "own")?;
-        wait(15).await;
+        wait(80).await;
         assert_eq!(context.state().get("k"), Some(json!("own")), "another has committed meanwhile");
         assert_eq!(context.state().snapshot().get("k"), Some(&json!("own")));
         assert_eq!(context.state().set_default("k", "default")?, json!("own"));
@@ -360,7 +360,7 @@ async fn ones_own_pending_value_is_seen_before_any_other() {
 /// What an agent's callbacks write for one event is the agent's own, whichever of them reads it.
 #[tokio::test]
 async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any_other_value() {
-    let agent = LlmAgent::builder("slow").model(after(50, "done")).before_model(|context, request| async move {
+    let agent = LlmAgent::builder("slow").model(after(250, "done")).before_model(|context, request| async move {
         context.state().set("k", "own")?;
         Ok(ControlFlow::Continue(request))
     });
@@ -369,8 +369,8 @@ async fn a_callback_sees_what_an_earlier_one_wrote_for_the_same_event_before_any
         context.state().set("copied", context.state().require("k")?)?;
         Ok(response)
     });
-    let beside = LlmAgent::builder("beside").model(after(50, "done")).before_model(|context, request| async move {
-        wait(25).await;
+    let beside = LlmAgent::builder("beside").model(after(250, "done")).before_model(|context, request| async move {
+        wait(80).await;
         context.state().set("k", "newer, and pending")?;
         Ok(ControlFlow::Continue(request))
     });
@@ -396,7 +396,7 @@ async fn a_pending_operation_of_a_sibling_is_seen_on_top_of_what_is_committed() 
             yield context.event().with_state_delta(StateDelta::new().with("seen", &seen)?);
         }
     });
-    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(50, adds)), Arc::new(fast)]));
+    let runner = runner(ParallelAgent::new("par", vec![Arc::new(slow(250, adds)), Arc::new(fast)]));
     run(&runner, "go").await.unwrap();
     assert_eq!(json!(stored(&runner).await.state()), json!({"n": 11, "seen": 11}));
 }
@@ -417,7 +417,7 @@ async fn an_instruction_is_filled_with_the_newest_value() {
     });
     let sets = |context: &CallbackContext| context.state().set("k", "older").unwrap();
     let agents: Vec<Arc<dyn Agent>> =
-        vec![Arc::new(slow(50, sets)), Arc::new(commits), Arc::new(late.build().unwrap())];
+        vec![Arc::new(slow(250, sets)), Arc::new(commits), Arc::new(late.build().unwrap())];
     run(&runner(ParallelAgent::new("par", agents)), RunRequest::message("go")).await.unwrap();
     assert_eq!(crate::runner::own_instruction(&model.requests()[0]), "k=newer");
 }

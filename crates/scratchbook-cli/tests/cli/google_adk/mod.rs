@@ -5,7 +5,7 @@ mod chromium;
 mod client;
 mod compare;
 mod page;
-mod postgres;
+pub(crate) mod postgres;
 pub(crate) mod python;
 
 use std::path::Path;

@@ -7,7 +7,7 @@ use super::{Target, follow};
 use crate::fails;
 
 /// A database of its own on the shared server, as google-adk and as we name it.
-fn database(name: &str) -> (String, String) {
+pub(crate) fn database(name: &str) -> (String, String) {
     let server = scratchbook_servers::postgres().unwrap_or_else(|error| panic!("{error}"));
     let statement = format!(
         "import asyncio, asyncpg, sys\n\

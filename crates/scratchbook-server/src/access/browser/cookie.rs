@@ -5,7 +5,8 @@ use axum::http::{HeaderMap, HeaderValue};
 
 use crate::guard::OwnPage;
 
-/// Its name, and that of one that came by TLS, which browsers take from this very host alone.
+/// What its name begins with, and that of one that came by TLS, which browsers take from this very host alone. Browsers send
+/// a cookie to every port of its host, so that the port is in its name: servers on others have cookies of their own.
 const PLAIN: &str = "scratchbook-login";
 const SECURE: &str = "__Host-scratchbook-login";
 
@@ -15,23 +16,28 @@ const MOST: usize = 3_800;
 /// The cookie as a page of this server has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cookie {
-    is_secure: bool,
+    page: OwnPage,
 }
 
 impl Cookie {
     pub(super) fn of(page: OwnPage) -> Self {
-        Self { is_secure: page.is_secure }
+        Self { page }
     }
 
-    fn name(self) -> &'static str {
-        if self.is_secure { SECURE } else { PLAIN }
+    fn name(self) -> String {
+        self.named(if self.page.is_secure { SECURE } else { PLAIN })
+    }
+
+    fn named(self, name: &str) -> String {
+        self.page.port.map_or_else(|| name.to_owned(), |port| format!("{name}-{port}"))
     }
 
     /// The token in a request's cookies, as the header that others send.
     pub(super) fn token(self, headers: &HeaderMap) -> Option<HeaderValue> {
         let cookies = headers.get_all(COOKIE).into_iter().filter_map(|line| line.to_str().ok());
         let mut pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.name()).and_then(|(_, token)| header(token))
+        let own = self.name();
+        pairs.find(|(name, _)| *name == own).and_then(|(_, token)| header(token))
     }
 
     /// What has a browser keep a token until it is closed; `None` for what no cookie can hold.
@@ -39,7 +45,7 @@ impl Cookie {
         if !fits(token) {
             return None;
         }
-        let secure = if self.is_secure { "; Secure" } else { "" };
+        let secure = if self.page.is_secure { "; Secure" } else { "" };
         let mut cookie =
             HeaderValue::try_from(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict{secure}", self.name()))
                 .ok()?;
@@ -48,11 +54,11 @@ impl Cookie {
     }
 
     /// What has a browser forget it, however it came by it.
-    pub(super) fn forget() -> [HeaderValue; 2] {
-        [
-            HeaderValue::from_static("scratchbook-login=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"),
-            HeaderValue::from_static("__Host-scratchbook-login=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"),
-        ]
+    pub(super) fn forget(self) -> impl Iterator<Item = HeaderValue> {
+        [(PLAIN, ""), (SECURE, "; Secure")].into_iter().filter_map(move |(name, secure)| {
+            let name = self.named(name);
+            HeaderValue::try_from(format!("{name}=; Path=/; HttpOnly; SameSite=Strict{secure}; Max-Age=0")).ok()
+        })
     }
 }
 
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_token_is_found_among_other_cookies_by_the_name_for_how_it_came() {
-        let [plain, secure] = [false, true].map(|is_secure| Cookie { is_secure });
+        let [plain, secure] = [false, true].map(|is_secure| Cookie::of(OwnPage { is_secure, port: None }));
         let both = headers(&["a=b; scratchbook-login=plain", "__Host-scratchbook-login=secure; c=d"]);
         assert_eq!(plain.token(&both).unwrap(), "Bearer plain");
         assert_eq!(secure.token(&both).unwrap(), "Bearer secure");
@@ -88,6 +94,9 @@ mod tests {
             None,
             "anybody on the network could have set it"
         );
+        let other = Cookie::of(OwnPage { is_secure: false, port: Some(8001) });
+        assert_eq!(other.token(&both), None, "it is of a server on another port");
+        assert_eq!(other.token(&headers(&["scratchbook-login=a; scratchbook-login-8001=b"])).unwrap(), "Bearer b");
         for none in ["", "scratchbook-login", "scratchbook-login=", "scratchbook-login=a b", "scratchbook-logins=x"] {
             assert_eq!(plain.token(&headers(&[none])), None, "{none}");
         }
@@ -95,11 +104,11 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_not_kept() {
-        let cookie = Cookie { is_secure: true };
+        let cookie = Cookie::of(OwnPage { is_secure: true, port: Some(8443) });
         let kept = cookie.keep("a.b-c_d~e+f/g=").unwrap();
         assert_eq!(
             kept.to_str().unwrap(),
-            "__Host-scratchbook-login=a.b-c_d~e+f/g=; Path=/; HttpOnly; SameSite=Strict; Secure"
+            "__Host-scratchbook-login-8443=a.b-c_d~e+f/g=; Path=/; HttpOnly; SameSite=Strict; Secure"
         );
         for none in ["", "a;b", "a b", "a\n", "ü", &"x".repeat(MOST + 1)] {
             assert_eq!(cookie.keep(none), None);

@@ -72,6 +72,9 @@ pub(super) fn instead_of(method: &Method, uri: &Uri, headers: &HeaderMap) -> Opt
 
 /// The form; to who is in already, as whom, and the way out.
 async fn show(State(served): State<Arc<Served>>, mut request: Request) -> Response {
+    if let Some(one_too_many) = served.rates.as_ref().and_then(|rates| rates.count(None, &request)) {
+        return one_too_many;
+    }
     let query = request.uri().query().unwrap_or_default().to_owned();
     take_cookie(&mut request);
     let next = next(query.as_bytes());
@@ -103,7 +106,10 @@ async fn log_in(State(served): State<Arc<Served>>, request: Request) -> Response
 
 async fn log_out(request: Request) -> Response {
     match request.extensions().get::<OwnPage>() {
-        Some(_) => (AppendHeaders(Cookie::forget().map(|cookie| (SET_COOKIE, cookie))), to(LOGIN)).into_response(),
+        Some(own_page) => {
+            let forgotten = Cookie::of(*own_page).forget().map(|cookie| (SET_COOKIE, cookie));
+            (AppendHeaders(forgotten), to(LOGIN)).into_response()
+        }
         None => foreign(),
     }
 }

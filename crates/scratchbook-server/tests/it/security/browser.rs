@@ -1,8 +1,10 @@
 //! People log in with a browser: by a form, and a cookie that counts for this server's own pages alone.
 
+use std::num::NonZeroU32;
+
 use axum::Router;
 use axum::http::Method;
-use scratchbook_server::{Login, NewToken, Right};
+use scratchbook_server::{Login, NewToken, RateLimit, Right, ServerLimits};
 use tracing::Level;
 
 use super::{At, Files, demo, get, send, session, shared, token_of_u1};
@@ -52,7 +54,7 @@ async fn a_person_logs_in_by_a_form_and_out_again() {
     let done = send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &body).await;
     assert_eq!((done.status, done.header("location")), (303, Some("/dev-ui/?app=demo")));
     let set = done.header("set-cookie").unwrap();
-    assert_eq!(set, format!("scratchbook-login={token}; Path=/; HttpOnly; SameSite=Strict"));
+    assert_eq!(set, format!("scratchbook-login-8801={token}; Path=/; HttpOnly; SameSite=Strict"));
     assert!(!done.text.contains(&token) && !done.header("location").unwrap().contains(&token));
 
     let cookie = set.split(';').next().unwrap();
@@ -72,6 +74,7 @@ async fn a_person_logs_in_by_a_form_and_out_again() {
     assert_eq!((out.status, out.header("location")), (303, Some("/login")));
     let forgotten: Vec<_> = out.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap()).collect();
     assert!(forgotten.len() == 2 && forgotten.iter().all(|cookie| cookie.ends_with("Max-Age=0")), "{forgotten:?}");
+    assert!(forgotten[0].starts_with("scratchbook-login-8801=;"), "{forgotten:?}");
 }
 
 #[tokio::test]
@@ -100,7 +103,7 @@ async fn what_is_no_token_sets_no_cookie() {
     }
     let answer = send(&router, Method::POST, "/login", &[HOST, OWN, FORM], &"x".repeat(20_000)).await;
     assert_eq!(answer.status, 413);
-    for cookie in ["scratchbook-login=nope", "scratchbook-login=", "scratchbook-login"] {
+    for cookie in ["scratchbook-login-8801=nope", "scratchbook-login-8801=", "scratchbook-login-8801"] {
         let own = [HOST, ("cookie", cookie), ("sec-fetch-site", "same-origin")];
         assert_eq!(get(&router, SESSION, &own).await.status, 401, "{cookie}");
     }
@@ -148,6 +151,44 @@ async fn origins_that_may_call_have_to_bring_a_token_of_their_own() {
     assert_eq!(get(&router, SESSION, &[&page[..], &[("authorization", token.as_str())]].concat()).await.status, 200);
     let answer = send(&router, Method::POST, "/login", &[&page[..], &[FORM]].concat(), "token=x").await;
     assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
+    // A script sets what headers it likes, those of proxies too.
+    let forged = [("forwarded", "host=other.example;proto=https"), ("x-forwarded-host", "other.example")];
+    let proto = ("x-forwarded-proto", "https");
+    for site in [&[][..], &[("sec-fetch-site", "same-site")], &[("sec-fetch-site", "cross-site")]] {
+        for forged in [&forged[..1], &[forged[1], proto], &[forged[0], forged[1], proto]] {
+            let headers = [&with_cookie[..], site, forged].concat();
+            assert_eq!(get(&router, SESSION, &headers).await.status, 401, "{headers:?}");
+            let headers = [&headers[..], &[FORM]].concat();
+            for path in ["/login", "/logout"] {
+                let answer = send(&router, Method::POST, path, &headers, "token=x").await;
+                assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{path} {headers:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn servers_on_two_ports_of_a_host_have_logins_of_their_own() {
+    let (router, token, _files) = guarded().await;
+    let cookie = cookie(&router, &token).await;
+    for (host, status) in [("127.0.0.1:8801", 200), ("127.0.0.1:8802", 401), ("127.0.0.1", 401)] {
+        let own = [("host", host), ("cookie", cookie.as_str()), ("sec-fetch-site", "same-origin")];
+        assert_eq!(get(&router, SESSION, &own).await.status, status, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn who_asks_whether_a_cookie_lets_in_is_counted() {
+    let (files, (_, server)) = (Files::new(), demo().await);
+    let (login, _) = token_of_u1(&files, &[Right::Read]);
+    let limits = ServerLimits::default().with_rate(RateLimit::per_second(NonZeroU32::MIN));
+    let router = server.login(login).limits(limits).build().unwrap().router();
+    let page = [HOST, ("cookie", "scratchbook-login-8801=guess"), ("sec-fetch-site", "none")];
+    let mut refused = 0;
+    for _ in 0..20 {
+        refused += u32::from(get(&router, "/login", &page).await.status == 429);
+    }
+    assert!(refused > 0);
 }
 
 #[tokio::test]
@@ -156,7 +197,8 @@ async fn by_tls_the_cookie_is_this_hosts_alone() {
     let (login, token) = token_of_u1(&files, &[Right::Read]);
     let router = server.login(login).build().unwrap().router();
     let proxied = [("x-forwarded-host", "agents.example"), ("x-forwarded-proto", "https")];
-    let page = [&proxied[..], &[("origin", "https://agents.example"), FORM]].concat();
+    let page =
+        [&proxied[..], &[("origin", "https://agents.example"), ("sec-fetch-site", "same-origin"), FORM]].concat();
     let body = format!("token={}", token.strip_prefix("Bearer ").unwrap());
     let answer = send(&router, Method::POST, "/login", &page, &body).await;
     let set = answer.header("set-cookie").unwrap();

@@ -34,7 +34,7 @@ pub(super) struct Opened {
 
 /// Opens the database for writing, making it where it is missing.
 pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
-    check_path(path)?;
+    check_path(path, options.mode)?;
     set_up_writer(path, options).map_err(|e| e.into_error(path))
 }
 
@@ -46,7 +46,7 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let found = find_or_make(path)?;
     let mut connection = open(path, OpenFlags::empty())?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
-        return Err(read_only(path).into());
+        return Err(read_only(path, options.mode).into());
     }
     // Says whether this is a database of ours before anything is made beside it.
     schema::check(&connection, path)?;
@@ -60,7 +60,9 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
     let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
     let mut lock = FileLock::beside(&path, options.lock_timeout)?;
     let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    if mode != "wal" {
+    // For reading alone the file stays as it is, and may have no log.
+    let reads_log = mode == "wal" || options.mode != SqliteMode::ReadOnly;
+    if mode != "wal" && reads_log {
         lock.hold(|| use_wal(&connection, &path))?;
     }
     connection.pragma_update(
@@ -87,7 +89,8 @@ fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
         let pages = i64::try_from((bytes / page).max(1)).unwrap_or(i64::MAX);
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }
-    let files = Files::of(found, path)?;
+    let log: &[&str] = if reads_log { &["-wal", "-shm"] } else { &[] };
+    let files = Files::of(found, path, log)?;
     let extent = Extent { stored: files.check_all()? / page, pages: count_pages(&connection)? };
     Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
 }
@@ -132,7 +135,7 @@ pub(super) fn literal(path: &Path) -> Result<PathBuf> {
 }
 
 /// Refuses a path of which SQLite would say no more than that it cannot open it.
-fn check_path(path: &Path) -> Result<()> {
+fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
         return Err(Error::invalid(format!(
             "the path '{}' is no file's; name one, or use the store 'memory:'",
@@ -145,20 +148,26 @@ fn check_path(path: &Path) -> Result<()> {
     };
     let found = fs::metadata(folder).map_err(|e| io_error(folder, "the database's folder; make it first", e))?;
     if found.permissions().readonly() {
-        return Err(read_only(folder));
+        return Err(read_only(folder, mode));
     }
     // What is marked read-only stays as it is, even where the system would let root write to it.
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             Err(Error::invalid(format!("{} is a folder; name a file in it", path.display())))
         }
-        Ok(found) if found.permissions().readonly() => Err(read_only(path)),
+        Ok(found) if found.permissions().readonly() => Err(read_only(path, mode)),
         _ => Ok(()),
     }
 }
 
-fn read_only(path: &Path) -> Error {
-    let message = format!("{} is read-only; allow writing, or name another file", path.display());
+fn read_only(path: &Path, mode: SqliteMode) -> Error {
+    let what = match mode {
+        SqliteMode::ReadOnly => {
+            "may not be written, which reading takes as well, for SQLite's log and locks; open a copy in a folder of yours"
+        }
+        SqliteMode::Create | SqliteMode::Existing => "is read-only; allow writing, or name another file",
+    };
+    let message = format!("{} {what}", path.display());
     Error::new(ErrorKind::PermissionDenied, message)
 }
 

@@ -77,12 +77,13 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// The files of a database that is open, by its real name, if it is the one that was found before it was opened.
-    pub(super) fn of(found: Found, path: PathBuf) -> Result<Self> {
+    /// The files of a database that is open, by its real name, if it is the one that was found before it was opened; with
+    /// these beside it.
+    pub(super) fn of(found: Found, path: PathBuf, suffixes: &[&str]) -> Result<Self> {
         let database = Named { path, identity: found.0 };
         database.check()?;
-        let beside = ["-wal", "-shm"].map(|suffix| Named::find(beside(&database.path, suffix)));
-        Ok(Self { database, beside: beside.into_iter().collect::<Result<_>>()?, is_cut: AtomicBool::new(false) })
+        let beside = suffixes.iter().map(|suffix| Named::find(beside(&database.path, suffix)));
+        Ok(Self { beside: beside.collect::<Result<_>>()?, database, is_cut: AtomicBool::new(false) })
     }
 
     /// The database's real name, by which every process finds the same lock.

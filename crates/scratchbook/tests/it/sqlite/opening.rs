@@ -46,7 +46,7 @@ async fn a_database_of_a_newer_version_is_refused() {
     database.sql("INSERT INTO scratchbook_migrations VALUES (99, 'later', '2030-01-01T00:00:00Z', '1')");
     let error = refused(&database).await;
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error}");
-    assert!(error.to_string().contains("99") && error.to_string().contains("up to 4"), "{error}");
+    assert!(error.to_string().contains("99") && error.to_string().contains("up to 5"), "{error}");
 }
 
 #[tokio::test]
@@ -152,4 +152,27 @@ async fn an_old_file_opened_for_reading_alone_is_not_brought_up_to_date() {
     assert!(error.to_string().contains("older scratchbook"), "{error}");
     database.try_open(SqliteOptions::default().with_mode(SqliteMode::Existing)).await.unwrap().close().await.unwrap();
     database.try_open(read_only()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_opened_for_reading_alone_stays_as_it_is() {
+    let database = Database::new();
+    let writer = database.open().await;
+    create(&writer, "s1", json!({"n": 3})).await;
+    writer.close().await.unwrap();
+    // As a copy by `VACUUM INTO` is.
+    database.sql("PRAGMA journal_mode = DELETE");
+    let before = fs::read(&database.path).unwrap();
+    let read_only = || SqliteOptions::default().with_mode(SqliteMode::ReadOnly);
+    let reader = database.try_open(read_only()).await.unwrap();
+    assert_eq!(n_of(&reader).await, json!(3));
+    reader.close().await.unwrap();
+    assert!(fs::read(&database.path).unwrap() == before, "the journal's mode is in the file");
+
+    let mut permissions = fs::metadata(&database.path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&database.path, permissions).unwrap();
+    let error = database.try_open(read_only()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("open a copy"), "{error}");
 }
