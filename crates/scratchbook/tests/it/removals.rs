@@ -220,7 +220,8 @@ on_every_store! {
 #[cfg(feature = "postgres")]
 async fn postgres(schema: &crate::postgres::server::Schema) -> (scratchbook::PostgresSessionService, Arc<Later>) {
     let clock = Arc::new(Later::default());
-    let mut options = scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+    let mut options =
+        scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
     options.schema = Some(schema.name().to_owned());
     (scratchbook::PostgresSessionService::open(schema.server(), options).await.unwrap(), clock)
 }
