@@ -14,7 +14,7 @@ use super::context::InvocationContext;
 use super::draft::EventDraft;
 use super::empty_answer::mark_empty;
 use super::history::CLIENT_ID_PREFIX;
-use super::llm_agent::Inner;
+use super::llm_agent::{Inner, without_code_fence};
 use super::look_ahead::look_ahead;
 use super::tool_step::{Calls, tool_step};
 use super::write_context::CallbackContext;
@@ -189,7 +189,7 @@ impl Inner {
             None => Value::String(text),
             Some(_) if text.trim().is_empty() => return Ok(()),
             Some(output) => {
-                let value = json::from_str(&text).map_err(|e| e.context("the model's answer"))?;
+                let value = json::from_str(without_code_fence(&text)).map_err(|e| e.context("the model's answer"))?;
                 (output.check)(&value)?;
                 value
             }

@@ -61,6 +61,9 @@ async fn with_an_output_type_the_parsed_value_is_stored() {
     run(&good, "go").await.unwrap();
     assert_eq!(stored(&good).await.state().get("city"), Some(&json!({"name": "Bern", "people": 134_000})));
     assert_eq!(model.requests()[0].output_schema.as_ref().unwrap()["properties"]["people"]["type"], "integer");
+    let (fenced, _) = city("```json\n{\"name\": \"Bern\", \"people\": 1}\n```");
+    run(&fenced, "go").await.unwrap();
+    assert_eq!(stored(&fenced).await.state().get("city"), Some(&json!({"name": "Bern", "people": 1})));
     let (blank, _) = city("  ");
     run(&blank, "go").await.unwrap();
     assert!(stored(&blank).await.state().is_empty());

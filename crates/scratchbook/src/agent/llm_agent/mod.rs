@@ -18,7 +18,7 @@ use crate::tool::Tool;
 pub use builder::LlmAgentBuilder;
 pub use instruction::{Instruction, InstructionProvider, inject_session_state};
 
-pub(super) use output_schema::OutputSchema;
+pub(super) use output_schema::{OutputSchema, without_code_fence};
 pub(super) use static_instruction::StaticInstruction;
 
 /// An agent that asks a model.

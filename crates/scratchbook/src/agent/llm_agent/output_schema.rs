@@ -44,8 +44,35 @@ impl OutputSchema {
     }
 }
 
+/// An answer without the fence of a Markdown code block around it, which models write although they are asked for JSON alone;
+/// as ADK takes it off.
+pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return text;
+    };
+    let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    inner.trim()
+}
+
 impl fmt::Debug for OutputSchema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OutputSchema").field(&self.schema).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_code_fence;
+
+    #[test]
+    fn a_code_fence_around_an_answer_is_taken_off() {
+        for text in ["```json\n{\"a\": 1}\n```", " ```\n{\"a\": 1}``` \n", "```JSON {\"a\": 1}\n```", "{\"a\": 1}"] {
+            assert_eq!(without_code_fence(text), "{\"a\": 1}", "{text}");
+        }
+        for text in ["", "```", "`````", "```json", "{}```"] {
+            assert_eq!(without_code_fence(text), text);
+        }
+        assert_eq!(without_code_fence("``````"), "");
     }
 }
