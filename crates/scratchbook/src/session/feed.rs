@@ -166,6 +166,7 @@ impl RemovalKind {
     }
 
     /// The kind of a name, if there is one.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
     pub(crate) fn parse(name: &str) -> Option<Self> {
         [Self::Deleted, Self::Expired, Self::Pruned, Self::Erased].into_iter().find(|kind| kind.as_str() == name)
     }

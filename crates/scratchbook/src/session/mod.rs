@@ -342,6 +342,7 @@ impl Session {
     }
 
     /// Takes over `temp:` changes that no event carries.
+    #[cfg(feature = "agent")]
     pub(crate) fn apply_temp(&mut self, temp: &StateDelta) {
         self.state.apply(temp);
     }

@@ -108,11 +108,13 @@ pub(crate) struct Held {
 }
 
 /// Room that a write holds until its outcome is known, and which outcomes have stored something.
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(crate) struct Charge<T> {
     held: Held,
     is_stored: fn(&T) -> bool,
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 impl<T> Charge<T> {
     /// Of a write that no quota concerns.
     pub(crate) fn none() -> Self {
@@ -127,6 +129,7 @@ impl<T> Charge<T> {
     }
 
     /// As [`Held::keep_unsure`].
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn keep_unsure(self) {
         self.held.keep_unsure();
     }
@@ -134,11 +137,13 @@ impl<T> Charge<T> {
 
 impl Held {
     /// The same for a write that stores something only if its outcome says so.
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
     pub(crate) fn kept_if<T>(self, is_stored: fn(&T) -> bool) -> Charge<T> {
         Charge { held: self, is_stored }
     }
 
     /// Nobody knows whether it is written: it counts until the total is read again, which is before it refuses anything.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
     pub(crate) fn keep_unsure(self) {
         let totals = self.totals.clone();
         self.keep();
