@@ -13,11 +13,11 @@ use serde_json::json;
 
 use crate::database::{append, setting};
 
-const DAY: u64 = 24 * 3600;
+pub(crate) const DAY: u64 = 24 * 3600;
 
 /// The clock of the machine, and some days more.
 #[derive(Debug, Default)]
-struct Later(AtomicU64);
+pub(crate) struct Later(pub(crate) AtomicU64);
 
 impl Environment for Later {
     fn now(&self) -> f64 {

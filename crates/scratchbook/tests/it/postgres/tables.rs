@@ -37,7 +37,7 @@ async fn check_wants_the_tables_and_off_looks_at_nothing() {
     let schema = Schema::new();
     let error = PostgresSessionService::connect(&schema.uri("&migrate=check")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition);
-    assert!(error.to_string().contains("version 0, and 3 is needed"), "{error}");
+    assert!(error.to_string().contains("version 0, and 4 is needed"), "{error}");
     let service = PostgresSessionService::connect(&schema.uri("&migrate=off")).await.unwrap();
     let error = service.get_session(&key("s"), &Default::default()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FailedPrecondition, "{error:?}");
@@ -56,7 +56,7 @@ async fn what_a_dry_run_prints_is_a_script_that_makes_the_tables() {
             schema.sql(&format!("CREATE SCHEMA {}", schema.name())).await;
         }
         let missing = migrate(&uri, MigrationRun::Dry).await.unwrap();
-        assert_eq!(missing.iter().map(|migration| migration.version).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(missing.iter().map(|migration| migration.version).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(migrate(&uri, MigrationRun::Dry).await.unwrap(), missing, "nothing was done");
         assert_eq!(missing[0].sql.contains("CREATE SCHEMA"), !made_before, "a right that may be missing");
         let server = client(schema.server()).await;
@@ -126,7 +126,7 @@ async fn a_role_without_rights_over_tables_reads_and_writes() {
              GRANT SELECT ON {name}.scratchbook_migrations TO {role};
              GRANT SELECT, INSERT, UPDATE, DELETE ON {name}.apps, {name}.users, {name}.sessions, {name}.initial_states,
                  {name}.events, {name}.session_states, {name}.user_states, {name}.app_states, {name}.state_log,
-                 {name}.artifacts, {name}.checkpoints TO {role};
+                 {name}.artifacts, {name}.checkpoints, {name}.removals, {name}.removal_ends TO {role};
              GRANT SELECT, UPDATE ON {name}.database_id TO {role};
              GRANT USAGE ON SEQUENCE {name}.positions TO {role}"
         ))

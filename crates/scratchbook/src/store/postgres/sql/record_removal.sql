@@ -4,8 +4,12 @@
 WITH replaced AS (
     DELETE FROM {schema}.removals
     WHERE
-        app_name = $1 AND user_id = $2 AND session_id >= $3 AND (session_id = $3 OR $4 = 'erased')
+        app_name = $1 AND user_id = $2 AND session_id >= $3 AND session_id <= $3
         AND (kind = 'pruned' OR $4 <> 'pruned')
+),
+-- Apart from it, so that one session's removal does not read those of the user's other sessions.
+of_user AS (
+    DELETE FROM {schema}.removals WHERE app_name = $1 AND user_id = $2 AND session_id > '' AND $4 = 'erased'
 )
 INSERT INTO {schema}.removals (app_name, user_id, session_id, kind, count, time, position, xid)
 VALUES (
