@@ -42,10 +42,13 @@ pub(super) fn unpack(
     }
 }
 
-/// Moves what has these names, unless it is there already: then it stays.
+/// Moves what has these names. If there is another value already, both stay.
 fn take(from: &mut Map<String, Value>, names: &[&str], to: &mut Map<String, Value>) {
-    for name in names.iter().filter(|name| !to.contains_key(**name)).collect::<Vec<_>>() {
-        to.extend(from.shift_remove(*name).map(|value| ((*name).to_owned(), value)));
+    for &name in names {
+        if to.contains_key(name) && to.get(name) != from.get(name) {
+            continue;
+        }
+        to.extend(from.shift_remove(name).map(|value| (name.to_owned(), value)));
     }
 }
 

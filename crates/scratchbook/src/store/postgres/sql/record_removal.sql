@@ -2,9 +2,15 @@
 -- it ($5), and when ($6). It takes the place of an earlier removal of the same session, and that of a user the place of all
 -- of the user's sessions.
 WITH replaced AS (
+    -- A session has two rows at most. Only the index that ends in its id gives them in this order.
     DELETE FROM {schema}.removals
     WHERE
-        app_name = $1 AND user_id = $2 AND session_id >= $3 AND session_id <= $3
+        ctid = ANY (ARRAY(
+            SELECT r.ctid FROM {schema}.removals AS r
+            WHERE r.app_name = $1 AND r.user_id = $2 AND r.session_id >= $3 AND r.session_id <= $3
+            ORDER BY r.session_id
+            LIMIT 2
+        ))
         AND (kind = 'pruned' OR $4 <> 'pruned')
 ),
 -- Apart from it, so that one session's removal does not read those of the user's other sessions.
