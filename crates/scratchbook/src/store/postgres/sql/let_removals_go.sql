@@ -1,11 +1,13 @@
 -- Lets the removals of sessions and users go that are older than $1, $2 of them at most, keeps which transaction of each
 -- app was the last of them, and says how many went.
 WITH gone AS (
+    -- By their places, which are locked: a join might read the whole table.
     DELETE FROM {schema}.removals
-    WHERE (app_name, position) IN (
-        SELECT app_name, position FROM {schema}.removals
-        WHERE kind <> 'pruned' AND time < $1 ORDER BY time LIMIT $2 FOR UPDATE SKIP LOCKED
-    )
+    WHERE
+        ctid = ANY (ARRAY(
+            SELECT r.ctid FROM {schema}.removals AS r
+            WHERE r.kind <> 'pruned' AND r.time < $1 ORDER BY r.time LIMIT $2 FOR UPDATE SKIP LOCKED
+        ))
     RETURNING app_name, xid
 ),
 ends AS (
