@@ -13,7 +13,7 @@ CREATE TABLE removals (
     PRIMARY KEY (app_name, position)
 );
 
-CREATE INDEX removals_of_session ON removals (app_name, user_id, session_id);
+CREATE INDEX removals_of_session ON removals (session_id, user_id, app_name);
 CREATE INDEX removals_of_user_feed ON removals (app_name, user_id, position);
 CREATE INDEX removals_by_xid ON removals (app_name, xid, position);
 CREATE INDEX removals_by_time ON removals (time) WHERE kind <> 'pruned';

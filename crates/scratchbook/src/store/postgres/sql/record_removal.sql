@@ -2,20 +2,15 @@
 -- it ($5), and when ($6). It takes the place of an earlier removal of the same session, and that of a user the place of all
 -- of the user's sessions.
 WITH replaced AS (
-    -- A session has two rows at most. Only the index that ends in its id gives them in this order.
+    -- A session has two rows at most. The app's name is compared so that no index that begins with it will do: in a small
+    -- table the planner would read all removals of the user.
     DELETE FROM {schema}.removals
     WHERE
-        ctid = ANY (ARRAY(
-            SELECT r.ctid FROM {schema}.removals AS r
-            WHERE r.app_name = $1 AND r.user_id = $2 AND r.session_id >= $3 AND r.session_id <= $3
-            ORDER BY r.session_id
-            LIMIT 2
-        ))
+        session_id = $3 AND user_id = $2 AND app_name || '' = $1 AND $4 <> 'erased'
         AND (kind = 'pruned' OR $4 <> 'pruned')
 ),
--- Apart from it, so that one session's removal does not read those of the user's other sessions.
 of_user AS (
-    DELETE FROM {schema}.removals WHERE app_name = $1 AND user_id = $2 AND session_id > '' AND $4 = 'erased'
+    DELETE FROM {schema}.removals WHERE app_name = $1 AND user_id = $2 AND $4 = 'erased'
 )
 INSERT INTO {schema}.removals (app_name, user_id, session_id, kind, count, time, position, xid)
 VALUES (
