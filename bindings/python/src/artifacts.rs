@@ -98,7 +98,7 @@ impl Artifacts {
         })
     }
 
-    /// All versions of a name; does nothing if there is none.
+    /// All versions of a name; does nothing if it has no version.
     fn delete(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move {
             if plan::check_filename(&name).is_ok() {

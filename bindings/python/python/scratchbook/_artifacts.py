@@ -165,7 +165,7 @@ class ScratchbookArtifactService(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Deletes all versions of an artifact; does nothing if there is none."""
+        """Deletes all versions of an artifact; does nothing if the artifact is missing."""
         await self._core.delete(*_place(app_name, user_id, session_id, filename))
 
     async def list_versions(

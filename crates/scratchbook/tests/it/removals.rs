@@ -153,7 +153,7 @@ async fn one_call_lets_all_old_removals_go(sessions: Arc<dyn SessionService>, cl
     assert_eq!(count().await, 0);
 }
 
-/// Waits until nothing runs any more that began before now: PostgreSQL's cursors know of it, whoever's it is.
+/// Waits until no transaction from before now is open in any database of the server: cursors of PostgreSQL know of them.
 async fn settled(sessions: &dyn SessionService) {
     let place = |cursor: &FeedCursor| {
         let mut parts = cursor.as_str().rsplit(' ').next()?.split(':');

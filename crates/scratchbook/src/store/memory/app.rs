@@ -1,4 +1,4 @@
-//! What is kept of an app, and what a commit does to it. Whoever calls holds the app's lock.
+//! What is kept of an app, and what a commit does to it. The caller holds the app's lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

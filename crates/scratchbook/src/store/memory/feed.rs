@@ -1,4 +1,4 @@
-//! The feed of an app and of its users. Whoever calls holds the app's lock.
+//! The feed of an app and of its users. The caller holds the app's lock.
 
 use super::app::{App, owned};
 use super::to_map;

@@ -1,4 +1,4 @@
-//! State as it stood, who wrote it, and sessions that go on from there. Whoever calls holds the app's lock.
+//! State as it stood, who wrote it, and sessions that go on from there. The caller holds the app's lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Removals, which the feed shows. Whoever calls holds the app's lock.
+//! Removals, which the feed shows. The caller holds the app's lock.
 
 use std::sync::Arc;
 

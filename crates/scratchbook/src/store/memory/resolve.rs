@@ -1,4 +1,4 @@
-//! What a write that depends on what is stored finds in an app. Whoever calls holds the app's lock.
+//! What a write that depends on what is stored finds in an app. The caller holds the app's lock.
 
 use super::app::{App, OwnedState, Stored};
 use crate::error::{Error, KeyWriter, Result};

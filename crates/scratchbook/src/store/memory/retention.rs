@@ -1,4 +1,4 @@
-//! What is removed with time. Whoever calls holds the app's lock.
+//! What is removed with time. The caller holds the app's lock.
 
 use std::collections::HashMap;
 

@@ -153,7 +153,7 @@ def build(spec):
 
 
 def answered(turn, events):
-    """The message that answers the last open call of `later`, or says something where there is none."""
+    """The message that answers the last open call of `later`, or says something if no call is open."""
     calls = [call for event in events for call in event.get_function_calls() if call.name == "later"]
     given = {answer.id for event in events for answer in event.get_function_responses()}
     calls = [call for call in calls if call.id not in given]

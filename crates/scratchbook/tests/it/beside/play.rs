@@ -51,7 +51,7 @@ pub(super) async fn play(case: &Value) -> Value {
     json!({"turns": turns, "state": stored.state()})
 }
 
-/// What answers the last open call of `later`, or says something where there is none.
+/// What answers the last open call of `later`, or says something if no call is open.
 fn answer(response: &Value, events: Vec<&Event>) -> Part {
     let given: Vec<_> = events.iter().flat_map(|event| event.function_responses()).map(|answer| &answer.id).collect();
     let calls = events.iter().flat_map(|event| event.function_calls());
