@@ -97,6 +97,12 @@ impl Page {
         }
     }
 
+    /// All the text of what shows this text. Both are read in one step: the page may redraw the element between two.
+    async fn text(&self, css: &str, text: &str) -> Option<String> {
+        let read = format!("const find = function() {{{FIND}}}; return find(...arguments)?.innerText ?? null;");
+        self.browser.execute(read, vec![css.into(), text.to_lowercase().into()]).await.unwrap().convert().unwrap()
+    }
+
     /// In one step, so that nothing is drawn anew in between.
     async fn find(&self, css: &str, text: &str) -> Option<WebElement> {
         let found = self.browser.execute(FIND, vec![css.into(), text.to_lowercase().into()]).await.unwrap();
@@ -125,10 +131,16 @@ impl Page {
         input.send_keys(text + Key::Enter).await.unwrap();
     }
 
-    /// Opens a tab at the side, and waits for what it shows.
+    /// Opens a tab at the side, and returns what it shows once it shows this text.
     pub(super) async fn tab(&self, name: &str, css: &str, text: &str) -> String {
         self.click("[role=tab]", name).await;
-        self.see(css, text).await.text().await.unwrap()
+        let start = Instant::now();
+        loop {
+            match self.text(css, text).await {
+                Some(shown) => return shown,
+                None => self.wait(start, &format!("the tab '{name}' does not show '{text}'")).await,
+            }
+        }
     }
 
     /// Has the texts written down that the last answer has from now on.
