@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, RecyclingMethod, Runtime, Timeouts};
+use deadpool_postgres::{Connect, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime, Timeouts};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_postgres::{CancelToken, Client, Config};
@@ -43,7 +43,9 @@ impl Connections {
         let address = uri::config(uri, options)?;
         let listening = (Connector::new(options, Arc::clone(&learnt))?, address.clone());
         let manager = Manager::from_connect(address, connector, config);
-        let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1).build();
+        let pool = Pool::builder(manager).max_size(options.pool_size.max(1)).runtime(Runtime::Tokio1);
+        // One caller after the other has the same connection, whose backend has its tables and plans in the cache.
+        let pool = pool.queue_mode(QueueMode::Lifo).build();
         let timeouts =
             Timeouts { wait: Some(options.statement_timeout), create: Some(options.connect_timeout), recycle: None };
         let connections = Self {
