@@ -52,72 +52,46 @@
 //! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
-// An encoding is a type parameter of its adapter, so its trait is public; it has no name outside.
-#[allow(unnameable_types, private_interfaces)]
-mod adapter;
-#[cfg(feature = "agent")]
-mod agent;
-#[cfg(feature = "agent-config")]
-mod agent_config;
-mod artifact;
-mod content;
-mod environment;
-mod error;
-mod event;
-mod extra;
-#[cfg(feature = "agent")]
-mod instruction;
-pub mod json;
-#[cfg(feature = "agent")]
-mod model;
-pub mod plan;
-#[cfg(feature = "agent")]
-mod runner;
-#[cfg(feature = "schema")]
-mod schema;
-mod session;
-mod state;
-mod store;
-#[cfg(feature = "agent")]
-mod tool;
-#[cfg(feature = "vertex")]
-pub mod vertex;
+mod connect;
 
-#[cfg(any(feature = "encryption", feature = "compression"))]
-pub use adapter::Coded;
-#[cfg(feature = "compression")]
-pub use adapter::WithCompression;
-#[cfg(feature = "encryption")]
-pub use adapter::{Keyring, PlainValues, WithEncryption, sealed_by, sealed_limits};
-pub use adapter::{ReadOnly, WithDeadline, WithMetrics, WithSecretKeys};
+pub use connect::{connect, connect_with_limits, migrate};
 #[cfg(feature = "agent")]
-pub use agent::{
+pub use scratchbook_agent::agent::{
     Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
     FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
     LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
     inject_session_state,
 };
 #[cfg(feature = "agent-config")]
-pub use agent_config::{AgentCatalog, load_agent, load_agents};
-pub use artifact::{ArtifactService, ArtifactVersion};
-pub use content::{Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part};
-pub use environment::{Environment, SystemEnvironment};
-pub use error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
-pub use event::{Event, EventActions, EventCompaction, NodeInfo};
-pub use extra::ExtraFields;
+pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
 #[cfg(feature = "agent")]
-pub use instruction::InstructionTemplate;
+pub use scratchbook_agent::instruction::InstructionTemplate;
 #[cfg(feature = "agent")]
-pub use model::{
+pub use scratchbook_agent::model::{
     FunctionDeclaration, GenerateContentConfig, Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream, ScriptedLlm,
 };
-#[cfg(feature = "models")]
-pub use model::{RemoteLlm, RemoteLlmBuilder};
 #[cfg(feature = "agent")]
-pub use runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
-#[cfg(feature = "schema")]
-pub use schema::{StateSchema, WithStateSchema};
-pub use session::{
+pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
+#[cfg(feature = "agent")]
+pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};
+#[cfg(feature = "conformance")]
+pub use scratchbook_conformance as conformance;
+#[cfg(feature = "conformance")]
+pub use scratchbook_conformance::conformance_tests;
+pub use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+pub use scratchbook_core::content::{
+    Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part,
+};
+pub use scratchbook_core::environment::{Environment, SystemEnvironment};
+pub use scratchbook_core::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
+pub use scratchbook_core::event::{Event, EventActions, EventCompaction, NodeInfo};
+pub use scratchbook_core::extra::ExtraFields;
+pub use scratchbook_core::layer::{ReadOnly, WithDeadline, WithSecretKeys};
+pub use scratchbook_core::memory::InMemorySessionService;
+pub use scratchbook_core::plan::limits::Limits;
+pub use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+pub use scratchbook_core::plan::redact::without_password;
+pub use scratchbook_core::session::{
     AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
     EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
     IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
@@ -125,27 +99,37 @@ pub use session::{
     SessionMetadata, SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff,
     StateOwner, StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
 };
-pub use state::{
+pub use scratchbook_core::state::{
     Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,
 };
-#[cfg(feature = "conformance")]
-pub use store::conformance;
+pub use scratchbook_core::store::Store;
+pub use scratchbook_core::{json, plan};
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub use store::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
-pub use store::{
-    InMemorySessionService, Limits, Migration, MigrationRun, Store, connect, connect_with_limits, migrate,
-    without_password,
-};
+pub use scratchbook_database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
+#[cfg(any(feature = "encryption", feature = "compression"))]
+pub use scratchbook_layers::codec::Coded;
+#[cfg(feature = "compression")]
+pub use scratchbook_layers::compression::WithCompression;
+#[cfg(feature = "encryption")]
+pub use scratchbook_layers::encryption::{PlainValues, WithEncryption, sealed_by, sealed_limits};
+#[cfg(feature = "encryption")]
+pub use scratchbook_layers::keyring::Keyring;
+#[cfg(feature = "metrics")]
+pub use scratchbook_layers::metrics::WithMetrics;
+#[cfg(feature = "schema")]
+pub use scratchbook_layers::schema::{StateSchema, WithStateSchema};
+#[cfg(feature = "models")]
+pub use scratchbook_models::{ModelName, RemoteLlm, RemoteLlmBuilder};
 #[cfg(feature = "mysql")]
-pub use store::{MySql, MySqlSessionService};
+pub use scratchbook_mysql::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
-pub use store::{Postgres, PostgresSessionService};
+pub use scratchbook_postgres::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
-pub use store::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
+pub use scratchbook_sqlite::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
+#[cfg(feature = "vertex")]
+pub use scratchbook_vertex as vertex;
 #[cfg(feature = "vertex-ai")]
-pub use store::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
-#[cfg(feature = "agent")]
-pub use tool::{FunctionTool, Tool, ToolConfirmation};
+pub use scratchbook_vertex::client::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
 
 /// The documents whose programs are tested with the crate's.
 #[cfg(doctest)]

@@ -1,0 +1,186 @@
+//! Who sums up events.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::{Llm, LlmRequest};
+use scratchbook_core::content::{Content, Part};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::event::Event;
+
+/// Sums up events.
+#[async_trait]
+pub trait EventsSummarizer: fmt::Debug + Send + Sync + 'static {
+    /// The summary of events, oldest first; earlier summaries among them are events of `model`. `None` where there is
+    /// nothing to say: then the events stay in the requests.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from summing up. The run goes on with the events as they are.
+    async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: EventsSummarizer + ?Sized> EventsSummarizer for Arc<S> {
+    async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>> {
+        (**self).summarize_events(events).await
+    }
+}
+
+/// What stands for events.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct EventsSummary {
+    /// The summary, as words of the agent.
+    pub content: Content,
+    /// How many tokens it took.
+    pub usage_metadata: Option<Value>,
+}
+
+impl EventsSummary {
+    /// A summary of these words.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        Self { content, usage_metadata: None }
+    }
+
+    /// With what it took.
+    #[must_use]
+    pub fn with_usage_metadata(mut self, usage: Value) -> Self {
+        self.usage_metadata = Some(usage);
+        self
+    }
+}
+
+/// Asks a model for the summary, in the words that ADK asks in.
+///
+/// ```
+/// use scratchbook::{EventsCompactionConfig, LlmEventsSummarizer, ScriptedLlm};
+///
+/// let cheap = ScriptedLlm::new(["They spoke of books."]);
+/// let summarizer = LlmEventsSummarizer::new(cheap).with_prompt_template("Sum up:\n\n{conversation_history}")?;
+/// let config = EventsCompactionConfig::by_invocations(10, 1).with_summarizer(summarizer);
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct LlmEventsSummarizer {
+    model: Arc<dyn Llm>,
+    /// What stands before the history, and what after it.
+    prompt: (String, String),
+}
+
+const PLACEHOLDER: &str = "{conversation_history}";
+
+/// The wording is ADK's, which models have been tuned on.
+const PROMPT: &str = "The following is a conversation history between a user and an AI agent. It may or may not start \
+    from a compacted history. Please identify and reiterate the user request, summarize the context so far, focusing on \
+    key decisions made and information obtained, as well as any unresolved questions or tasks. CRITICAL INSTRUCTIONS: \
+    1. Explicitly identify and state the primary language used by the user at the top of your summary (e.g., \
+    \"Conversation Language: English\"). 2. If the agent called any tools, accurately list the exact tool names used to \
+    maintain tool grounding. The rest of the summary should be concise and capture the essence of the \
+    interaction.\n\n";
+
+/// How many characters of a call's arguments, and of a response, are shown.
+const MOST_OF_TOOL: usize = 2000;
+
+/// Calls between a program and its user about credentials; they are no conversation.
+const OF_CREDENTIALS: &str = "adk_request_credential";
+
+impl LlmEventsSummarizer {
+    /// Summaries by this model.
+    #[must_use]
+    pub fn new(model: impl Llm) -> Self {
+        Self { model: Arc::new(model), prompt: (PROMPT.to_owned(), String::new()) }
+    }
+
+    /// Asked for in other words, with `{conversation_history}` where the events go.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` where there is no place for the events.
+    pub fn with_prompt_template(mut self, template: &str) -> Result<Self> {
+        let Some((before, after)) = template.split_once(PLACEHOLDER) else {
+            return Err(Error::invalid(format!("the prompt has no place for the events; write {PLACEHOLDER} there")));
+        };
+        self.prompt = (before.to_owned(), after.to_owned());
+        Ok(self)
+    }
+}
+
+#[async_trait]
+impl EventsSummarizer for LlmEventsSummarizer {
+    async fn summarize_events(&self, events: &[Arc<Event>]) -> Result<Option<EventsSummary>> {
+        let (before, after) = &self.prompt;
+        let prompt = format!("{before}{}{after}", history(events));
+        let request = LlmRequest {
+            model: self.model.name().to_owned(),
+            contents: vec![Content::user(prompt)],
+            ..LlmRequest::default()
+        };
+        let mut responses = self.model.generate(request);
+        while let Some(response) = responses.next().await {
+            let response = response?;
+            let whole = response.partial != Some(true);
+            if let Some(content) = response.content.filter(|content| whole && !content.text().trim().is_empty()) {
+                return Ok(Some(EventsSummary { content, usage_metadata: response.usage_metadata }));
+            }
+            if let Some(code) = response.error_code {
+                let why = response.error_message.unwrap_or_default();
+                return Err(Error::internal(format!(
+                    "the model '{}' gave no summary: {code} {why}",
+                    self.model.name()
+                )));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The events as lines, in ADK's form.
+fn history(events: &[Arc<Event>]) -> String {
+    let mut lines = Vec::new();
+    for event in events.iter().filter(|event| !is_of_credentials(event)) {
+        let parts = event.content.as_ref().map(Content::parts).unwrap_or_default();
+        parts.iter().for_each(|part| tell(event, part, &mut lines));
+    }
+    lines.join("\n")
+}
+
+fn tell(event: &Event, part: &Part, lines: &mut Vec<String>) {
+    let author = &event.author;
+    match part.text.as_deref().filter(|text| !text.is_empty()) {
+        // What a summary was thought of is not thought of again.
+        Some(_) if part.thought == Some(true) && event.actions.compaction.is_some() => {}
+        Some(text) if part.thought == Some(true) => lines.push(format!("{author} (thought): {text}")),
+        Some(text) => lines.push(format!("{author}: {text}")),
+        None => {}
+    }
+    if let Some(call) = &part.function_call {
+        let name = call.name.as_deref().unwrap_or_default();
+        lines.push(format!("{author} called tool: {name}({})", shortened(&call.args)));
+    }
+    if let Some(response) = &part.function_response {
+        let name = response.name.as_deref().unwrap_or_default();
+        lines.push(format!("Tool response from {name}: {}", shortened(&response.response)));
+    }
+}
+
+/// A value as JSON, as far as it is not too long.
+fn shortened(value: &impl Serialize) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    match text.char_indices().nth(MOST_OF_TOOL) {
+        None => text,
+        Some((end, _)) => format!("{}... [truncated {} chars]", &text[..end], text[end..].chars().count()),
+    }
+}
+
+fn is_of_credentials(event: &Event) -> bool {
+    let called = event.function_calls().any(|call| call.name.as_deref() == Some(OF_CREDENTIALS));
+    called || event.function_responses().any(|response| response.name.as_deref() == Some(OF_CREDENTIALS))
+}

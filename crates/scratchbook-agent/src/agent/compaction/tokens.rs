@@ -1,0 +1,133 @@
+//! How long a request is, in tokens: as counted by the model, or estimated as ADK does.
+
+use std::io;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use scratchbook_core::content::Content;
+use scratchbook_core::event::Event;
+
+/// How many tokens the last request had that was made since the last summary, by the model's count; of one agent, or of
+/// any. The events come latest first.
+pub(super) fn counted<'a>(live: impl Iterator<Item = &'a Arc<Event>>, agent: Option<&str>) -> Option<u64> {
+    // What was counted before a summary was of another request.
+    let since = live.filter(|event| event.isolation_scope.is_none());
+    let mut since = since.take_while(|event| event.actions.compaction.is_none());
+    since.find_map(|event| {
+        let usage = event.usage_metadata.as_ref().filter(|_| agent.is_none_or(|agent| event.author == agent));
+        usage?.get("promptTokenCount")?.as_u64()
+    })
+}
+
+/// How many tokens contents may be, at four characters each.
+pub(in crate::agent) fn estimated<'a>(contents: impl Iterator<Item = &'a Content>) -> u64 {
+    let characters: usize = contents
+        .flat_map(Content::parts)
+        .map(|part| {
+            let text = part.text.as_deref().map_or(0, characters);
+            let call = part
+                .function_call
+                .as_ref()
+                .map_or(0, |call| named(call.name.as_deref(), call.args.as_ref().filter(|args| !args.is_empty())));
+            let response = part.function_response.as_ref().map_or(0, |response| {
+                named(response.name.as_deref(), response.response.as_ref().filter(|response| !response.is_empty()))
+            });
+            text + call + response
+        })
+        .sum();
+    characters as u64 / 4
+}
+
+fn named(name: Option<&str>, values: Option<&serde_json::Map<String, Value>>) -> usize {
+    name.map_or(0, characters) + values.map_or(0, of_map)
+}
+
+fn characters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// How long JSON is in ADK's form: a blank after each comma and colon, nothing beyond ASCII.
+fn of_value(value: &Value) -> usize {
+    match value {
+        Value::Null => 4,
+        Value::Bool(value) => {
+            if *value {
+                4
+            } else {
+                5
+            }
+        }
+        Value::Number(number) => number.to_string().len(),
+        Value::String(text) => of_text(text),
+        Value::Array(values) => 2 + separators(values.len()) + values.iter().map(of_value).sum::<usize>(),
+        Value::Object(map) => of_map(map),
+    }
+}
+
+fn of_map(map: &serde_json::Map<String, Value>) -> usize {
+    2 + separators(map.len()) + map.iter().map(|(name, value)| of_text(name) + 2 + of_value(value)).sum::<usize>()
+}
+
+fn separators(count: usize) -> usize {
+    2 * count.saturating_sub(1)
+}
+
+fn of_text(text: &str) -> usize {
+    let escaped = |c: char| match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        ' '..='\u{7e}' => 1,
+        c => 6 * c.len_utf16(),
+    };
+    2 + text.chars().map(escaped).sum::<usize>()
+}
+
+/// How many characters contents take in a request.
+pub(super) fn size<'a>(contents: impl Iterator<Item = &'a Content>) -> usize {
+    let mut counter = Characters(0);
+    for content in contents {
+        // Counting does not fail.
+        let _ = content.serialize(&mut serde_json::Serializer::new(&mut counter));
+    }
+    counter.0
+}
+
+struct Characters(usize);
+
+impl io::Write for Characters {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.iter().filter(|byte| (**byte as i8) >= -64).count();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_is_as_long_as_in_python() {
+        // By `len(json.dumps(value))` of Python 3.11.
+        for (value, length) in [
+            (json!({}), 2),
+            (json!({"a": [1, 2.5, true, false, null], "b": {"c": "x"}}), 51),
+            (json!({"text": "a\"b\\c\n\u{1}\u{7f}é😀"}), 51),
+        ] {
+            assert_eq!(of_value(&value), length, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_in_characters() {
+        let contents = [Content::user("é😀")];
+        let text = serde_json::to_string(&contents[0]).unwrap();
+        assert_eq!(size(contents.iter()), text.chars().count());
+    }
+}

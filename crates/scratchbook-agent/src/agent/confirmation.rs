@@ -1,0 +1,220 @@
+//! Tool calls that the user has to agree to: how they are held back, asked about, and run when the user has answered.
+//! Words and shapes are ADK's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::board::Seen;
+use super::context::InvocationContext;
+use super::history::{CLIENT_ID_PREFIX, live_backward};
+use super::tool_step::Calls;
+use super::write_context::ToolContext;
+use crate::tool::{Tool, ToolConfirmation};
+use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::event::Event;
+
+const NEEDED: &str = "This tool call requires confirmation, please approve or reject.";
+const REJECTED: &str = "This tool call is rejected.";
+
+/// Whether a call may be run now.
+pub(super) enum Gate {
+    Open,
+    /// It may not; this is the answer to it.
+    Closed(Value),
+}
+
+/// Holds back a call that the user has not agreed to.
+pub(super) async fn gate(tool: &dyn Tool, args: &Map<String, Value>, context: &ToolContext) -> Result<Gate> {
+    if !tool.requires_confirmation(args, context).await? {
+        return Ok(Gate::Open);
+    }
+    let answer = match context.tool_confirmation() {
+        Some(ToolConfirmation { confirmed: true, .. }) => return Ok(Gate::Open),
+        Some(_) => REJECTED,
+        None => {
+            let name = &tool.declaration().name;
+            let hint = format!(
+                "Please approve or reject the tool call {name}() by responding with a FunctionResponse with an expected \
+                 ToolConfirmation payload."
+            );
+            context.request_confirmation(hint, None);
+            // There is nothing yet for the model to sum up.
+            context.skip_summarization();
+            NEEDED
+        }
+    };
+    Ok(Gate::Closed(json!({"error": answer})))
+}
+
+/// The event that answers calls, and with it the one that asks for the confirmations it requests, in the order in which
+/// they are told: what is settled comes first.
+pub(super) fn requested(calls: &[FunctionCall], mut answer: Event, context: &InvocationContext) -> Vec<Event> {
+    let requests = &answer.actions.requested_tool_confirmations;
+    let asked = |call: &&FunctionCall| call.id.as_deref().is_some_and(|id| requests.contains_key(id));
+    let parts: Vec<_> = calls.iter().filter(asked).map(|call| request_part(call, requests, context)).collect();
+    if parts.is_empty() {
+        return vec![answer];
+    }
+    let is_settled = |response: &FunctionResponse| !requests.contains_key(response.id.as_deref().unwrap_or_default());
+    let is_settled = answer.function_responses().any(is_settled);
+    let ids = parts.iter().filter_map(|part| part.function_call.as_ref()?.id.clone()).collect();
+    let mut event = context.event();
+    event.content = Some(Content::new("model", parts));
+    event.long_running_tool_ids = Some(ids);
+    if is_settled {
+        answer.actions.skip_summarization = None;
+        vec![answer, event]
+    } else {
+        vec![event, answer]
+    }
+}
+
+fn request_part(call: &FunctionCall, requests: &Map<String, Value>, context: &InvocationContext) -> Part {
+    let request = requests.get(call.id.as_deref().unwrap_or_default());
+    let args = [("originalFunctionCall", json!(call)), ("toolConfirmation", json!(request))];
+    let args = args.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+    let mut part = Part::function_call(ToolConfirmation::CALL_NAME, args);
+    if let Some(call) = &mut part.function_call {
+        call.id = Some(format!("{CLIENT_ID_PREFIX}{}", context.environment().new_id()));
+    }
+    part
+}
+
+/// Whether a call asks for a confirmation.
+pub(crate) fn is_request(call: &FunctionCall) -> bool {
+    call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
+}
+
+/// The call that a confirmation is about, as the request for it says.
+pub(crate) fn original_call(request: &FunctionCall) -> Option<FunctionCall> {
+    serde_json::from_value(request.args.as_ref()?.get("originalFunctionCall")?.clone()).ok()
+}
+
+/// How far a request for a confirmation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nobody has answered it.
+    Open,
+    /// The user has, and its call is not answered yet.
+    Answered,
+    /// Its call is answered, too: by the tool, or later by the user.
+    Consumed,
+}
+
+/// How far a request has come in events that are all later than it.
+pub(crate) fn progress<'a>(request: &FunctionCall, later: impl Iterator<Item = &'a Event>) -> Progress {
+    let original = original_call(request).and_then(|call| call.id);
+    let mut progress = Progress::Open;
+    for event in later {
+        let mut answers = event.function_responses().filter_map(|response| response.id.as_deref());
+        match progress {
+            Progress::Open if event.author == "user" && answers.any(|id| Some(id) == request.id.as_deref()) => {
+                progress = Progress::Answered;
+            }
+            Progress::Answered if answers.any(|id| Some(id) == original.as_deref()) => {
+                return Progress::Consumed;
+            }
+            _ => {}
+        }
+    }
+    progress
+}
+
+/// The calls of an agent that the user has agreed to or rejected since the last message that said something else, and that
+/// have not been answered since.
+///
+/// # Errors
+///
+/// `FailedPrecondition` where what was confirmed is not what was called, or needs no confirmation; `InvalidArgument` for
+/// an answer that is none.
+pub(super) async fn answered(tools: &[Arc<dyn Tool>], context: &InvocationContext) -> Result<Calls> {
+    let session = context.session();
+    let answers = latest_answers(session.events().iter().rev().map(Arc::as_ref));
+    if answers.is_empty() {
+        return Ok(Calls::default());
+    }
+    let mut events: Vec<_> = live_backward(session.events()).collect();
+    events.reverse();
+    let mut found = Calls::default();
+    let is_own = |event: &Event| event.author == context.agent_name() && !event.is_restored();
+    for (at, event) in events.iter().enumerate().filter(|(_, event)| is_own(event)) {
+        for request in event.function_calls().filter(|call| is_request(call)) {
+            let Some(answer) = request.id.as_deref().and_then(|id| answers.get(id)) else {
+                continue;
+            };
+            if progress(request, events[at + 1..].iter().map(|event| event.as_ref())) != Progress::Answered {
+                continue;
+            }
+            // A request that names no call allows none.
+            let Some(original) = original_call(request) else {
+                continue;
+            };
+            let call = confirmed_call(request, original, &events, tools, context).await?;
+            let confirmation = ToolConfirmation::from_response(answer)?;
+            // Where one call was asked about twice, it is run once, and the later answer counts.
+            if found.confirmations.insert(call.id.clone().unwrap_or_default(), confirmation).is_none() {
+                found.calls.push(call);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What the user has answered last, by the ids of the calls, from events latest first.
+fn latest_answers<'a>(latest_first: impl Iterator<Item = &'a Event>) -> BTreeMap<String, Map<String, Value>> {
+    let mut answers = BTreeMap::new();
+    for event in latest_first.filter(|event| event.author == "user" && event.content.is_some()) {
+        if event.function_responses().next().is_none() {
+            break;
+        }
+        for FunctionResponse { id, response, .. } in event.function_responses() {
+            if let Some(id) = id {
+                answers.entry(id.clone()).or_insert_with(|| response.clone().unwrap_or_default());
+            }
+        }
+    }
+    answers
+}
+
+/// The call that a request is about, from the agent's own events, if it is what the request says and was to be confirmed.
+async fn confirmed_call(
+    request: &FunctionCall,
+    original: FunctionCall,
+    events: &[&Arc<Event>],
+    tools: &[Arc<dyn Tool>],
+    context: &InvocationContext,
+) -> Result<FunctionCall> {
+    let refused = |why: &str| {
+        let id = request.id.as_deref().unwrap_or_default();
+        Error::new(ErrorKind::FailedPrecondition, format!("the confirmation '{id}' cannot be carried out: {why}"))
+    };
+    let id = original.id.as_deref().filter(|id| !id.is_empty()).ok_or_else(|| refused("its call has no id"))?;
+    let name = original.name.as_deref().unwrap_or_default();
+    let own = events.iter().rev().filter(|event| event.author == context.agent_name());
+    let call =
+        own.flat_map(|event| event.function_calls()).find(|call| call.id.as_deref() == Some(id) && !is_request(call));
+    let call = call.ok_or_else(|| refused(&format!("the agent made no call '{id}'")))?;
+    if call.name != original.name {
+        return Err(refused(&format!("the call '{id}' is not one of '{name}'")));
+    }
+    if call.args.clone().unwrap_or_default() != original.args.clone().unwrap_or_default() {
+        return Err(refused(&format!("the call '{id}' of '{name}' has other arguments")));
+    }
+    let tool = tools.iter().find(|tool| tool.declaration().name == name);
+    let tool = tool.ok_or_else(|| refused(&format!("the agent has no tool '{name}'")))?;
+    let was_requested = events.iter().any(|event| {
+        event.actions.requested_tool_confirmations.contains_key(id)
+            && event.function_responses().any(|response| response.id.as_deref() == Some(id))
+    });
+    if !was_requested {
+        let draft = context.draft();
+        let tool_context = ToolContext::new(draft.page(Seen::ByItself), context, id);
+        if !tool.requires_confirmation(&call.args.clone().unwrap_or_default(), &tool_context).await? {
+            return Err(refused(&format!("the tool '{name}' needs none")));
+        }
+    }
+    Ok(call.clone())
+}

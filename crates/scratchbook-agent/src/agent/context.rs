@@ -1,0 +1,316 @@
+//! What agents and instruction providers are given of the run they are in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::AgentTree;
+use super::board::Board;
+use super::compaction::Compacting;
+use super::draft::EventDraft;
+use super::layers::LayerGroup;
+use super::node::{Node, Turns};
+use super::resume::Past;
+use crate::instruction::InstructionTemplate;
+use crate::runner::RunConfig;
+use scratchbook_core::artifact::ArtifactService;
+use scratchbook_core::content::{Content, Part};
+use scratchbook_core::environment::Environment;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{Session, SessionKey};
+use scratchbook_core::state::StateMap;
+
+/// What all agents of one invocation share.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    pub(crate) id: String,
+    pub(crate) key: SessionKey,
+    pub(crate) board: Board,
+    pub(crate) tree: Arc<AgentTree>,
+    pub(crate) artifacts: Option<Arc<dyn ArtifactService>>,
+    pub(crate) environment: Arc<dyn Environment>,
+    pub(crate) user_content: Option<Content>,
+    pub(crate) config: RunConfig,
+    pub(crate) llm_calls: AtomicUsize,
+    /// Where events are summed up.
+    pub(crate) compacting: Option<Compacting>,
+    pub(crate) turns: Turns,
+    /// Whether the run tells where it stands, so that it can be taken up again.
+    pub(crate) resumable: bool,
+}
+
+/// A run as one agent is given it: cheap to clone, shared with every other agent of the run.
+#[derive(Clone, Debug)]
+pub struct InvocationContext {
+    invocation: Arc<Invocation>,
+    agent_name: Arc<str>,
+    branch: Option<Arc<str>>,
+    /// Where the agent's turn stands, below a root that has such places.
+    node: Option<Arc<Node>>,
+    /// Which pending writes end with those of this agent, among agents that run in parallel.
+    layer_group: Option<Arc<LayerGroup>>,
+    /// What the run had come to below here, where it is taken up again.
+    pub(super) past: Option<Arc<Past>>,
+}
+
+impl InvocationContext {
+    pub(crate) fn new(invocation: Arc<Invocation>, agent_name: &str) -> Self {
+        Self { invocation, agent_name: agent_name.into(), branch: None, node: None, layer_group: None, past: None }
+    }
+
+    /// The same run for another agent.
+    #[must_use]
+    pub fn for_agent(&self, agent_name: &str) -> Self {
+        Self { agent_name: agent_name.into(), ..self.clone() }
+    }
+
+    /// The same run for another agent on a branch of its own, `[outer.]PARALLEL.CHILD`.
+    #[must_use]
+    pub fn for_branch(&self, agent_name: &str) -> Self {
+        let outer = self.branch.as_ref().map(|outer| format!("{outer}.")).unwrap_or_default();
+        let branch = format!("{outer}{}.{agent_name}", self.agent_name);
+        Self { branch: Some(branch.into()), ..self.for_agent(agent_name) }
+    }
+
+    /// The same run for an agent whose pending writes end with a group.
+    pub(super) fn with_layer_group(&self, group: &Arc<LayerGroup>) -> Self {
+        Self { layer_group: Some(Arc::clone(group)), ..self.clone() }
+    }
+
+    pub(super) fn layer_group(&self) -> Option<&Arc<LayerGroup>> {
+        self.layer_group.as_ref()
+    }
+
+    /// The run for the agent it begins with.
+    pub(crate) fn for_first_agent(&self, agent_name: &str) -> Self {
+        let node = self.invocation.turns.begin(self.tree(), agent_name);
+        Self { node, ..self.for_agent(agent_name) }
+    }
+
+    /// The run for an agent that this one hands the conversation to. Within a workflow agent it stays in its place.
+    pub(super) fn for_next_agent(&self, agent_name: &str) -> Self {
+        let node = self.node.as_ref().map(|node| match node.name() == &*self.agent_name {
+            true => self.invocation.turns.next(self.tree(), node, agent_name),
+            false => Arc::clone(node),
+        });
+        Self { node, past: None, ..self.for_agent(agent_name) }
+    }
+
+    /// The same run on a branch.
+    pub(crate) fn on_branch(&self, branch: Option<&str>) -> Self {
+        Self { branch: branch.map(Into::into), ..self.clone() }
+    }
+
+    /// The run's id, shared by all its agents and on all its events.
+    #[must_use]
+    pub fn invocation_id(&self) -> &str {
+        &self.invocation.id
+    }
+
+    /// The agent this context was made for.
+    #[must_use]
+    pub fn agent_name(&self) -> &str {
+        &self.agent_name
+    }
+
+    /// The branch, within a [`ParallelAgent`](crate::agent::ParallelAgent).
+    #[must_use]
+    pub fn branch(&self) -> Option<&str> {
+        self.branch.as_deref()
+    }
+
+    /// The full address of the session.
+    #[must_use]
+    pub fn session_key(&self) -> &SessionKey {
+        &self.invocation.key
+    }
+
+    /// The session as it is committed so far in this run.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        self.invocation.board.session()
+    }
+
+    /// The state as it is seen now by everybody in this run, with writes that are not committed yet.
+    #[must_use]
+    pub fn state(&self) -> StateMap {
+        self.invocation.board.snapshot()
+    }
+
+    /// The message that started the run.
+    #[must_use]
+    pub fn user_content(&self) -> Option<&Content> {
+        self.invocation.user_content.as_ref()
+    }
+
+    /// How the run was asked to be done.
+    #[must_use]
+    pub fn run_config(&self) -> &RunConfig {
+        &self.invocation.config
+    }
+
+    /// An event of this agent in this run, to be filled and yielded.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        let mut event = Event::default();
+        self.address(&mut event);
+        event
+    }
+
+    /// A context that only reads, as instruction providers get it.
+    #[must_use]
+    pub fn readonly(&self) -> ReadonlyContext {
+        ReadonlyContext { invocation: self.clone() }
+    }
+
+    /// The place of the agent's turn among those of the run.
+    pub(super) fn node_path(&self) -> Option<&str> {
+        self.node.as_ref().map(|node| node.path())
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Invocation> {
+        &self.invocation
+    }
+
+    pub(crate) fn board(&self) -> &Board {
+        &self.invocation.board
+    }
+
+    pub(crate) fn environment(&self) -> &dyn Environment {
+        self.invocation.environment.as_ref()
+    }
+
+    pub(crate) fn tree(&self) -> &AgentTree {
+        &self.invocation.tree
+    }
+
+    pub(crate) fn compacting(&self) -> Option<&Compacting> {
+        self.invocation.compacting.as_ref()
+    }
+
+    pub(crate) fn draft(&self) -> EventDraft {
+        EventDraft::new(self)
+    }
+
+    /// Says whose event it is, of which run and branch, and when.
+    pub(crate) fn address(&self, event: &mut Event) {
+        event.invocation_id.clone_from(&self.invocation.id);
+        event.author = self.agent_name.to_string();
+        event.branch = self.branch.as_ref().map(ToString::to_string);
+        event.timestamp = Some(self.environment().now());
+        event.node_info.path.clear();
+        self.place(event);
+    }
+
+    /// Says where the event arose, unless it says so itself.
+    pub(super) fn place(&self, event: &mut Event) {
+        if let Some(node) = self.node.as_ref().filter(|_| event.node_info.path.is_empty()) {
+            node.path().clone_into(&mut event.node_info.path);
+        }
+    }
+
+    /// Counts a model call.
+    pub(crate) fn count_llm_call(&self) -> Result<()> {
+        let limit = self.run_config().max_llm_calls;
+        if self.invocation.llm_calls.fetch_add(1, Ordering::Relaxed) < limit {
+            return Ok(());
+        }
+        let message = format!("the run made {limit} model calls, RunConfig::max_llm_calls; raise it, or end the loop");
+        Err(Error::new(ErrorKind::ResourceExhausted, message))
+    }
+
+    pub(super) async fn load_artifact(&self, filename: &str) -> Result<Option<Part>> {
+        self.artifacts()?.load_artifact(self.session_key(), filename, None).await
+    }
+
+    pub(super) fn artifacts(&self) -> Result<&dyn ArtifactService> {
+        self.invocation.artifacts.as_deref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::FailedPrecondition,
+                "the runner has no artifact service; give it one when building it",
+            )
+        })
+    }
+}
+
+/// A run as instruction providers see it: to be read, never written, nested values included.
+#[derive(Clone, Debug)]
+pub struct ReadonlyContext {
+    pub(super) invocation: InvocationContext,
+}
+
+impl ReadonlyContext {
+    /// The run's id.
+    #[must_use]
+    pub fn invocation_id(&self) -> &str {
+        self.invocation.invocation_id()
+    }
+
+    /// The agent.
+    #[must_use]
+    pub fn agent_name(&self) -> &str {
+        self.invocation.agent_name()
+    }
+
+    /// The full address of the session.
+    #[must_use]
+    pub fn session_key(&self) -> &SessionKey {
+        self.invocation.session_key()
+    }
+
+    /// The message that started the run.
+    #[must_use]
+    pub fn user_content(&self) -> Option<&Content> {
+        self.invocation.user_content()
+    }
+
+    /// The state as it is seen now.
+    #[must_use]
+    pub fn state(&self) -> StateMap {
+        self.invocation.state()
+    }
+
+    /// The session as it is committed so far in this run.
+    #[must_use]
+    pub fn session(&self) -> Session {
+        self.invocation.session()
+    }
+
+    /// Refuses a template that would show what is marked as secret.
+    pub(super) fn check_template(&self, template: &InstructionTemplate) -> Result<()> {
+        if self.invocation.run_config().secrets_in_templates {
+            return Ok(());
+        }
+        let session = self.session();
+        template.refuse_keys(|key| session.secret_keys().contains(key))
+    }
+
+    /// Texts of artifacts by name; `None` where there is no artifact service.
+    pub(crate) async fn artifact_texts(
+        &self,
+        names: impl Iterator<Item = &str>,
+    ) -> Result<Option<BTreeMap<String, String>>> {
+        if self.invocation.invocation.artifacts.is_none() {
+            return Ok(None);
+        }
+        let mut texts = BTreeMap::new();
+        for name in names {
+            if texts.contains_key(name) {
+                continue;
+            }
+            if let Some(part) = self.invocation.load_artifact(name).await? {
+                texts.insert(name.to_owned(), text_of(name, part)?);
+            }
+        }
+        Ok(Some(texts))
+    }
+}
+
+fn text_of(name: &str, part: Part) -> Result<String> {
+    let bytes = part.inline_data.and_then(|blob| blob.data);
+    match (part.text, bytes.map(String::from_utf8)) {
+        (Some(text), _) | (None, Some(Ok(text))) => Ok(text),
+        _ => Err(Error::invalid(format!("the artifact '{name}' is no text and cannot go into an instruction"))),
+    }
+}

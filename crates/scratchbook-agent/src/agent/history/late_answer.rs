@@ -1,0 +1,122 @@
+//! An answer that came late, at the end of the conversation: it is put beside its call, and what was said in between is
+//! left out, so that the model goes on from there.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::entry::Entry;
+use super::pairs::{CallKey, merged};
+use scratchbook_core::content::Part;
+
+/// The conversation up to the call that the last entry answers, with every answer to the calls it answers beside them.
+pub(super) fn beside_their_calls(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+    let [before @ .., last] = &entries[..] else {
+        return entries;
+    };
+    if !last.has_responses() || before.last().is_none_or(|calls| answers_only(last, calls)) {
+        return entries;
+    }
+    let owners = owners(&entries);
+    let mut answered: BTreeMap<usize, Vec<&Part>> = BTreeMap::new();
+    let mut beside = Vec::new();
+    for (part, owner) in last.parts().zip(&owners[before.len()]) {
+        match owner {
+            Owner::Call(place) => answered.entry(*place).or_default().push(part),
+            Owner::NoAnswer => beside.push(part),
+            Owner::NoCall => {}
+        }
+    }
+    let Some(mut latest) = answered.last_entry() else {
+        return entries;
+    };
+    let until = latest.key() + 1;
+    latest.get_mut().extend(beside);
+    let mut answers = earlier_answers(before, &owners, &answered);
+    for (place, parts) in &answered {
+        answers.entry(*place).or_default().push(last.with_parts(parts.clone()));
+    }
+    entries.truncate(until);
+    let mut arranged = Vec::with_capacity(until + answers.len());
+    for (place, entry) in entries.into_iter().enumerate() {
+        arranged.extend(without_moved(entry, &owners[place], &answered));
+        let beside: Vec<_> = answers.get(&place).into_iter().flatten().collect();
+        arranged.extend(merged(&beside));
+    }
+    arranged
+}
+
+/// Whether all it answers are the calls of one entry: the common case, in which nothing has to be moved.
+fn answers_only(answers: &Entry<'_>, calls: &Entry<'_>) -> bool {
+    let made: HashSet<_> = calls.calls().filter_map(CallKey::of_call).collect();
+    answers.responses().all(|response| CallKey::of_response(response).is_some_and(|key| made.contains(&key)))
+}
+
+/// What a part has to do with a call.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    /// It answers the call at this place.
+    Call(usize),
+    /// It answers a call that is not there.
+    NoCall,
+    /// It is no answer.
+    NoAnswer,
+}
+
+/// For each part of each entry, the last call before it that it answers.
+fn owners(entries: &[Entry<'_>]) -> Vec<Vec<Owner>> {
+    let mut last: HashMap<CallKey<'_>, usize> = HashMap::new();
+    let mut owners = Vec::with_capacity(entries.len());
+    for (place, entry) in entries.iter().enumerate() {
+        let owner = |part: &Part| match &part.function_response {
+            None => Owner::NoAnswer,
+            Some(response) => {
+                let call = CallKey::of_response(response).and_then(|key| last.get(&key));
+                call.map_or(Owner::NoCall, |place| Owner::Call(*place))
+            }
+        };
+        owners.push(entry.parts().map(owner).collect());
+        last.extend(entry.calls().filter_map(CallKey::of_call).map(|key| (key, place)));
+    }
+    owners
+}
+
+/// What was answered before, by the place of the call: of each entry between a call and the end, the parts for that call.
+fn earlier_answers<'a>(
+    entries: &[Entry<'a>],
+    owners: &[Vec<Owner>],
+    answered: &BTreeMap<usize, Vec<&Part>>,
+) -> HashMap<usize, Vec<Entry<'a>>> {
+    let mut earlier: HashMap<usize, Vec<Entry<'a>>> = HashMap::new();
+    for (entry, owners) in entries.iter().zip(owners).filter(|(entry, _)| entry.has_responses()) {
+        let mut calls: Vec<usize> = owners
+            .iter()
+            .filter_map(|owner| match owner {
+                Owner::Call(place) if answered.contains_key(place) => Some(*place),
+                _ => None,
+            })
+            .collect();
+        calls.sort_unstable();
+        calls.dedup();
+        for call in calls {
+            let is_for = |owner: &Owner| match owner {
+                Owner::Call(place) => *place == call,
+                Owner::NoCall => false,
+                Owner::NoAnswer => !entry.has_calls(),
+            };
+            let parts: Vec<_> =
+                entry.parts().zip(owners).filter(|(_, owner)| is_for(owner)).map(|(part, _)| part).collect();
+            earlier.entry(call).or_default().push(entry.with_parts(parts));
+        }
+    }
+    earlier
+}
+
+/// An entry of answers without those that are put elsewhere; nothing where no call or answer is left.
+fn without_moved<'a>(entry: Entry<'a>, owners: &[Owner], moved: &BTreeMap<usize, Vec<&Part>>) -> Option<Entry<'a>> {
+    if !entry.has_responses() {
+        return Some(entry);
+    }
+    let stays = |owner: &Owner| !matches!(owner, Owner::Call(place) if moved.contains_key(place));
+    let kept: Vec<_> = entry.parts().zip(owners).filter(|(_, owner)| stays(owner)).map(|(part, _)| part).collect();
+    let counts = kept.iter().any(|part| part.function_call.is_some() || part.function_response.is_some());
+    counts.then(|| if kept.len() == owners.len() { entry.clone() } else { entry.with_parts(kept) })
+}

@@ -1,0 +1,105 @@
+//! Which events an agent's model is shown.
+
+use std::collections::HashSet;
+
+use scratchbook_core::content::{Content, Part};
+use scratchbook_core::event::Event;
+
+/// Calls that are between a program and its user; models are not told of them.
+const OF_FRAMEWORK: [&str; 3] = ["adk_framework", "adk_request_credential", "adk_request_confirmation"];
+
+/// Who looks at a conversation, and from where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Viewer<'a> {
+    pub(super) agent: &'a str,
+    pub(super) branch: Option<&'a str>,
+    /// Where among the turns of the run the agent's turn stands.
+    pub(super) node: Option<&'a str>,
+    /// The ids of all calls in the conversation.
+    pub(super) calls: &'a HashSet<&'a str>,
+}
+
+impl Viewer<'_> {
+    /// Whether the agent's model is shown an event.
+    pub(super) fn sees(&self, event: &Event) -> bool {
+        // Agents that run isolated from a conversation have one of their own.
+        event.isolation_scope.is_none()
+            && says_something(event)
+            && self.is_of_branch(event)
+            && !self.is_for_another_node(event)
+            && !is_of_framework(event)
+            && !self.is_inside_tool(event)
+    }
+
+    /// Whether another agent said it. What an agent itself said in a live session is told as another's, too: its roles are
+    /// not those of a conversation by turns.
+    pub(super) fn is_anothers(&self, event: &Event) -> bool {
+        event.author != "user" && (event.live_session_id.is_some() || event.author != self.agent)
+    }
+
+    /// Whether a tool said it to the user while it ran; the model gets the tool's answer. Such an event has a branch of
+    /// the tool's own, `TOOL@CALL`, below the agent's.
+    pub(super) fn is_inside_tool(&self, event: &Event) -> bool {
+        let Some(of_event) = event.branch.as_deref().filter(|branch| !branch.is_empty()) else {
+            return false;
+        };
+        let below = match self.branch.filter(|branch| !branch.is_empty()) {
+            None => Some(of_event),
+            Some(own) => of_event.strip_prefix(own).and_then(|rest| rest.strip_prefix('.')),
+        };
+        below.is_some_and(|below| {
+            let mut steps = below.split('.').filter_map(|step| step.rsplit_once('@'));
+            steps.any(|(name, call)| name != self.agent && self.calls.contains(call))
+        })
+    }
+
+    /// A branch sees itself, what led to it, and what belongs to no branch.
+    fn is_of_branch(&self, event: &Event) -> bool {
+        let branches = (event.branch.as_deref().unwrap_or_default(), self.branch.unwrap_or_default());
+        match branches {
+            ("", _) | (_, "") => true,
+            (of_event, own) => own.strip_prefix(of_event).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')),
+        }
+    }
+
+    /// A user's event that names a node of a workflow is for that node alone.
+    fn is_for_another_node(&self, event: &Event) -> bool {
+        let path = event.node_info.path.as_str();
+        event.author == "user"
+            && !path.is_empty()
+            && path != self.node.unwrap_or_default()
+            && event.function_responses().next().is_none()
+    }
+}
+
+/// Whether there is anything in it for a model. A summary's event is looked at for its summary.
+fn says_something(event: &Event) -> bool {
+    let in_parts = |content: &Content| {
+        content.role.as_deref().is_some_and(|role| !role.is_empty()) && content.parts().iter().any(is_visible)
+    };
+    event.actions.compaction.is_some()
+        || event.content.as_ref().is_some_and(in_parts)
+        || event.input_transcription.is_some()
+        || event.output_transcription.is_some()
+}
+
+/// Calls and answers are always shown, even among thoughts, and so is what a model wants back as it was.
+fn is_visible(part: &Part) -> bool {
+    let wanted_back = part.function_call.is_some()
+        || part.function_response.is_some()
+        || part.thought_signature.as_ref().is_some_and(|signature| !signature.is_empty())
+        || part.tool_call.is_some()
+        || part.tool_response.is_some();
+    let said = part.text.as_ref().is_some_and(|text| !text.is_empty())
+        || part.inline_data.is_some()
+        || part.file_data.is_some()
+        || part.executable_code.is_some()
+        || part.code_execution_result.is_some();
+    wanted_back || (said && part.thought != Some(true))
+}
+
+fn is_of_framework(event: &Event) -> bool {
+    let of_framework = |name: Option<&str>| name.is_some_and(|name| OF_FRAMEWORK.contains(&name));
+    event.function_calls().any(|call| of_framework(call.name.as_deref()))
+        || event.function_responses().any(|response| of_framework(response.name.as_deref()))
+}

@@ -1,0 +1,112 @@
+//! What a model is told to be and do.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use crate::agent::ReadonlyContext;
+use crate::instruction::InstructionTemplate;
+use scratchbook_core::error::Result;
+
+/// A function that writes an agent's instruction for each model call; its text is used as it is.
+pub type InstructionProvider = Arc<dyn Fn(ReadonlyContext) -> BoxFuture<'static, Result<String>> + Send + Sync>;
+
+/// What a model is told to be and do.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Instruction {
+    /// A template, filled from the state.
+    Template(InstructionTemplate),
+    /// A function; nothing is filled in.
+    Provider(InstructionProvider),
+}
+
+impl Instruction {
+    /// An instruction from an async function; see [`inject_session_state`] for filling in values by hand.
+    #[must_use]
+    pub fn provider<F, Fut>(function: F) -> Self
+    where
+        F: Fn(ReadonlyContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String>> + Send + 'static,
+    {
+        Self::Provider(Arc::new(move |context| Box::pin(function(context))))
+    }
+
+    /// The text as it was written, before values are filled in; a function has none.
+    #[must_use]
+    pub fn source(&self) -> Option<&str> {
+        match self {
+            Self::Template(template) => Some(template.source()),
+            Self::Provider(_) => None,
+        }
+    }
+
+    /// The text for a model call.
+    pub(in crate::agent) async fn render(&self, context: ReadonlyContext) -> Result<String> {
+        self.render_as("instruction", context).await
+    }
+
+    /// The same; what it is called in an error.
+    pub(in crate::agent) async fn render_as(&self, what: &str, context: ReadonlyContext) -> Result<String> {
+        match self {
+            Self::Template(template) => render(what, template, &context).await,
+            Self::Provider(function) => function(context).await,
+        }
+    }
+}
+
+impl From<&str> for Instruction {
+    fn from(text: &str) -> Self {
+        Self::Template(InstructionTemplate::parse(text))
+    }
+}
+
+impl From<String> for Instruction {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<InstructionTemplate> for Instruction {
+    fn from(template: InstructionTemplate) -> Self {
+        Self::Template(template)
+    }
+}
+
+impl fmt::Debug for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Template(template) => f.debug_tuple("Template").field(template).finish(),
+            Self::Provider(_) => f.write_str("Provider"),
+        }
+    }
+}
+
+/// Fills a template from the state, as an [`InstructionProvider`] may want to.
+///
+/// ```
+/// use scratchbook::{Instruction, inject_session_state};
+///
+/// let instruction = Instruction::provider(|context| async move {
+///     inject_session_state("This is a {adjective} instruction with {{literal_braces}}.", &context).await
+/// });
+/// ```
+///
+/// # Errors
+///
+/// `NotFound` names a key or artifact that is missing; `FailedPrecondition` where an artifact is asked for and
+/// the runner has no artifact service; `PermissionDenied` names a key that is [marked as secret](scratchbook_core::session::SecretKeys),
+/// unless the run [allows it](crate::runner::RunConfig::with_secrets_in_templates).
+pub async fn inject_session_state(template: &str, context: &ReadonlyContext) -> Result<String> {
+    render("instruction", &InstructionTemplate::parse(template), context).await
+}
+
+async fn render(what: &str, template: &InstructionTemplate, context: &ReadonlyContext) -> Result<String> {
+    let allowed = context.check_template(template);
+    let artifacts = context.artifact_texts(template.artifact_names()).await?;
+    let state = context.state();
+    let text = allowed.and_then(|()| template.render_with(|key| state.get(key).cloned(), artifacts.as_ref()));
+    text.map_err(|e| e.context(format!("the {what} of agent '{}'", context.agent_name())))
+}

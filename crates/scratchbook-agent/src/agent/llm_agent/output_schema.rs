@@ -1,0 +1,78 @@
+//! The shape of an agent's answer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tool::SetModelResponseTool;
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::json;
+
+/// A JSON Schema, the check that a type of the caller's makes, and the tool that takes such an answer.
+#[derive(Clone)]
+pub(in crate::agent) struct OutputSchema {
+    pub(in crate::agent) schema: Value,
+    pub(in crate::agent) check: fn(&Value) -> Result<()>,
+    /// For models that take no schema beside tools.
+    pub(in crate::agent) tool: Arc<SetModelResponseTool>,
+}
+
+impl OutputSchema {
+    /// Answers that are read as a type.
+    pub(super) fn of_type<T: JsonSchema + DeserializeOwned>() -> Self {
+        let check = |value: &Value| match T::deserialize(value) {
+            Ok(_) => Ok(()),
+            Err(e) => {
+                let why = json::describe(&e);
+                Err(Error::invalid(format!("the model's answer does not fit the output type: {why}")))
+            }
+        };
+        Self::new(schema_for!(T).to_value(), check)
+    }
+
+    /// Answers that the model holds to a schema; any JSON is taken.
+    pub(super) fn of_schema(schema: Value) -> Self {
+        Self::new(schema, |_| Ok(()))
+    }
+
+    fn new(schema: Value, check: fn(&Value) -> Result<()>) -> Self {
+        let tool = Arc::new(SetModelResponseTool::new(&schema, check));
+        Self { schema, check, tool }
+    }
+}
+
+/// An answer without the fence of a Markdown code block around it, which models write although they are asked for JSON alone;
+/// as ADK takes it off.
+pub(in crate::agent) fn without_code_fence(text: &str) -> &str {
+    let text = text.trim();
+    let Some(inner) = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")) else {
+        return text;
+    };
+    let inner = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    inner.trim()
+}
+
+impl fmt::Debug for OutputSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutputSchema").field(&self.schema).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_code_fence;
+
+    #[test]
+    fn a_code_fence_around_an_answer_is_taken_off() {
+        for text in ["```json\n{\"a\": 1}\n```", " ```\n{\"a\": 1}``` \n", "```JSON {\"a\": 1}\n```", "{\"a\": 1}"] {
+            assert_eq!(without_code_fence(text), "{\"a\": 1}", "{text}");
+        }
+        for text in ["", "```", "`````", "```json", "{}```"] {
+            assert_eq!(without_code_fence(text), text);
+        }
+        assert_eq!(without_code_fence("``````"), "");
+    }
+}

@@ -1,0 +1,54 @@
+//! Pieces of a streamed answer that show what the whole changes, where the whole is there already.
+//!
+//! In ADK the pieces and the whole of an answer share one set of actions, so a client that reads a piece late finds
+//! in it what the whole has changed. Here a piece shows that where its whole is ready with it; nothing is waited for.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use futures_util::StreamExt;
+
+use super::EventStream;
+use scratchbook_core::error::Result;
+use scratchbook_core::event::Event;
+
+/// How many events are held at most while looking for the whole.
+const MOST: usize = 256;
+
+/// The same events in the same order. Pieces that are ready at once with their whole answer have its changes; others
+/// have their own.
+pub(super) fn look_ahead(mut events: EventStream) -> EventStream {
+    Box::pin(async_stream::try_stream! {
+        while let Some(event) = events.next().await {
+            let mut ready = vec![event];
+            while ready.len() < MOST && ready.last().is_some_and(is_piece) {
+                match poll_fn(|context| Poll::Ready(events.poll_next_unpin(context))).await {
+                    Poll::Ready(Some(event)) => ready.push(event),
+                    Poll::Ready(None) | Poll::Pending => break,
+                }
+            }
+            share_changes(&mut ready);
+            for event in ready {
+                yield event?;
+            }
+        }
+    })
+}
+
+fn is_piece(event: &Result<Event>) -> bool {
+    event.as_ref().is_ok_and(Event::is_partial)
+}
+
+/// Gives the changes of a whole answer to the pieces before it. What else its actions say is said once.
+fn share_changes(events: &mut [Result<Event>]) {
+    let Some((Ok(whole), pieces)) = events.split_last_mut() else {
+        return;
+    };
+    if whole.is_partial() {
+        return;
+    }
+    for piece in pieces.iter_mut().flatten() {
+        piece.actions.state_delta.clone_from(&whole.actions.state_delta);
+        piece.actions.artifact_delta.clone_from(&whole.actions.artifact_delta);
+    }
+}

@@ -1,0 +1,200 @@
+//! The agents of a runner by name, and which of them takes the next message.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::history::live_backward;
+use super::{Agent, LlmAgent};
+use crate::instruction::is_identifier;
+use crate::model::Llm;
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::Events;
+
+/// A root agent and all agents below it, by name.
+#[derive(Debug)]
+pub(crate) struct AgentTree {
+    root: Arc<dyn Agent>,
+    nodes: HashMap<String, Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    agent: Arc<dyn Agent>,
+    parent: Option<String>,
+}
+
+impl AgentTree {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for two agents of one name, a name that is no identifier, an agent called `user`, and one that asks a
+    /// model where neither it nor one above it has a model.
+    pub(crate) fn new(root: Arc<dyn Agent>) -> Result<Self> {
+        let mut nodes = HashMap::new();
+        let mut waiting = vec![(Arc::clone(&root), None, false)];
+        while let Some((agent, parent, model_above)) = waiting.pop() {
+            let name = agent.name().to_owned();
+            check_agent_name(&name)?;
+            let asks = agent.as_llm_agent();
+            let has_model = model_above || asks.is_some_and(|agent| agent.model().is_some());
+            if asks.is_some() && !has_model {
+                let message = format!("the agent '{name}' has no model, nor has an agent above it; give it one");
+                return Err(Error::invalid(message));
+            }
+            waiting.extend(agent.sub_agents().iter().map(|sub| (Arc::clone(sub), Some(name.clone()), has_model)));
+            if nodes.insert(name.clone(), Node { agent, parent }).is_some() {
+                return Err(Error::invalid(format!("two agents are called '{name}'; give each a name of its own")));
+            }
+        }
+        Ok(Self { root, nodes })
+    }
+
+    pub(crate) fn root(&self) -> &Arc<dyn Agent> {
+        &self.root
+    }
+
+    /// The name of the agent above an agent.
+    pub(crate) fn parent(&self, name: &str) -> Option<&str> {
+        self.nodes.get(name)?.parent.as_deref()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn Agent>> {
+        self.nodes.get(name).map(|node| &node.agent)
+    }
+
+    /// The model of the nearest agent above an agent that has one.
+    pub(crate) fn model_above(&self, name: &str) -> Option<Arc<dyn Llm>> {
+        let above = std::iter::successors(self.parent(name), |name| self.parent(name));
+        above.filter_map(|name| self.find(name)?.as_llm_agent()?.model()).next().cloned()
+    }
+
+    /// The agents that an agent may hand over to: those below it, the one above, and those beside it. Only agents that ask
+    /// models hand over, and only below such an agent there is a way up or aside.
+    pub(crate) fn transfer_targets(&self, name: &str) -> Vec<&Arc<dyn Agent>> {
+        let Some((node, agent)) = self.nodes.get(name).and_then(|node| Some((node, node.agent.as_llm_agent()?))) else {
+            return Vec::new();
+        };
+        let mut targets: Vec<_> = node.agent.sub_agents().iter().collect();
+        let parent = node.parent.as_deref().and_then(|parent| self.find(parent));
+        if let Some(parent) = parent.filter(|parent| parent.as_llm_agent().is_some()) {
+            targets.extend(agent.hands_to_parent().then_some(parent));
+            let peers = parent.sub_agents().iter().filter(|peer| agent.hands_to_peers() && peer.name() != name);
+            targets.extend(peers);
+        }
+        targets
+    }
+
+    /// The agent that takes the next message: the one whose call it answers, else the one that was handed
+    /// the conversation last, else the root. The rule is ADK's.
+    pub(crate) fn next_agent(&self, events: &Events) -> &Arc<dyn Agent> {
+        let answered = answered_author(events).and_then(|author| self.find(author));
+        answered.or_else(|| self.last_speaker(events)).unwrap_or(&self.root)
+    }
+
+    /// Whether events say who takes the next message, whatever came before them.
+    pub(crate) fn decides(&self, events: &Events) -> bool {
+        self.root.as_llm_agent().is_none()
+            || self.nodes.len() == 1
+            || self.last_word(events).is_some_and(|(event, _)| begins_within(event, events))
+    }
+
+    /// Who has the conversation, as far as events say.
+    fn last_speaker(&self, events: &Events) -> Option<&Arc<dyn Agent>> {
+        self.last_word(events).map(|(_, agent)| agent)
+    }
+
+    /// The event that says who has the conversation, and who that is.
+    fn last_word<'e>(&self, events: &'e Events) -> Option<(&'e Event, &Arc<dyn Agent>)> {
+        let mut earlier = live_backward(events).filter(|event| is_speech(event));
+        while let Some(event) = earlier.next() {
+            let event: &'e Event = event;
+            if self.nodes.len() > 1 && follows_own_handover(event, earlier.clone()) {
+                continue;
+            }
+            let handed_to = event.actions.transfer_to_agent.as_deref();
+            if let Some(agent) = handed_to.and_then(|target| self.target(&event.author, target)) {
+                return Some((event, agent));
+            }
+            if event.author == self.root.name() {
+                return Some((event, &self.root));
+            }
+            if let Some(agent) = self.find(&event.author).filter(|_| self.can_keep(&event.author)) {
+                return Some((event, agent));
+            }
+        }
+        None
+    }
+
+    /// The agent that another has handed the conversation to, where it may and that agent can keep it.
+    fn target(&self, from: &str, name: &str) -> Option<&Arc<dyn Agent>> {
+        let targets = self.transfer_targets(from);
+        targets.into_iter().find(|agent| agent.name() == name).filter(|_| self.can_keep(name))
+    }
+
+    /// Whether an agent and all above it can be handed a conversation, so that it can be handed back.
+    fn can_keep(&self, name: &str) -> bool {
+        let mut at = Some(name);
+        while let Some(node) = at.and_then(|name| self.nodes.get(name)) {
+            if !node.agent.as_llm_agent().is_some_and(LlmAgent::hands_to_parent) {
+                return false;
+            }
+            at = node.parent.as_deref();
+        }
+        true
+    }
+}
+
+/// Refuses names that no agent can have. The rule is ADK's: names stand in branches, paths and calls.
+///
+/// # Errors
+///
+/// `InvalidArgument` for a name that is no identifier, and for `user`.
+pub(super) fn check_agent_name(name: &str) -> Result<()> {
+    if name == "user" {
+        return Err(Error::invalid("an agent cannot be called 'user', as the user's events are; give it another name"));
+    }
+    if !is_identifier(name) {
+        let message = format!(
+            "an agent cannot be called '{name}'; a name is an identifier: letters, digits and underscores, no digit first"
+        );
+        return Err(Error::invalid(message));
+    }
+    Ok(())
+}
+
+/// Whether an event says who has the conversation: not the user's, not a note of where an agent stands, not a
+/// failure without content, not what was written because a run was ended from outside.
+fn is_speech(event: &Event) -> bool {
+    let note = event.actions.agent_state.is_some() || event.actions.end_of_agent == Some(true);
+    let failure = match event.error_code.as_deref() {
+        None | Some("") => false,
+        Some("INVOCATION_ABORTED") => true,
+        Some(_) => event.content.as_ref().is_none_or(|content| content.parts().is_empty()),
+    };
+    event.author != "user" && !note && !failure
+}
+
+/// Whether an event is what callbacks added after the turn of an agent that had handed over: the conversation is another's.
+fn follows_own_handover<'e>(event: &Event, earlier: impl Iterator<Item = &'e Arc<Event>>) -> bool {
+    let mut of_run = earlier.take_while(|earlier| earlier.invocation_id == event.invocation_id);
+    let own = of_run.find_map(|earlier| {
+        let target = earlier.actions.transfer_to_agent.as_deref()?;
+        (earlier.author == event.author).then_some(true).or_else(|| (target == event.author).then_some(false))
+    });
+    event.actions.transfer_to_agent.is_none() && own == Some(true)
+}
+
+/// Whether the run of an event begins within events.
+fn begins_within(event: &Event, events: &Events) -> bool {
+    let first = events.iter().enumerate().find(|(_, first)| first.invocation_id == event.invocation_id);
+    first.is_some_and(|(place, first)| place > 0 || first.author == "user")
+}
+
+/// Who made the call that the last event answers.
+fn answered_author(events: &Events) -> Option<&str> {
+    // A summary that is made beside a run is nobody's word.
+    let mut live = live_backward(events).filter(|event| event.actions.compaction.is_none());
+    let id = live.next()?.function_responses().next()?.id.as_deref()?;
+    let calls = |event: &&Arc<Event>| event.function_calls().any(|call| call.id.as_deref() == Some(id));
+    live.find(calls).map(|event| event.author.as_str())
+}

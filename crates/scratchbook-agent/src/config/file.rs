@@ -1,0 +1,288 @@
+//! A file of ADK's Agent Config, as google-adk 2.13 reads it.
+
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+
+use crate::agent::IncludeContents;
+use crate::model::GenerateContentConfig;
+use scratchbook_core::content::{Content, Part};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// What one file says of an agent.
+#[derive(Debug)]
+pub(super) struct AgentFile {
+    pub(super) class: AgentClass,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) model: Option<String>,
+    pub(super) instruction: Option<String>,
+    pub(super) static_instruction: Option<Content>,
+    pub(super) generate_content_config: Option<GenerateContentConfig>,
+    pub(super) include_contents: IncludeContents,
+    pub(super) disallow_transfer_to_parent: bool,
+    pub(super) disallow_transfer_to_peers: bool,
+    pub(super) output_key: Option<String>,
+    pub(super) tools: Vec<String>,
+    pub(super) sub_agents: Vec<Reference>,
+    pub(super) max_iterations: Option<usize>,
+}
+
+/// The classes of agents that a file can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AgentClass {
+    Llm,
+    Sequential,
+    Parallel,
+    Loop,
+}
+
+/// An agent below another.
+#[derive(Debug)]
+pub(super) enum Reference {
+    /// In a file, relative to the file that names it.
+    File(String),
+    /// In code, by name.
+    Code(String),
+}
+
+impl AgentFile {
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no Agent Config; `Unsupported` for fields that mean nothing here.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let fields: Fields = serde_saphyr::from_str(text).map_err(|e| {
+            // Without the lines around it, which would break the message into lines.
+            let said = e.without_snippet().to_string();
+            let said: Vec<_> = said.split_whitespace().collect();
+            Error::invalid(format!("not an Agent Config: {}", said.join(" ")))
+        })?;
+        fields.check()
+    }
+}
+
+/// The fields of every class, and those of ADK's that mean nothing here.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    agent_class: Option<String>,
+    name: String,
+    description: Option<String>,
+    model: Option<String>,
+    instruction: Option<String>,
+    output_key: Option<String>,
+    tools: Option<Vec<ToolField>>,
+    sub_agents: Option<Vec<SubAgentField>>,
+    max_iterations: Option<i64>,
+    include_contents: Option<IncludeField>,
+    disallow_transfer_to_parent: Option<bool>,
+    disallow_transfer_to_peers: Option<bool>,
+    model_code: Option<IgnoredAny>,
+    static_instruction: Option<StaticField>,
+    input_schema: Option<IgnoredAny>,
+    output_schema: Option<IgnoredAny>,
+    generate_content_config: Option<GenerateContentConfig>,
+    before_agent_callbacks: Option<IgnoredAny>,
+    after_agent_callbacks: Option<IgnoredAny>,
+    before_model_callbacks: Option<IgnoredAny>,
+    after_model_callbacks: Option<IgnoredAny>,
+    before_tool_callbacks: Option<IgnoredAny>,
+    after_tool_callbacks: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum IncludeField {
+    Default,
+    None,
+}
+
+/// A text, a part, several, or a content.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StaticField {
+    Text(String),
+    Many(Vec<StaticPart>),
+    Part(#[serde(deserialize_with = "known_part")] Box<Part>),
+    Content(#[serde(deserialize_with = "known_content")] Content),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StaticPart {
+    Text(String),
+    Part(#[serde(deserialize_with = "known_part")] Box<Part>),
+}
+
+/// A part without unknown fields: by these it is told from a content.
+fn known_part<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Box<Part>, D::Error> {
+    let part = Box::<Part>::deserialize(deserializer)?;
+    part.check_known().map_err(D::Error::custom)?;
+    Ok(part)
+}
+
+fn known_content<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Content, D::Error> {
+    let content = Content::deserialize(deserializer)?;
+    content.check_known().map_err(D::Error::custom)?;
+    Ok(content)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolField {
+    name: String,
+    args: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SubAgentField {
+    config_path: Option<String>,
+    code: Option<String>,
+}
+
+impl Fields {
+    fn check(self) -> Result<AgentFile> {
+        let class = self.class()?;
+        self.check_supported()?;
+        self.check_class(class)?;
+        // A negative number is no round at all, as in ADK.
+        let max_iterations = self.max_iterations.map(|rounds| usize::try_from(rounds).unwrap_or(0));
+        let tools = self.tools.unwrap_or_default().into_iter().map(ToolField::check);
+        let sub_agents = self.sub_agents.unwrap_or_default().into_iter().map(SubAgentField::check);
+        Ok(AgentFile {
+            class,
+            tools: tools.collect::<Result<_>>()?,
+            sub_agents: sub_agents.collect::<Result<_>>()?,
+            name: self.name,
+            description: self.description.unwrap_or_default(),
+            model: self.model,
+            instruction: self.instruction,
+            static_instruction: self.static_instruction.map(StaticField::into_content),
+            generate_content_config: self.generate_content_config,
+            include_contents: match self.include_contents {
+                None | Some(IncludeField::Default) => IncludeContents::Default,
+                Some(IncludeField::None) => IncludeContents::None,
+            },
+            disallow_transfer_to_parent: self.disallow_transfer_to_parent == Some(true),
+            disallow_transfer_to_peers: self.disallow_transfer_to_peers == Some(true),
+            output_key: self.output_key,
+            max_iterations,
+        })
+    }
+
+    /// The class, which may be spelled with the package of ADK's that it is in.
+    fn class(&self) -> Result<AgentClass> {
+        let class = self.agent_class.as_deref().unwrap_or_default();
+        let name = if class.starts_with("google.adk.agents.") { class.rsplit('.').next() } else { Some(class) };
+        match name.unwrap_or_default() {
+            "" | "LlmAgent" => Ok(AgentClass::Llm),
+            "SequentialAgent" => Ok(AgentClass::Sequential),
+            "ParallelAgent" => Ok(AgentClass::Parallel),
+            "LoopAgent" => Ok(AgentClass::Loop),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the agent class '{class}' is not known; there are LlmAgent, SequentialAgent, ParallelAgent and \
+                     LoopAgent, and an agent in code is named by a sub agent's 'code'"
+                ),
+            )),
+        }
+    }
+
+    /// Refuses what would be silently without effect.
+    fn check_supported(&self) -> Result<()> {
+        macro_rules! refuse {
+            ($($field:ident),*) => {$(
+                if self.$field.is_some() {
+                    return Err(unsupported(stringify!($field)));
+                }
+            )*};
+        }
+        refuse!(
+            model_code,
+            input_schema,
+            output_schema,
+            before_agent_callbacks,
+            after_agent_callbacks,
+            before_model_callbacks,
+            after_model_callbacks,
+            before_tool_callbacks,
+            after_tool_callbacks
+        );
+        Ok(())
+    }
+
+    /// Refuses fields of another class.
+    fn check_class(&self, class: AgentClass) -> Result<()> {
+        macro_rules! given {
+            ($($field:ident),*) => {
+                [$(self.$field.as_ref().map(|_| stringify!($field))),*]
+            };
+        }
+        let of_llm = given!(
+            model,
+            instruction,
+            static_instruction,
+            generate_content_config,
+            include_contents,
+            disallow_transfer_to_parent,
+            disallow_transfer_to_peers,
+            output_key,
+            tools
+        );
+        let of_loop = given!(max_iterations);
+        let foreign =
+            [(class != AgentClass::Llm).then_some(&of_llm[..]), (class != AgentClass::Loop).then_some(&of_loop[..])];
+        match foreign.into_iter().flatten().flatten().flatten().next() {
+            Some(field) => {
+                let name = &self.name;
+                Err(Error::invalid(format!("the agent '{name}' has '{field}', which its class has not; leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl StaticField {
+    fn into_content(self) -> Content {
+        let parts = match self {
+            Self::Content(content) => return content,
+            Self::Text(text) => return Content::user(text),
+            Self::Part(part) => vec![*part],
+            Self::Many(parts) => parts.into_iter().map(StaticPart::into_part).collect(),
+        };
+        Content::new("user", parts)
+    }
+}
+
+impl StaticPart {
+    fn into_part(self) -> Part {
+        match self {
+            Self::Text(text) => Part::text(text),
+            Self::Part(part) => *part,
+        }
+    }
+}
+
+impl ToolField {
+    fn check(self) -> Result<String> {
+        match self.args {
+            Some(_) => Err(unsupported("args")),
+            None => Ok(self.name),
+        }
+    }
+}
+
+impl SubAgentField {
+    fn check(self) -> Result<Reference> {
+        match (self.config_path, self.code) {
+            (Some(path), None) => Ok(Reference::File(path)),
+            (None, Some(name)) => Ok(Reference::Code(name)),
+            _ => Err(Error::invalid("a sub agent has either 'config_path' or 'code'")),
+        }
+    }
+}
+
+fn unsupported(field: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("'{field}' is not supported; leave it out, or build the agent in code"))
+}

@@ -1,0 +1,211 @@
+//! Agents written as ADK's Agent Config: YAML files that name models, tools and each other.
+
+mod catalog;
+mod file;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::agent::{Agent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+pub use catalog::AgentCatalog;
+
+use file::{AgentClass, AgentFile, Reference};
+
+/// The file that makes a folder an app, as in ADK.
+const ROOT: &str = "root_agent.yaml";
+
+/// The file of an agent in Python, which ADK hosts too.
+const PYTHON: &str = "agent.py";
+
+/// How deep agents may be nested; a circle of files ends here.
+const MAX_DEPTH: usize = 32;
+
+/// Reads an agent from a file of ADK's Agent Config, with the agents below it that it names by file.
+///
+/// ```
+/// use scratchbook::{AgentCatalog, ScriptedLlm, load_agent};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let file = folder.path().join("root_agent.yaml");
+/// std::fs::write(&file, "name: greeter\nmodel: scripted\ninstruction: Greet {user:name?}.\n").unwrap();
+///
+/// let catalog = AgentCatalog::new().model("scripted", ScriptedLlm::new(["Hello."]));
+/// let agent = load_agent(&file, &catalog)?;
+/// assert_eq!(agent.name(), "greeter");
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `NotFound` for a file, and for a model, tool or agent that the catalog does not have; `InvalidArgument` for what is no
+/// Agent Config, with its place; `Unsupported` for a field of ADK's that means nothing here.
+pub fn load_agent(file: &Path, catalog: &AgentCatalog) -> Result<Arc<dyn Agent>> {
+    Loader { catalog, open: Vec::new() }.load(file, None)
+}
+
+/// Reads every app of a folder: each folder in it that has a `root_agent.yaml` is one, called as the folder is. A folder
+/// that has a `root_agent.yaml` itself is one app. Folders with an agent in Python, an `agent.py`, are left out, each with a
+/// warning in the log.
+///
+/// # Errors
+///
+/// As [`load_agent`]; `NotFound` where there is no app, and `InvalidArgument` for a folder whose name is no app's: a
+/// letter, then letters, digits, `_` and `-`, and not `user`.
+pub fn load_agents(folder: &Path, catalog: &AgentCatalog) -> Result<Vec<(String, Arc<dyn Agent>)>> {
+    let Folders { apps: folders, python } = Folders::of(folder)?;
+    let mut apps = Vec::new();
+    for folder in folders {
+        let name = app_name(&folder)?;
+        apps.push((name, load_agent(&folder.join(ROOT), catalog)?));
+    }
+    let left_out: Vec<_> = python.iter().map(|folder| left_out(folder)).collect();
+    if apps.is_empty() {
+        let shown = folder.display();
+        let none = format!("there is no app in {shown}; one is a folder in it with a {ROOT}");
+        return Err(Error::not_found([vec![none], left_out].concat().join("; ")));
+    }
+    for folder in left_out {
+        tracing::warn!("{folder}");
+    }
+    Ok(apps)
+}
+
+fn left_out(folder: &Path) -> String {
+    format!("{} is a Python agent ({PYTHON}); only {ROOT} can be hosted here", folder.display())
+}
+
+/// Folders with agents, in byte order.
+#[derive(Default)]
+struct Folders {
+    apps: Vec<PathBuf>,
+    /// With agents that take Python.
+    python: Vec<PathBuf>,
+}
+
+impl Folders {
+    /// The folder, where it is one, or those in it.
+    fn of(folder: &Path) -> Result<Self> {
+        let unreadable = |e: std::io::Error| file_error(folder, &e);
+        let mut folders = Self::default();
+        if folder.join(ROOT).is_file() {
+            folders.apps.push(folder.canonicalize().map_err(unreadable)?);
+            return Ok(folders);
+        }
+        folders.python.extend(folder.join(PYTHON).is_file().then(|| folder.to_owned()));
+        for entry in fs::read_dir(folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.join(ROOT).is_file() {
+                folders.apps.push(path);
+            } else if path.join(PYTHON).is_file() {
+                folders.python.push(path);
+            }
+        }
+        folders.apps.sort();
+        folders.python.sort();
+        Ok(folders)
+    }
+}
+
+/// The name of the app in a folder; the rule is ADK's.
+fn app_name(folder: &Path) -> Result<String> {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let goes_on = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if begins && goes_on && name != "user" {
+        return Ok(name);
+    }
+    Err(Error::invalid(format!(
+        "the folder '{name}' cannot be an app; call it by a letter, then letters, digits, '_' and '-', and not 'user'"
+    )))
+}
+
+/// Builds agents from files, keeping in mind which are being built.
+struct Loader<'a> {
+    catalog: &'a AgentCatalog,
+    open: Vec<PathBuf>,
+}
+
+impl Loader<'_> {
+    /// The agent in a file; `inherited` is the model of the agent above it.
+    fn load(&mut self, path: &Path, inherited: Option<&str>) -> Result<Arc<dyn Agent>> {
+        let path = path.canonicalize().map_err(|e| file_error(path, &e))?;
+        if self.open.contains(&path) || self.open.len() >= MAX_DEPTH {
+            let shown = path.display();
+            return Err(Error::invalid(format!("{shown} is below itself; an agent has one place in a tree")));
+        }
+        let text = fs::read_to_string(&path).map_err(|e| file_error(&path, &e))?;
+        self.open.push(path.clone());
+        let built = AgentFile::parse(&text).and_then(|file| self.build(file, &path, inherited));
+        self.open.pop();
+        built.map_err(|e| e.context(path.display()))
+    }
+
+    fn build(&mut self, file: AgentFile, path: &Path, inherited: Option<&str>) -> Result<Arc<dyn Agent>> {
+        let model = file.model.as_deref().filter(|model| !model.is_empty()).or(inherited);
+        let mut sub_agents = Vec::new();
+        for reference in &file.sub_agents {
+            sub_agents.push(match reference {
+                Reference::File(file) => self.load(&path.with_file_name(file), model)?,
+                Reference::Code(name) => self.catalog.find_agent(name)?,
+            });
+        }
+        let AgentFile { name, description, .. } = &file;
+        Ok(match file.class {
+            AgentClass::Llm => Arc::new(self.llm_agent(&file, model, sub_agents)?),
+            AgentClass::Sequential => Arc::new(SequentialAgent::new(name, sub_agents).with_description(description)),
+            AgentClass::Parallel => Arc::new(ParallelAgent::new(name, sub_agents).with_description(description)),
+            AgentClass::Loop => {
+                let agent = LoopAgent::new(name, sub_agents).with_description(description);
+                Arc::new(match file.max_iterations {
+                    Some(rounds) => agent.with_max_iterations(rounds),
+                    None => agent,
+                })
+            }
+        })
+    }
+
+    fn llm_agent(&self, file: &AgentFile, model: Option<&str>, sub_agents: Vec<Arc<dyn Agent>>) -> Result<LlmAgent> {
+        let mut agent = LlmAgent::builder(&file.name)
+            .description(&file.description)
+            .model(self.catalog.find_model(model, &file.name)?);
+        if let Some(instruction) = &file.instruction {
+            agent = agent.instruction(instruction.as_str());
+        }
+        if let Some(instruction) = &file.static_instruction {
+            agent = agent.static_instruction(instruction.clone());
+        }
+        if let Some(config) = &file.generate_content_config {
+            agent = agent.generate_content_config(config.clone());
+        }
+        if file.disallow_transfer_to_parent {
+            agent = agent.disallow_transfer_to_parent();
+        }
+        if file.disallow_transfer_to_peers {
+            agent = agent.disallow_transfer_to_peers();
+        }
+        agent = agent.include_contents(file.include_contents);
+        if let Some(key) = &file.output_key {
+            agent = agent.output_key(key);
+        }
+        for name in &file.tools {
+            agent = agent.tool(self.catalog.find_tool(name)?);
+        }
+        for sub_agent in sub_agents {
+            agent = agent.sub_agent(sub_agent);
+        }
+        agent.build()
+    }
+}
+
+fn file_error(path: &Path, error: &std::io::Error) -> Error {
+    let kind = match error.kind() {
+        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+        std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        std::io::ErrorKind::InvalidData | std::io::ErrorKind::NotADirectory => ErrorKind::InvalidArgument,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("{} cannot be read: {error}", path.display()))
+}

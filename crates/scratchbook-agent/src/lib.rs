@@ -1,0 +1,10 @@
+//! Agents, tools, instruction templates and the [`Runner`](runner::Runner) of
+//! [scratchbook](https://docs.rs/scratchbook), over any of its stores.
+
+pub mod agent;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod instruction;
+pub mod model;
+pub mod runner;
+pub mod tool;

@@ -1,0 +1,110 @@
+//! How a model is to answer: `GenerateContentConfig`, field by field as Google's GenAI types spell it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use scratchbook_core::error::{Error, Result};
+
+/// How a model is to answer. What is not set is left to the model.
+///
+/// The fields are those of Gemini; other models are told what they know of, each in its own words. Names go out in
+/// camelCase and come in as camelCase or snake_case; unknown ones are refused. The instruction, the tools and the schema of
+/// the answer are the agent's own, so they are no fields here.
+///
+/// ```
+/// use scratchbook::GenerateContentConfig;
+///
+/// let config = GenerateContentConfig { temperature: Some(0.2), max_output_tokens: Some(256), ..Default::default() };
+/// assert_eq!(serde_json::to_string(&config).unwrap(), r#"{"temperature":0.2,"maxOutputTokens":256}"#);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct GenerateContentConfig {
+    /// How freely words are chosen, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Chooses among the likeliest words that together have this probability.
+    #[serde(alias = "top_p", skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Chooses among this many of the likeliest words.
+    #[serde(alias = "top_k", skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<f64>,
+    /// How many answers; only the first is used.
+    #[serde(alias = "candidate_count", skip_serializing_if = "Option::is_none")]
+    pub candidate_count: Option<u32>,
+    /// How long the answer may be, in tokens.
+    #[serde(alias = "max_output_tokens", skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u32>,
+    /// Texts that end the answer.
+    #[serde(alias = "stop_sequences", skip_serializing_if = "Option::is_none")]
+    pub stop_sequences: Option<Vec<String>>,
+    /// Whether probabilities come with the answer.
+    #[serde(alias = "response_logprobs", skip_serializing_if = "Option::is_none")]
+    pub response_logprobs: Option<bool>,
+    /// For how many of the likeliest words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<u32>,
+    /// Makes words that were said already less likely.
+    #[serde(alias = "presence_penalty", skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// Makes words less likely the more often they were said.
+    #[serde(alias = "frequency_penalty", skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// The same seed for the same answer, as far as the model can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+    /// The answer's MIME type, such as `application/json`.
+    #[serde(alias = "response_mime_type", skip_serializing_if = "Option::is_none")]
+    pub response_mime_type: Option<String>,
+    /// What kinds of answers are wanted, such as `TEXT` and `IMAGE`.
+    #[serde(alias = "response_modalities", skip_serializing_if = "Option::is_none")]
+    pub response_modalities: Option<Vec<String>>,
+    /// How finely media is looked at.
+    #[serde(alias = "media_resolution", skip_serializing_if = "Option::is_none")]
+    pub media_resolution: Option<String>,
+    /// The voice of a spoken answer.
+    #[serde(alias = "speech_config", skip_serializing_if = "Option::is_none")]
+    pub speech_config: Option<Value>,
+    /// Whether and how much the model thinks before it answers: `includeThoughts`, `thinkingBudget`, `thinkingLevel`.
+    #[serde(alias = "thinking_config", skip_serializing_if = "Option::is_none")]
+    pub thinking_config: Option<Value>,
+    /// How images are made.
+    #[serde(alias = "image_config", skip_serializing_if = "Option::is_none")]
+    pub image_config: Option<Value>,
+    /// What is blocked.
+    #[serde(alias = "safety_settings", skip_serializing_if = "Option::is_none")]
+    pub safety_settings: Option<Vec<Value>>,
+    /// When tools are called.
+    #[serde(alias = "tool_config", skip_serializing_if = "Option::is_none")]
+    pub tool_config: Option<Value>,
+    /// A context kept on the model's side.
+    #[serde(alias = "cached_content", skip_serializing_if = "Option::is_none")]
+    pub cached_content: Option<String>,
+    /// Labels for the bill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+impl GenerateContentConfig {
+    /// Refuses numbers that JSON has no form for.
+    pub(crate) fn check(&self) -> Result<()> {
+        let numbers = [
+            ("temperature", self.temperature),
+            ("top_p", self.top_p),
+            ("top_k", self.top_k),
+            ("presence_penalty", self.presence_penalty),
+            ("frequency_penalty", self.frequency_penalty),
+        ];
+        match numbers
+            .iter()
+            .find_map(|(name, number)| number.filter(|number| !number.is_finite()).map(|bad| (name, bad)))
+        {
+            Some((name, bad)) => {
+                Err(Error::invalid(format!("'{name}' is {bad}; give a finite number, or leave it out")))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Models: what an agent asks one, what it answers, and the trait between.
+
+mod config;
+mod scripted;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::Stream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use scratchbook_core::content::{Content, Part};
+use scratchbook_core::error::Result;
+use scratchbook_core::event::Event;
+
+pub use config::GenerateContentConfig;
+pub use scripted::ScriptedLlm;
+
+/// The answers of a model to one request: pieces marked partial while it streams, then the whole.
+pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LlmResponse>> + Send>>;
+
+/// A language model.
+pub trait Llm: fmt::Debug + Send + Sync + 'static {
+    /// The model's name, such as `gemini-2.5-flash`.
+    fn name(&self) -> &str;
+
+    /// Asks the model. With [`LlmRequest::stream`], partial responses may come first; the last response of
+    /// a stream is always complete. Dropping the stream cancels the call.
+    fn generate(&self, request: LlmRequest) -> LlmStream;
+
+    /// What it can do beyond that; nothing by default.
+    fn capabilities(&self) -> LlmCapabilities {
+        LlmCapabilities::default()
+    }
+}
+
+/// What a model can do, for the agent that builds its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LlmCapabilities {
+    /// Whether an answer's schema and tools may stand in one request. Where not, an agent with both gets its answer by a tool
+    /// `set_model_response`, as in ADK.
+    pub output_schema_and_tools: bool,
+    /// Whether answers are matched with calls by id, so that ids made here are sent, too.
+    pub call_ids: bool,
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<L: Llm + ?Sized> Llm for Arc<L> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn generate(&self, request: LlmRequest) -> LlmStream {
+        (**self).generate(request)
+    }
+
+    fn capabilities(&self) -> LlmCapabilities {
+        (**self).capabilities()
+    }
+}
+
+/// What an agent asks a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LlmRequest {
+    /// The model's name.
+    pub model: String,
+    /// What the model is told to be and do, rendered.
+    pub system_instruction: Option<String>,
+    /// The conversation.
+    pub contents: Vec<Content>,
+    /// The tools it may call.
+    pub tools: Vec<FunctionDeclaration>,
+    /// The JSON Schema its answer is to have.
+    pub output_schema: Option<Value>,
+    /// How it is to answer.
+    pub config: GenerateContentConfig,
+    /// Whether partial responses are wanted.
+    pub stream: bool,
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionDeclaration {
+    /// The tool's name.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub parameters_json_schema: Value,
+}
+
+/// What a model answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LlmResponse {
+    /// The answer: text, function calls, data.
+    pub content: Option<Content>,
+    /// Whether this is a piece of an answer still coming; `false` for the whole after its pieces, as in ADK.
+    pub partial: Option<bool>,
+    /// Whether the model's turn ends here.
+    pub turn_complete: Option<bool>,
+    /// Why the model stopped, such as `STOP` or `MAX_TOKENS`.
+    pub finish_reason: Option<String>,
+    /// What kind of failure, such as `SAFETY`.
+    pub error_code: Option<String>,
+    /// The failure in words.
+    pub error_message: Option<String>,
+    /// Whether the user cut the answer short.
+    pub interrupted: Option<bool>,
+    /// How many tokens were used.
+    pub usage_metadata: Option<Value>,
+    /// Where the answer's facts come from.
+    pub grounding_metadata: Option<Value>,
+    /// What is cited.
+    pub citation_metadata: Option<Value>,
+    /// The mean logarithm of the probabilities of the answer's tokens.
+    pub avg_logprobs: Option<f64>,
+    /// The probabilities of the answer's tokens, and of those that were not chosen.
+    pub logprobs_result: Option<Value>,
+    /// The model that answered, with its version.
+    pub model_version: Option<String>,
+    /// Anything to keep beside the event.
+    pub custom_metadata: Option<Map<String, Value>>,
+}
+
+impl LlmResponse {
+    /// A whole answer of text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: Some(Content::model(text)), finish_reason: Some("STOP".to_owned()), ..Self::default() }
+    }
+
+    /// A piece of an answer of text that is still coming.
+    #[must_use]
+    pub fn piece(text: impl Into<String>) -> Self {
+        Self { content: Some(Content::model(text)), partial: Some(true), ..Self::default() }
+    }
+
+    /// An answer that calls one tool.
+    #[must_use]
+    pub fn call(name: impl Into<String>, args: Value) -> Self {
+        Self::calls([(name, args)])
+    }
+
+    /// An answer that calls several tools at once. Arguments are JSON objects; anything else means none.
+    #[must_use]
+    pub fn calls<N: Into<String>>(calls: impl IntoIterator<Item = (N, Value)>) -> Self {
+        let parts = calls.into_iter().map(|(name, args)| {
+            let args = if let Value::Object(map) = args { map } else { Map::new() };
+            Part::function_call(name, args)
+        });
+        let content = Content::new("model", parts.collect());
+        Self { content: Some(content), finish_reason: Some("STOP".to_owned()), ..Self::default() }
+    }
+
+    /// The event that carries this answer.
+    pub(crate) fn into_event(self) -> Event {
+        Event {
+            content: self.content,
+            partial: self.partial,
+            turn_complete: self.turn_complete,
+            finish_reason: self.finish_reason,
+            error_code: self.error_code,
+            error_message: self.error_message,
+            interrupted: self.interrupted,
+            usage_metadata: self.usage_metadata.map(Box::new),
+            grounding_metadata: self.grounding_metadata.map(Box::new),
+            citation_metadata: self.citation_metadata.map(Box::new),
+            avg_logprobs: self.avg_logprobs,
+            logprobs_result: self.logprobs_result.map(Box::new),
+            model_version: self.model_version,
+            custom_metadata: self.custom_metadata.map(Box::new),
+            ..Event::default()
+        }
+    }
+}
+
+impl From<&str> for LlmResponse {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for LlmResponse {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}

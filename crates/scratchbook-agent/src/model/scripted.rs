@@ -1,0 +1,113 @@
+//! A model that says what it is told to say: for tests, demos and work offline.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::{Stream, stream};
+
+use super::{Llm, LlmRequest, LlmResponse, LlmStream};
+use scratchbook_core::content::Content;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+type Script = dyn Fn(&LlmRequest) -> LlmStream + Send + Sync;
+
+/// A model with a script: written turns, or a function of the request.
+///
+/// Where a stream is wanted, text comes word by word before the whole, unless the script streams itself.
+///
+/// ```
+/// use scratchbook::{LlmResponse, ScriptedLlm};
+/// use serde_json::json;
+///
+/// let turns = ScriptedLlm::new([LlmResponse::call("add_to_cart", json!({"item": "book"})), "Done.".into()]);
+/// let echo = ScriptedLlm::from_fn(|request| {
+///     let said = request.contents.last().map(|content| content.text()).unwrap_or_default();
+///     Ok(LlmResponse::text(format!("You said: {said}")))
+/// });
+/// ```
+#[derive(Clone)]
+pub struct ScriptedLlm {
+    script: Arc<Script>,
+    requests: Arc<Mutex<Vec<LlmRequest>>>,
+}
+
+impl ScriptedLlm {
+    /// A model that answers with these turns, one a request. A request beyond the last is an error.
+    #[must_use]
+    pub fn new<R: Into<LlmResponse>>(turns: impl IntoIterator<Item = R>) -> Self {
+        let turns: VecDeque<_> = turns.into_iter().map(Into::into).collect();
+        let count = turns.len();
+        let turns = Mutex::new(turns);
+        Self::from_fn(move |_| {
+            let next = turns.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            next.ok_or_else(|| {
+                Error::new(ErrorKind::FailedPrecondition, format!("the script's {count} turns are all said"))
+            })
+        })
+    }
+
+    /// A model that answers as a function of the request.
+    #[must_use]
+    pub fn from_fn(script: impl Fn(&LlmRequest) -> Result<LlmResponse> + Send + Sync + 'static) -> Self {
+        Self::from_stream(move |request| stream::iter(word_by_word(script(request), request.stream)))
+    }
+
+    /// A model whose answers are streams of its own: pieces as it cuts them, pauses, failures half-way.
+    ///
+    /// ```
+    /// use futures_util::stream;
+    /// use scratchbook::{LlmResponse, ScriptedLlm};
+    ///
+    /// let halves = ScriptedLlm::from_stream(|request| {
+    ///     let pieces = if request.stream { vec!["Hel", "lo."] } else { Vec::new() };
+    ///     let pieces = pieces.into_iter().map(LlmResponse::piece);
+    ///     stream::iter(pieces.chain([LlmResponse::text("Hello.")]).map(Ok))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn from_stream<S>(script: impl Fn(&LlmRequest) -> S + Send + Sync + 'static) -> Self
+    where
+        S: Stream<Item = Result<LlmResponse>> + Send + 'static,
+    {
+        Self { script: Arc::new(move |request| Box::pin(script(request))), requests: Arc::default() }
+    }
+
+    /// What the model was asked so far.
+    #[must_use]
+    pub fn requests(&self) -> Vec<LlmRequest> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Llm for ScriptedLlm {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn generate(&self, request: LlmRequest) -> LlmStream {
+        let responses = (self.script)(&request);
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+        responses
+    }
+}
+
+/// An answer, where a stream is wanted with the words of its text before it.
+fn word_by_word(response: Result<LlmResponse>, stream: bool) -> Vec<Result<LlmResponse>> {
+    let Ok(mut whole) = response else {
+        return vec![response];
+    };
+    let text = whole.content.as_ref().filter(|_| stream).map(Content::text).unwrap_or_default();
+    let mut responses: Vec<_> = text.split_inclusive(' ').map(|word| Ok(LlmResponse::piece(word))).collect();
+    if !responses.is_empty() {
+        whole.partial = whole.partial.or(Some(false));
+    }
+    responses.push(Ok(whole));
+    responses
+}
+
+impl fmt::Debug for ScriptedLlm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedLlm").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,228 @@
+//! How a run begins: what the user says is stored, and the agents that act on it are found.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use super::answered::{Answered, Caller};
+use super::reading::{Needed, from_last_summary, is_unlimited};
+use super::turns::Turn;
+use super::{Inner, RunRequest};
+use crate::agent::{Agent, Board, Compacting, Invocation, InvocationContext, NodeTurns, Past, live_backward};
+use scratchbook_core::content::Content;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{CreateSessionConfig, Events, Session, SessionKey, no_session, retry_pauses};
+
+/// The turns that a run is made of; none where there is nothing to do.
+pub(super) type Begun = Vec<(Arc<dyn Agent>, InvocationContext)>;
+
+/// A run that is taken up again.
+struct Earlier {
+    /// The session up to the message with which it began.
+    begin: Events,
+    message: Option<Content>,
+}
+
+impl Inner {
+    /// Reads the session, appends what the user says, and picks the agents.
+    pub(super) async fn start(&self, key: SessionKey, request: RunRequest, turn: &Arc<Turn>) -> Result<Begun> {
+        let mut pauses = retry_pauses();
+        let mut seen = None;
+        loop {
+            let session = self.session(&key, &request).await?;
+            let seq = session.seq();
+            match self.try_start(session, &key, &request, turn).await {
+                // Somebody may have answered the same meanwhile: it is looked at again.
+                Err(error) if error.kind() == ErrorKind::Conflict && seen != Some(seq) => {
+                    seen = Some(seq);
+                    let Some(pause) = pauses.next() else {
+                        return Err(error);
+                    };
+                    tokio::time::sleep(pause).await;
+                }
+                started => return started,
+            }
+        }
+    }
+
+    async fn try_start(
+        &self,
+        session: Session,
+        key: &SessionKey,
+        request: &RunRequest,
+        turn: &Arc<Turn>,
+    ) -> Result<Begun> {
+        let message = request.message.as_ref();
+        // Most messages answer nothing, and need not be looked up.
+        let looks_up = message.is_none_or(|message| message.function_responses().next().is_some());
+        let live = |events: &Events| if looks_up { live(events) } else { Vec::new() };
+        let events = live(session.events());
+        let answered = message.map(|message| Answered::of(message, &events)).transpose()?.unwrap_or_default();
+        let given = request.invocation_id.as_ref().filter(|id| !id.is_empty());
+        let goes_on = answered.run.as_ref().or(given.filter(|_| message.is_none() && !request.is_new));
+        let earlier = match goes_on.filter(|_| self.resumable) {
+            Some(id) => Some(Earlier::find(id, &events, key)?),
+            None => None,
+        };
+        if self.resumable {
+            answered.check_branches()?;
+        }
+        let id = answered.run.as_ref().or(given).cloned();
+        let invocation = Invocation {
+            id: id.unwrap_or_else(|| format!("e-{}", self.environment.new_id())),
+            key: key.clone(),
+            tree: Arc::clone(&self.tree),
+            artifacts: self.artifacts.clone(),
+            environment: Arc::clone(&self.environment),
+            user_content: earlier.as_ref().and_then(|earlier| earlier.message.clone()).or_else(|| message.cloned()),
+            config: request.config.clone(),
+            llm_calls: AtomicUsize::new(0),
+            compacting: self.compactor.clone().map(Compacting::new),
+            turns: NodeTurns::default(),
+            resumable: self.resumable,
+            board: Board::new(session),
+        };
+        let context = InvocationContext::new(Arc::new(invocation), "user");
+        if answered.is_settled {
+            return Ok(Vec::new());
+        }
+        let ended = earlier.as_ref().is_some_and(|earlier| {
+            let agent = self.tree.next_agent(&earlier.begin);
+            earlier.past(&events, context.invocation_id()).has_ended(agent.name(), None)
+        });
+        self.tell(&context, request, &answered, turn).await?;
+        let events = live(context.session().events());
+        Ok(match earlier {
+            Some(_) if ended && answered.callers.is_empty() => Vec::new(),
+            // An answer that comes when the run is over goes to who has asked.
+            Some(earlier) if !ended => {
+                let agent = Arc::clone(self.tree.next_agent(&earlier.begin));
+                let past = earlier.past(&events, context.invocation_id());
+                let context = context.for_first_agent(agent.name()).with_past(Some(past));
+                vec![(agent, context)]
+            }
+            _ => self.turns(&context, &answered, &events),
+        })
+    }
+
+    /// Appends what the user says: for each branch that is answered, an event on it. Without a message and changes, the run
+    /// goes on from what the session holds.
+    async fn tell(
+        &self,
+        context: &InvocationContext,
+        request: &RunRequest,
+        answered: &Answered,
+        turn: &Arc<Turn>,
+    ) -> Result<()> {
+        let mut delta = request.state_delta.clone();
+        if request.message.is_none() && delta.is_empty() {
+            return Ok(());
+        }
+        let mut told = Vec::new();
+        for Caller { branch, parts, .. } in &answered.callers {
+            match told.iter_mut().find(|(of, _): &&mut (_, Vec<_>)| of == branch) {
+                Some((_, told)) => told.extend(parts.iter().cloned()),
+                None => told.push((branch.clone(), parts.clone())),
+            }
+        }
+        let mut contents: Vec<_> =
+            told.into_iter().map(|(branch, parts)| (branch, Some(Content::new("user", parts)))).collect();
+        if contents.is_empty() {
+            let message = request.message.clone();
+            contents.push((None, message.map(|message| Content { role: Some("user".to_owned()), ..message })));
+        }
+        let events = contents.into_iter().map(|(branch, content)| {
+            let mut event = context.event().with_state_delta(std::mem::take(&mut delta));
+            event.content = content;
+            event.branch = branch;
+            event
+        });
+        if answered.confirms {
+            // It is rare, and every run would have room for it.
+            return Box::pin(self.confirm(context, events.collect(), answered, turn)).await;
+        }
+        for event in events {
+            self.commit(context, event, turn).await?;
+        }
+        Ok(())
+    }
+
+    /// The agents whose calls are answered, each on the branch of its calls; else the one that takes the next message.
+    fn turns(&self, context: &InvocationContext, answered: &Answered, events: &[Arc<Event>]) -> Begun {
+        let of_last = Answered::of_last(events);
+        let callers = if answered.callers.is_empty() { &of_last } else { &answered.callers };
+        let found =
+            callers.iter().filter_map(|caller| Some((self.tree.find(&caller.agent)?, caller.branch.as_deref())));
+        let mut found: Vec<_> = found.collect();
+        if found.is_empty() {
+            found.push((self.tree.next_agent(context.session().events()), None));
+        }
+        // Only what is below a root can be on a branch.
+        let is_root = |agent: &Arc<dyn Agent>| agent.name() == self.tree.root().name();
+        let turn = |(agent, branch): (&Arc<dyn Agent>, Option<_>)| {
+            let context = context.for_first_agent(agent.name());
+            (Arc::clone(agent), context.on_branch(branch.filter(|_| !is_root(agent))))
+        };
+        found.into_iter().map(turn).collect()
+    }
+
+    /// As much of the session as the run has to know.
+    async fn session(&self, key: &SessionKey, request: &RunRequest) -> Result<Session> {
+        let config = &request.config.get_session_config;
+        // An answer may be to a call from anywhere, and without a message anything may be left to do.
+        let is_said = request.message.as_ref().is_some_and(|message| message.function_responses().next().is_none());
+        let overlap = self.compactor.as_ref().and_then(|compactor| compactor.overlap());
+        let found = match overlap.filter(|_| is_said && is_unlimited(config)) {
+            Some(overlap) => {
+                let needed = Needed { overlap, tree: &self.tree };
+                from_last_summary(self.sessions.as_ref(), key, config, needed).await?
+            }
+            None => self.sessions.get_session(key, config).await?,
+        };
+        if let Some(session) = found {
+            return Ok(session);
+        }
+        if !self.auto_create_session {
+            return Err(no_session(key));
+        }
+        let create = CreateSessionConfig::default().with_session_id(key.session_id());
+        match self.sessions.create_session(key.app_name(), key.user_id(), create).await {
+            // Another process, or another runner, was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.sessions.get_session(key, config).await?.ok_or_else(|| no_session(key))
+            }
+            created => created,
+        }
+    }
+}
+
+impl Earlier {
+    /// Looks for the message with which a run began, the last one where it was begun more than once.
+    fn find(id: &str, events: &[Arc<Event>], key: &SessionKey) -> Result<Self> {
+        let of_run = |event: &Arc<Event>| event.invocation_id == id;
+        let first = events.iter().position(of_run);
+        let first = first.ok_or_else(|| Error::not_found(format!("the session {key} has no run '{id}'")))?;
+        let says = |event: &Arc<Event>| of_run(event) && is_said(event);
+        let place = events.iter().rposition(says).unwrap_or(first);
+        let begin = events[..=place].iter().cloned().collect();
+        Ok(Self { begin, message: events[place].content.clone().filter(|_| is_said(&events[place])) })
+    }
+
+    /// What of the run came after that.
+    fn past(&self, events: &[Arc<Event>], id: &str) -> Arc<Past> {
+        let since = events.get(self.begin.len()..).unwrap_or_default();
+        Arc::new(Past::new(since.iter().filter(|event| event.invocation_id == id).cloned().collect()))
+    }
+}
+
+/// Whether the user says something that answers no call.
+fn is_said(event: &Event) -> bool {
+    event.author == "user" && event.content.is_some() && event.function_responses().next().is_none()
+}
+
+/// The events that count, oldest first.
+fn live(events: &Events) -> Vec<Arc<Event>> {
+    let mut events: Vec<_> = live_backward(events).cloned().collect();
+    events.reverse();
+    events
+}

@@ -1,0 +1,84 @@
+//! How much of a session a run reads: with summaries, what the last one leaves over, however long the session is.
+
+use std::collections::HashSet;
+
+use crate::agent::{AgentTree, covered_from_the_beginning};
+use scratchbook_core::error::Result;
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{Events, GetSessionConfig, Session, SessionKey, SessionService};
+
+/// How many events are read at first; what a long conversation leaves over is mostly no more.
+const FIRST: usize = 100;
+
+/// What has to be known of a session besides what no summary stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed<'a> {
+    /// How many invocations before the end of the last summary.
+    pub(super) overlap: usize,
+    /// Whose agents have the conversation.
+    pub(super) tree: &'a AgentTree,
+}
+
+/// Whether a session is to be read as far as its events go.
+pub(super) fn is_unlimited(config: &GetSessionConfig) -> bool {
+    config.num_recent_events.is_none() && config.after_timestamp.is_none() && config.cursor.is_none()
+}
+
+/// Reads a session from the last summary on that stands for all before it, and further back as far as is needed; the whole
+/// session where there is none.
+pub(super) async fn from_last_summary(
+    sessions: &dyn SessionService,
+    key: &SessionKey,
+    config: &GetSessionConfig,
+    needed: Needed<'_>,
+) -> Result<Option<Session>> {
+    let Some(session) = sessions.get_session(key, &config.clone().with_num_recent_events(FIRST)).await? else {
+        return Ok(None);
+    };
+    let mut events = session.events().clone();
+    if events.len() >= FIRST && events.iter().any(|event| event.seq.is_none()) {
+        // A store that tells no numbers has no pages either.
+        return sessions.get_session(key, config).await;
+    }
+    let mut begun = None;
+    let is_whole = |events: &Events| events.len() < FIRST || events.get(0).is_none_or(|event| event.seq == Some(1));
+    while !is_whole(&events) {
+        if begun.is_none() {
+            let first = GetSessionConfig::default().without_state().with_events_after(0, 1);
+            begun = sessions.get_session(key, &first).await?.and_then(|session| session.events().get(0).cloned());
+        }
+        if begun.as_ref().is_some_and(|begun| needed.is_met(&events, begun)) {
+            break;
+        }
+        let Some(before) = events.get(0).and_then(|event| event.seq) else {
+            break;
+        };
+        let older = GetSessionConfig::default().without_state().with_events_before(before, events.len());
+        let older = sessions.get_session(key, &older).await?;
+        let Some(older) = older.filter(|older| !older.events().is_empty()) else {
+            break;
+        };
+        events = older.events().iter().chain(events.iter()).cloned().collect();
+    }
+    Ok(Some(session.with_events(events)))
+}
+
+impl Needed<'_> {
+    /// Whether nothing before these events has to be known.
+    fn is_met(&self, events: &Events, first: &Event) -> bool {
+        let Some(last) = covered_from_the_beginning(events, first) else {
+            return false;
+        };
+        // A rewind may go back to anywhere, and an answer may be to a call from anywhere.
+        let (mut calls, mut whole) = (HashSet::new(), true);
+        for event in events.iter().skip(last + 1) {
+            calls.extend(event.function_calls().filter_map(|call| call.id.as_deref()));
+            let known = |id: &str| calls.contains(id);
+            whole &= event.function_responses().filter_map(|response| response.id.as_deref()).all(known);
+            whole &= event.actions.rewind_before_invocation_id.is_none();
+        }
+        // The first of the invocations may have begun before.
+        let invocations: HashSet<_> = events.iter().take(last + 1).map(|event| &event.invocation_id).collect();
+        whole && invocations.len() > self.overlap && self.tree.decides(events)
+    }
+}

@@ -1,0 +1,91 @@
+//! `set_model_response`: how a model gives an answer that has a schema, where it takes no schema beside tools.
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use super::Tool;
+use crate::agent::ToolContext;
+use crate::model::FunctionDeclaration;
+use scratchbook_core::error::Result;
+
+/// The tool an agent has when its answers have a schema and its model cannot be told so otherwise.
+#[derive(Debug)]
+pub(crate) struct SetModelResponseTool {
+    declaration: FunctionDeclaration,
+    /// The argument that holds the answer; `None` where the arguments are the answer.
+    argument: Option<&'static str>,
+    check: fn(&Value) -> Result<()>,
+}
+
+impl SetModelResponseTool {
+    /// ADK's name for it.
+    pub(crate) const NAME: &str = "set_model_response";
+
+    pub(crate) fn new(schema: &Value, check: fn(&Value) -> Result<()>) -> Self {
+        let argument = argument(schema);
+        let declaration = FunctionDeclaration {
+            name: Self::NAME.to_owned(),
+            description:
+                "Set your final response using the required output schema.\n\nUse this tool to provide your final \
+                          structured answer instead\nof outputting text directly."
+                    .to_owned(),
+            parameters_json_schema: match argument {
+                Some(argument) => within_object(argument, schema.clone()),
+                None => schema.clone(),
+            },
+        };
+        Self { declaration, argument, check }
+    }
+}
+
+/// Arguments are an object. What is none is an argument, called as in ADK.
+fn argument(schema: &Value) -> Option<&'static str> {
+    match schema["type"].as_str() {
+        Some("object") => None,
+        Some("array") if schema["items"]["type"] == "object" || schema["items"].get("$ref").is_some() => Some("items"),
+        _ => Some("response"),
+    }
+}
+
+/// The schema of an object with this one property. Definitions stay at the root, where references look for them.
+fn within_object(name: &str, mut schema: Value) -> Value {
+    let mut of_root = Map::new();
+    if let Some(schema) = schema.as_object_mut() {
+        for key in ["$schema", "$defs", "definitions"] {
+            of_root.extend(schema.shift_remove(key).map(|value| (key.to_owned(), value)));
+        }
+    }
+    let mut object = json!({"type": "object", "properties": {name: schema}, "required": [name]});
+    if let Some(object) = object.as_object_mut() {
+        object.extend(of_root);
+    }
+    object
+}
+
+#[async_trait]
+impl Tool for SetModelResponseTool {
+    fn declaration(&self) -> &FunctionDeclaration {
+        &self.declaration
+    }
+
+    fn is_long_running(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, mut args: Map<String, Value>, context: ToolContext) -> Result<Value> {
+        let answer = match self.argument {
+            Some(argument) => args.shift_remove(argument).unwrap_or_default(),
+            None => Value::Object(args),
+        };
+        // The model can mend what does not fit; the words are ADK's.
+        if let Err(error) = (self.check)(&answer) {
+            let told = format!(
+                "Validation Error found:\n{error}\nRecall the set_model_response function correctly, fix the errors, and \
+                 call it again with all required fields using the correct types."
+            );
+            return Ok(json!({"error": told}));
+        }
+        context.set_model_response(answer.clone());
+        Ok(answer)
+    }
+}

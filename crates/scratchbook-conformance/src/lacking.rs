@@ -1,0 +1,158 @@
+//! What a store that lacks a capability says to those who ask for it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+
+use super::Capability;
+use super::support::{Ground, assert_refused, changing, saying};
+use scratchbook_core::content::Part;
+use scratchbook_core::error::{ErrorKind, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{
+    AppendOptions, CheckedWrite, CreateSessionConfig, Expiry, FeedStart, ForkConfig, GetSessionConfig,
+    ListSessionsConfig, ListStateConfig, StateCheck,
+};
+use scratchbook_core::state::{Scope, StateDelta};
+use scratchbook_core::store::Store;
+
+/// Checks that a store which lacks a capability says so: each call that is about it is refused as `Unsupported`, or does
+/// what it can as it is documented, and none does something else without a word.
+///
+/// # Panics
+///
+/// Where a call does something else.
+pub async fn lacks(store: &Store, capability: Capability) {
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({"a": 1})).await;
+    let (key, sessions) = (session.key(), ground.sessions());
+    match capability {
+        Capability::Numbers => {
+            let committed = ground.append(key, saying("hello")).await;
+            assert_eq!(committed.event.seq, None, "a number that is not known is not told");
+        }
+        Capability::Replays => {
+            // Whether the same event is there once or twice is for the service.
+            let event = || saying("hello").with_id("e").with_timestamp(5.0);
+            ground.append(key, event()).await;
+            if let Err(error) = ground.try_append(key, event()).await {
+                assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+            }
+        }
+        Capability::Operations => {
+            let counting = StateDelta::new().with_increment("a", 1).unwrap();
+            let guarded = StateDelta::new().with_expect("a", 1).unwrap().with("b", 1).unwrap();
+            for delta in [counting, guarded] {
+                refused(ground.try_append(key, Event::new("agent").with_state_delta(delta)).await);
+            }
+        }
+        Capability::Conflicts => {
+            for options in
+                [AppendOptions::by_key(session.seen().clone()), AppendOptions::by_session(session.seen().clone())]
+            {
+                refused(sessions.append(key, changing(json!({"a": 2})), options).await);
+            }
+        }
+        Capability::Checks => {
+            let check = Arc::new(All);
+            let options = AppendOptions::default().with_check(Arc::clone(&check) as Arc<dyn StateCheck>);
+            refused(sessions.append(key, changing(json!({"a": 2})), options).await);
+            refused(ground.try_create("alice", CreateSessionConfig::default().with_check(check)).await);
+        }
+        Capability::SharedState => {
+            for owner in [ground.user("alice"), ground.app()] {
+                refused(sessions.get_state(&owner).await);
+                refused(sessions.list_state(&owner, &ListStateConfig::default()).await);
+                refused(sessions.put_state(&owner, StateDelta::new().with("a", 1).unwrap(), "test".into()).await);
+                refused(sessions.list_state_changes(&owner, 0, 10).await);
+                refused(sessions.list_key_changes(&owner, "a", u64::MAX, 10).await);
+                refused(sessions.prune_state_log(&owner, 1, 10).await);
+            }
+        }
+        Capability::History => {
+            refused(sessions.get_initial_state(key).await);
+            refused(sessions.get_state_at(key, 0).await);
+            refused(sessions.blame(key).await);
+            refused(sessions.fork_session(key, ForkConfig::default()).await);
+        }
+        Capability::Feed => {
+            refused(sessions.list_feed(&ground.app(), &FeedStart::Now, 10).await);
+            refused(sessions.commits());
+        }
+        // Without a feed there is nothing that could show it.
+        Capability::Removals => refused(sessions.list_feed(&ground.app(), &FeedStart::Beginning, 10).await),
+        Capability::Retention => {
+            refused(sessions.prune_events(key, 1, 10).await);
+            assert_refused(
+                sessions.set_expiry(key, Some(Expiry::At(1.0))).await,
+                ErrorKind::InvalidArgument,
+                "an end in the past",
+            );
+        }
+        Capability::Owners => {
+            refused(sessions.list_owners(None, 10).await);
+            refused(sessions.delete_user(&ground.app, "alice").await);
+        }
+        Capability::Artifacts => {
+            let artifacts = &store.artifacts;
+            refused(artifacts.save_artifact(key, "f", Part::text("x"), Map::new()).await);
+            refused(artifacts.load_artifact(key, "f", None).await);
+            refused(artifacts.list_artifacts(key).await);
+            refused(artifacts.list_artifact_versions(key, "f").await);
+            refused(artifacts.delete_artifact(key, "f").await);
+        }
+        Capability::WholeCreation => {
+            let config = CreateSessionConfig::default();
+            refused(ground.try_create("alice", config.clone().with_events(vec![saying("hello")])).await);
+            refused(ground.try_create("alice", config.clone().with_create_time(1.0)).await);
+            refused(ground.try_create("alice", config.with_shared_keys_left()).await);
+        }
+        Capability::TitleSearch => {
+            let config = ListSessionsConfig::default().with_title_containing("a");
+            refused(sessions.list_sessions(&ground.app, &config).await);
+        }
+        Capability::AnyIds => {
+            let taken = CreateSessionConfig::default().with_session_id(session.id());
+            assert_refused(ground.try_create("bob", taken).await, ErrorKind::AlreadyExists, "another user's id");
+            let odd = CreateSessionConfig::default().with_session_id("a b");
+            assert_refused(ground.try_create("bob", odd).await, ErrorKind::InvalidArgument, "an odd id");
+        }
+        Capability::ExactIntegers => {
+            refused(ground.try_append(key, changing(json!({"a": u64::MAX}))).await);
+            let config = CreateSessionConfig::default().with_state(json!({"a": {"b": [i64::MIN]}}));
+            refused(ground.try_create("alice", config).await);
+        }
+        Capability::AnyEvents => {
+            let nobody = Event::new("").with_content("hello");
+            assert_refused(ground.try_append(key, nobody).await, ErrorKind::InvalidArgument, "an event of nobody");
+        }
+        // There is no call that asks for them.
+        Capability::Limits | Capability::Snapshots | Capability::PageBytes => {}
+    }
+    let after = ground.read(key, GetSessionConfig::state_only()).await;
+    assert_eq!(
+        after.state().to_map(),
+        json!({"a": 1}).as_object().cloned().unwrap(),
+        "what was refused changed nothing"
+    );
+}
+
+#[track_caller]
+fn refused<T: Debug>(result: Result<T>) {
+    assert_refused(result, ErrorKind::Unsupported, "what the store cannot do");
+}
+
+/// A check that lets everything through.
+#[derive(Debug)]
+struct All;
+
+impl StateCheck for All {
+    fn needs_scope(&self, _: Scope, _: &str) -> bool {
+        false
+    }
+
+    fn check(&self, _: &CheckedWrite<'_>) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! Sessions by their ids alone, and ids that an app has once.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::races::race;
+use super::support::{Ground, NAMES, assert_refused, changing, saying, state};
+use scratchbook_core::error::{ErrorKind, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{CreateSessionConfig, Expiry, ForkConfig, SessionKey};
+use scratchbook_core::state::StateDelta;
+use scratchbook_core::store::Store;
+
+/// How many creations race for one id.
+const RACERS: usize = 16;
+
+fn named(id: &str) -> CreateSessionConfig {
+    CreateSessionConfig::default().with_session_id(id)
+}
+
+fn unique(id: &str) -> CreateSessionConfig {
+    named(id).with_id_unique_in_app()
+}
+
+/// One that reads before it writes.
+fn counting() -> Event {
+    Event::new("agent").with_state_delta(StateDelta::new().with_increment("app:made", 1).unwrap())
+}
+
+async fn locate(ground: &Ground, id: &str) -> Result<Option<SessionKey>> {
+    ground.sessions().locate_session(&ground.app, id).await
+}
+
+/// The user of the session with this id.
+async fn user_of(ground: &Ground, id: &str) -> Option<String> {
+    locate(ground, id).await.expect("locate_session").map(|key| key.user_id().to_owned())
+}
+
+/// Whose session an id is, is told for every id there may be, byte by byte.
+pub async fn a_session_is_found_by_its_id(store: &Store) {
+    let ground = Ground::new(store);
+    for (n, name) in NAMES.iter().enumerate() {
+        ground.create_as(&format!("user {n}"), named(name)).await;
+    }
+    for (n, name) in NAMES.iter().enumerate() {
+        assert_eq!(locate(&ground, name).await.unwrap(), Some(ground.key(&format!("user {n}"), name)));
+    }
+    for user in ["", " ", "alice/bob", "\u{1f600}"] {
+        let made = ground.create_as(user, CreateSessionConfig::default()).await;
+        assert_eq!(locate(&ground, made.id()).await.unwrap().as_ref(), Some(made.key()), "an id of the store's own");
+    }
+}
+
+/// An append, a fork and a change of what stands beside the state leave a session where it is found.
+pub async fn a_session_that_is_written_to_is_found(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create_as("alice", named("s")).await.key().clone();
+    for n in 0..3 {
+        ground.append(&key, changing(json!({"n": n, "user:n": n}))).await;
+    }
+    ground.sessions().set_expiry(&key, Some(Expiry::After(Duration::from_secs(3600)))).await.unwrap();
+    ground.sessions().prune_events(&key, 2, 9).await.unwrap();
+    ground.sessions().fork_session(&key, ForkConfig::default().with_session_id("fork")).await.unwrap();
+    assert_eq!(locate(&ground, "s").await.unwrap(), Some(key));
+    assert_eq!(locate(&ground, "fork").await.unwrap(), Some(ground.key("alice", "fork")));
+}
+
+/// An id that no session of the app has is that of none, whatever other apps have.
+pub async fn an_id_of_another_app_is_not_found(store: &Store) {
+    let (here, there) = (Ground::new(store), Ground::new(store));
+    there.create_as("alice", named("s")).await;
+    assert_eq!(locate(&here, "s").await.unwrap(), None, "an app without a session");
+    here.create_as("bob", named("other")).await;
+    for id in ["s", "othe", "other2", "Other", "alice", "%", "o_her"] {
+        assert_eq!(locate(&here, id).await.unwrap(), None, "{id}");
+    }
+    here.create_as("bob", named("s")).await;
+    assert_eq!(user_of(&here, "s").await.as_deref(), Some("bob"));
+    assert_eq!(user_of(&there, "s").await.as_deref(), Some("alice"));
+}
+
+/// An id that several users have is `FailedPrecondition`, without their names; one of them alone is found again.
+pub async fn an_id_of_several_users_is_refused(store: &Store) {
+    let ground = Ground::new(store);
+    for user in ["alice", "bob", "carol"] {
+        ground.create_as(user, named("shared-id")).await;
+    }
+    let error = assert_refused(locate(&ground, "shared-id").await, ErrorKind::FailedPrecondition, "three users");
+    let text = error.to_string();
+    assert!(text.contains("shared-id"), "{text}");
+    assert!(!["alice", "bob", "carol"].iter().any(|user| text.contains(user)), "{text}");
+    ground.sessions().delete_session(&ground.key("alice", "shared-id")).await.unwrap();
+    assert_refused(locate(&ground, "shared-id").await, ErrorKind::FailedPrecondition, "two users");
+    ground.sessions().delete_user(&ground.app, "carol").await.unwrap();
+    assert_eq!(user_of(&ground, "shared-id").await.as_deref(), Some("bob"));
+}
+
+/// A session that has expired is not found, and makes room for one of another user.
+pub async fn an_expired_session_is_not_found_by_its_id(store: &Store) {
+    let ground = Ground::new(store);
+    let alices = ground.create_as("alice", named("s")).await.key().clone();
+    ground.create_as("bob", named("s")).await;
+    ground.sessions().set_expiry(&alices, Some(Expiry::At(1.0))).await.unwrap();
+    assert_eq!(user_of(&ground, "s").await.as_deref(), Some("bob"));
+    assert_refused(ground.try_create("alice", unique("s")).await, ErrorKind::AlreadyExists, "bob has it");
+    ground.sessions().set_expiry(&ground.key("bob", "s"), Some(Expiry::At(1.0))).await.unwrap();
+    assert_eq!(user_of(&ground, "s").await, None);
+    // Whether or not what has expired was removed.
+    ground.create_as("carol", unique("s")).await;
+    assert_eq!(user_of(&ground, "s").await.as_deref(), Some("carol"));
+    ground.sessions().set_expiry(&ground.key("carol", "s"), Some(Expiry::At(1.0))).await.unwrap();
+    ground.create_as("carol", unique("s").with_title("again").with_events(vec![counting()])).await;
+    assert_eq!(user_of(&ground, "s").await.as_deref(), Some("carol"));
+}
+
+/// A session that was deleted is not found, and its id is free.
+pub async fn a_deleted_session_is_not_found_by_its_id(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create_as("alice", unique("s")).await.key().clone();
+    ground.append(&key, saying("hello")).await;
+    ground.sessions().delete_session(&key).await.unwrap();
+    assert_eq!(user_of(&ground, "s").await, None);
+    ground.create_as("bob", unique("s")).await;
+    assert_eq!(user_of(&ground, "s").await.as_deref(), Some("bob"));
+    ground.sessions().delete_user(&ground.app, "bob").await.unwrap();
+    assert_eq!(user_of(&ground, "s").await, None);
+    ground.create_as("alice", unique("s")).await;
+    assert_eq!(user_of(&ground, "s").await.as_deref(), Some("alice"));
+}
+
+/// An id is looked for as it was made: trimmed. One that no session could have is `InvalidArgument`.
+pub async fn an_id_is_looked_for_as_it_was_made(store: &Store) {
+    let ground = Ground::new(store);
+    let made = ground.create_as("alice", named("  s \u{3000}")).await;
+    for id in ["s", " s", "s\n", "\t s  "] {
+        assert_eq!(locate(&ground, id).await.unwrap().as_ref(), Some(made.key()), "{id:?}");
+    }
+    assert_refused(ground.try_create("bob", unique(" s ")).await, ErrorKind::AlreadyExists, "' s ' is 's'");
+    let long = "i".repeat(513);
+    for id in ["", "  ", "a\u{0}b", "a\nb", long.as_str()] {
+        assert_refused(locate(&ground, id).await, ErrorKind::InvalidArgument, id);
+    }
+    for app in ["a\u{7f}b", long.as_str()] {
+        assert_refused(ground.sessions().locate_session(app, "s").await, ErrorKind::InvalidArgument, app);
+    }
+    let most = "\u{e9}".repeat(256);
+    let made = ground.create_as(&most, unique(&most)).await;
+    assert_eq!(locate(&ground, &most).await.unwrap().as_ref(), Some(made.key()), "ids of exactly the limit");
+}
+
+/// A creation whose id has to be unique is refused where any user of the app has it, which changes nothing and tells no
+/// user's name; without that, and in other apps, ids are the users' own.
+pub async fn an_id_unique_in_its_app_is_made_once(store: &Store) {
+    let (ground, other) = (Ground::new(store), Ground::new(store));
+    ground.create_as("alice", named("ticket-7")).await;
+    let wish = unique("ticket-7").with_state(json!({"app:touched": 1, "user:touched": 1}));
+    let titled = wish.clone().with_title("a title");
+    let with_operations = wish.clone().with_events(vec![counting()]);
+    for user in ["alice", "bob"] {
+        for config in [&wish, &titled, &with_operations] {
+            let refused = ground.try_create(user, config.clone()).await;
+            let text = assert_refused(refused, ErrorKind::AlreadyExists, user).to_string();
+            assert!(text.contains("ticket-7") && (user == "alice" || !text.contains("alice")), "{text}");
+        }
+        assert_eq!(ground.user_state(user).await, json!({}), "a refused creation wrote state");
+    }
+    assert_eq!(ground.app_state().await, json!({}), "a refused creation wrote state");
+    assert_eq!(user_of(&ground, "ticket-7").await.as_deref(), Some("alice"));
+    assert!(ground.list(Some("bob")).await.is_empty());
+    other.create_as("bob", wish).await;
+    for (n, config) in [unique("t"), titled, with_operations, unique("")].into_iter().enumerate() {
+        let id = if n == 3 { String::new() } else { format!("free {n}") };
+        let made = ground.create_as("bob", config.with_session_id(id)).await;
+        assert_eq!(locate(&ground, made.id()).await.unwrap().as_ref(), Some(made.key()));
+        assert_eq!(state(&ground.get(made.key()).await), state(&made));
+    }
+    ground.create_as("carol", named("ticket-7")).await;
+    assert_refused(
+        locate(&ground, "ticket-7").await,
+        ErrorKind::FailedPrecondition,
+        "a creation looks at its user's ids alone",
+    );
+    assert_refused(ground.try_create("dave", unique("ticket-7")).await, ErrorKind::AlreadyExists, "two users have it");
+}
+
+/// Of creations by as many users that race for one id of the app exactly one wins; the others are `AlreadyExists` and
+/// leave nothing.
+pub async fn racing_creates_of_an_id_unique_in_its_app_have_one_winner(store: &Store) {
+    let ground = Ground::new(store);
+    for round in 0..5 {
+        let results = race((0..RACERS).map(|racer| {
+            let ground = ground.clone();
+            let config = unique(&format!("s{round}")).with_state(json!({"racer": racer, "user:racer": racer}));
+            let config = match racer % 3 {
+                0 => config,
+                1 => config.with_title("a title"),
+                _ => config.with_events(vec![counting()]),
+            };
+            async move { ground.try_create(&format!("user-{round}-{racer}"), config).await }
+        }))
+        .await;
+        let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+        assert_eq!((won.len(), lost.len()), (1, RACERS - 1), "won and lost: {lost:?}");
+        for error in lost {
+            assert_refused(error, ErrorKind::AlreadyExists, "a loser");
+        }
+        let winner = won.into_iter().find_map(Result::ok).expect("one winner");
+        assert_eq!(locate(&ground, &format!("s{round}")).await.unwrap().as_ref(), Some(winner.key()));
+        for racer in 0..RACERS {
+            let user = format!("user-{round}-{racer}");
+            let expected = if user == winner.user_id() { json!({"racer": racer}) } else { json!({}) };
+            assert_eq!(ground.user_state(&user).await, expected, "the state of {user}");
+        }
+    }
+}
+
+/// Creations of several ids that have to be unique in one app do not come in each other's way.
+pub async fn creates_of_several_unique_ids_all_succeed(store: &Store) {
+    let ground = Ground::new(store);
+    let results = race((0..RACERS).map(|racer| {
+        let ground = ground.clone();
+        let config = unique(&format!("s{racer}")).with_state(json!({"app:last": racer}));
+        async move { ground.try_create("alice", config).await }
+    }))
+    .await;
+    for (racer, result) in results.into_iter().enumerate() {
+        result.unwrap_or_else(|e| panic!("s{racer}: {e}"));
+    }
+    for racer in 0..RACERS {
+        assert_eq!(user_of(&ground, &format!("s{racer}")).await.as_deref(), Some("alice"));
+    }
+}

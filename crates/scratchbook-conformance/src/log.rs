@@ -1,0 +1,149 @@
+//! The log of a user's or an app's state, of which the state is the fold.
+
+use serde_json::{Map, Value, json};
+
+use super::support::{Ground, assert_refused, changing, delta, removal};
+use scratchbook_core::error::ErrorKind;
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{CreateSessionConfig, PutStateOptions, StateChange, StateOwner};
+use scratchbook_core::store::Store;
+
+async fn whole_log(store: &Store, owner: &StateOwner) -> Vec<StateChange> {
+    store.sessions.list_state_changes(owner, 0, usize::MAX).await.expect("list_state_changes")
+}
+
+/// Writes to the state of a user and an app by every way there is.
+async fn busy(ground: &Ground) -> [StateOwner; 2] {
+    let config =
+        CreateSessionConfig::default().with_session_id("s").with_state(json!({"user:a": 1, "app:a": 1, "x": 1}));
+    let session = ground.create_as("alice", config).await;
+    let other = ground.create("bob", json!({"user:a": 9, "app:b": 1})).await;
+    ground
+        .append(session.key(), changing(json!({"user:b": 2, "user:a": 2, "app:a": 2, "app:c": 2})).with_id("e1"))
+        .await;
+    ground
+        .append(session.key(), Event::new("agent").with_state_delta(removal(&["user:a", "app:b", "user:never"])))
+        .await;
+    ground.append(other.key(), changing(json!({"user:a": 10, "app:a": 3}))).await;
+    for owner in [ground.user("alice"), ground.app()] {
+        ground.sessions().put_state(&owner, delta(json!({"a": null, "d": {"k": 1.0}})), "admin".into()).await.unwrap();
+        ground.sessions().put_state(&owner, removal(&["d"]), "admin".into()).await.unwrap();
+        ground.sessions().put_state(&owner, delta(json!({"d": 5})), "admin".into()).await.unwrap();
+    }
+    [ground.user("alice"), ground.app()]
+}
+
+/// The state of a user or an app is the fold of its log.
+pub async fn state_is_the_fold_of_its_log(store: &Store) {
+    let ground = Ground::new(store);
+    for owner in busy(&ground).await {
+        let mut folded = Map::new();
+        for change in whole_log(store, &owner).await {
+            match change.value {
+                Some(value) => folded.insert(change.name, value),
+                None => folded.shift_remove(&change.name),
+            };
+        }
+        let kept = ground.sessions().get_state(&owner).await.unwrap();
+        assert_eq!(Value::from(folded), Value::from(kept), "{owner:?}");
+    }
+}
+
+/// A key's version is 1 with its first write and one more with each, removals included.
+pub async fn versions_count_up(store: &Store) {
+    let ground = Ground::new(store);
+    for owner in busy(&ground).await {
+        let log = whole_log(store, &owner).await;
+        let mut versions = std::collections::HashMap::new();
+        for change in &log {
+            let version = versions.entry(&change.name).or_insert(0);
+            *version += 1;
+            assert_eq!(change.version, *version, "'{}' in {log:?}", change.name);
+        }
+        assert!(versions.len() >= 3, "{log:?}");
+    }
+}
+
+/// The log says who wrote a change: session and number, 0 for a creation, none for `put_state`; event, author, time.
+pub async fn the_log_says_who_wrote(store: &Store) {
+    let ground = Ground::new(store);
+    let config = CreateSessionConfig::default().with_session_id("s").with_state(json!({"user:a": 1}));
+    let session = ground.create_as("alice", config).await;
+    let event = changing(json!({"user:a": 2})).with_id("e1").with_timestamp(1_700_000_000.5);
+    ground.append(session.key(), event).await;
+    ground.sessions().put_state(&ground.user("alice"), removal(&["a"]), "admin".into()).await.unwrap();
+    let log = whole_log(store, &ground.user("alice")).await;
+    let origins: Vec<_> = log.iter().map(|change| change.origin.clone()).collect();
+    assert_eq!(origins, [Some((session.key().clone(), 0)), Some((session.key().clone(), 1)), None]);
+    let written: Vec<_> = log.iter().map(|change| (change.event_id.as_str(), change.author.as_str())).collect();
+    assert_eq!(written[1..], [("e1", "agent"), ("", "admin")]);
+    assert_eq!(log[0].event_id, "");
+    assert_eq!(
+        log.iter().map(|change| change.value.clone()).collect::<Vec<_>>(),
+        [Some(json!(1)), Some(json!(2)), None]
+    );
+    assert_eq!(log[1].time, 1_700_000_000.5);
+    assert!(log[2].time > 1_700_000_000.5, "the time of a put is the clock's: {}", log[2].time);
+}
+
+/// A change that comes from elsewhere has the time of its making there.
+pub async fn a_put_may_have_been_made_earlier(store: &Store) {
+    let ground = Ground::new(store);
+    let by = |time| PutStateOptions::by("admin").with_time(time);
+    ground.sessions().put_state(&ground.app(), delta(json!({"a": 1})), by(1_600_000_000.1)).await.unwrap();
+    ground.sessions().put_state(&ground.app(), delta(json!({"a": 2})), by(0.0)).await.unwrap();
+    let times: Vec<_> = whole_log(store, &ground.app()).await.iter().map(|change| change.time).collect();
+    assert_eq!(times, [1_600_000_000.1, 0.0], "in the order of the commits");
+    for bad in [-1.0, f64::INFINITY, 1_600_000_000_000.0] {
+        let refused = ground.sessions().put_state(&ground.app(), delta(json!({"a": 3})), by(bad)).await;
+        assert_refused(refused, ErrorKind::InvalidArgument, &format!("a put at {bad}"));
+    }
+    assert_eq!(ground.app_state().await, json!({"a": 2}));
+}
+
+/// Positions rise from commit to commit; the changes of one commit stand together.
+pub async fn positions_rise(store: &Store) {
+    let ground = Ground::new(store);
+    for owner in busy(&ground).await {
+        let log = whole_log(store, &owner).await;
+        for pair in log.windows(2) {
+            assert!(pair[0].position <= pair[1].position, "{log:?}");
+            let one_commit = pair[0].position == pair[1].position;
+            assert!(!one_commit || pair[0].origin == pair[1].origin, "two commits share a position: {log:?}");
+        }
+        assert!(log[0].position > 0, "0 is before the first: {log:?}");
+    }
+}
+
+/// Going on after the last position seen, pages of any size give each change once; no commit is cut in two.
+pub async fn pages_of_the_log_hold_every_change_once(store: &Store) {
+    let ground = Ground::new(store);
+    for owner in busy(&ground).await {
+        let whole = whole_log(store, &owner).await;
+        for limit in 1..=whole.len() + 1 {
+            let (mut seen, mut after): (Vec<StateChange>, u64) = (Vec::new(), 0);
+            loop {
+                let page = ground.sessions().list_state_changes(&owner, after, limit).await.unwrap();
+                let Some(last) = page.last() else { break };
+                after = last.position;
+                seen.extend(page);
+                assert!(seen.len() <= whole.len(), "a change came twice");
+            }
+            assert_eq!(seen, whole, "pages of {limit}");
+        }
+        let none = ground.sessions().list_state_changes(&owner, 0, 0).await.unwrap();
+        assert_eq!(none, [], "a limit of 0");
+        let none = ground.sessions().list_state_changes(&owner, u64::MAX, 10).await.unwrap();
+        assert_eq!(none, [], "after the end");
+    }
+}
+
+/// The log of one owner holds no change of another, and is empty where nothing was written.
+pub async fn logs_are_apart(store: &Store) {
+    let ground = Ground::new(store);
+    busy(&ground).await;
+    let bobs = whole_log(store, &ground.user("bob")).await;
+    assert_eq!(bobs.iter().map(|change| change.value.clone()).collect::<Vec<_>>(), [Some(json!(9)), Some(json!(10))]);
+    assert_eq!(whole_log(store, &ground.user("carol")).await, []);
+    assert_eq!(whole_log(store, &Ground::new(store).app()).await, []);
+}

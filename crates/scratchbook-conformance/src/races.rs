@@ -1,0 +1,186 @@
+//! Calls that race for the same thing, and calls that are given up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::support::{Ground, changing, saying, seqs, state};
+use scratchbook_core::error::{ErrorKind, Result};
+use scratchbook_core::session::{CreateSessionConfig, GetSessionConfig, Outcome, SessionServiceExt};
+use scratchbook_core::store::Store;
+
+/// Starts the calls together, each on a task of its own, and gives what they gave.
+pub(super) async fn race<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    calls: impl IntoIterator<Item = F>,
+) -> Vec<T> {
+    let calls: Vec<_> = calls.into_iter().collect();
+    let barrier = Arc::new(Barrier::new(calls.len()));
+    let mut tasks = JoinSet::new();
+    for call in calls {
+        let barrier = Arc::clone(&barrier);
+        tasks.spawn(async move {
+            barrier.wait().await;
+            call.await
+        });
+    }
+    tasks.join_all().await
+}
+
+fn sum<T>(results: &[Result<T>], kind: ErrorKind) -> (usize, usize) {
+    let won = results.iter().filter(|result| result.is_ok()).count();
+    let refused = results.iter().filter(|result| result.as_ref().is_err_and(|e| e.kind() == kind)).count();
+    (won, refused)
+}
+
+/// Of creations racing for one id exactly one wins; the others are `AlreadyExists` and leave nothing.
+pub async fn racing_creates_have_one_winner(store: &Store) {
+    let ground = Ground::new(store);
+    for round in 0..10 {
+        let results = race((0..8).map(|racer| {
+            let ground = ground.clone();
+            let config = CreateSessionConfig::default()
+                .with_session_id(format!("s{round}"))
+                .with_state(json!({"racer": racer, "user:racer": racer, format!("user:{round}-{racer}"): 1}));
+            async move { ground.try_create("alice", config).await }
+        }))
+        .await;
+        assert_eq!(sum(&results, ErrorKind::AlreadyExists), (1, 7), "won and lost");
+        let winner = results.iter().find_map(|result| result.as_ref().ok()).unwrap();
+        let read = ground.get(winner.key()).await;
+        assert_eq!(state(&read), state(winner), "what the winner was told is what is there");
+        assert_eq!(read.state().get("user:racer"), read.state().get("racer"), "a loser wrote state");
+    }
+    assert_eq!(ground.user_state("alice").await.as_object().unwrap().len(), 11, "one key a round and the shared one");
+}
+
+/// Retries of one event that race are stored once, and all are told the same.
+pub async fn racing_retries_are_stored_once(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    for round in 1..=10 {
+        let results = race((0..8).map(|_| {
+            let (ground, key) = (ground.clone(), key.clone());
+            let event = changing(json!({"n": round, "user:n": round})).with_id(format!("e{round}"));
+            async move { ground.append(&key, event).await }
+        }))
+        .await;
+        let stored = results.iter().filter(|committed| committed.outcome == Outcome::Stored).count();
+        assert_eq!(stored, 1, "told that it was stored by this call");
+        assert!(results.iter().all(|committed| committed.event == results[0].event));
+        assert_eq!(results[0].event.seq, Some(round));
+    }
+    assert_eq!(seqs(&ground.get(&key).await), (1..=10).collect::<Vec<_>>());
+    let log = ground.sessions().list_state_changes(&ground.user("alice"), 0, 100).await.unwrap();
+    assert_eq!(log.len(), 10, "a retry applied its changes again");
+}
+
+/// Of different events racing for one id exactly one is stored; the others are `AlreadyExists`.
+pub async fn racing_events_of_one_id_have_one_winner(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    let results = race((0..8).map(|racer| {
+        let (ground, key) = (ground.clone(), key.clone());
+        async move { ground.try_append(&key, changing(json!({format!("{racer}"): 1})).with_id("e")).await }
+    }))
+    .await;
+    assert_eq!(sum(&results, ErrorKind::AlreadyExists), (1, 7), "won and lost");
+    let read = ground.get(&key).await;
+    assert_eq!((seqs(&read), read.state().len()), (vec![1], 1));
+}
+
+/// Appends that race a deletion are committed before it or `NotFound` after; none leaves an orphan.
+pub async fn appends_racing_a_delete_leave_no_orphan(store: &Store) {
+    let ground = Ground::new(store);
+    for round in 0..10 {
+        let config = || CreateSessionConfig::default().with_session_id("s");
+        let key = ground.create_as("alice", config().with_state(json!({"life": round}))).await.key().clone();
+        let results = race((0..9).map(|racer| {
+            let (ground, key) = (ground.clone(), key.clone());
+            async move {
+                if racer == 4 {
+                    return ground.sessions().delete_session(&key).await.map(|()| None);
+                }
+                ground.try_append(&key, changing(json!({format!("{racer}"): 1}))).await.map(Some)
+            }
+        }))
+        .await;
+        let (done, refused) = sum(&results, ErrorKind::NotFound);
+        assert_eq!(done + refused, 9, "{results:?}");
+        let read = ground.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap();
+        assert!(read.is_none(), "an append brought a deleted session back");
+        let again = ground.create_as("alice", config()).await;
+        let read = ground.get(again.key()).await;
+        assert!(read.events().is_empty() && read.state().is_empty(), "orphans of a deleted session: {read:?}");
+        assert_eq!(ground.append(&key, saying("hello")).await.event.seq, Some(1));
+        ground.sessions().delete_session(&key).await.unwrap();
+    }
+}
+
+/// Sessions made and deleted again and again under one id, amid appends: each life has its own events alone.
+pub async fn lives_of_one_id_do_not_mix(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.key("alice", "s");
+    let results = race((0..8).map(|racer| {
+        let (ground, key) = (ground.clone(), key.clone());
+        async move {
+            for round in 0..15 {
+                let name = format!("{racer}-{round}");
+                let call = match (racer, round % 3) {
+                    (0 | 1, 0 | 1) => {
+                        let config =
+                            CreateSessionConfig::default().with_session_id("s").with_state(json!({"life": name}));
+                        ground.try_create("alice", config).await.map(drop)
+                    }
+                    (0 | 1, _) => ground.sessions().delete_session(&key).await,
+                    _ => {
+                        ground.try_append(&key, changing(json!({format!("k{name}"): 1})).with_id(name)).await.map(drop)
+                    }
+                };
+                if let Err(error) = call {
+                    let fine = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists);
+                    assert!(fine, "a race is lost as not_found or already_exists, not: {error}");
+                }
+                if let Some(read) = ground.sessions().get_session(&key, &GetSessionConfig::default()).await.unwrap() {
+                    let count = read.events().len() as u64;
+                    assert_eq!(seqs(&read), (1..=count).collect::<Vec<_>>(), "numbers of one life");
+                    assert_eq!(read.state().len() as u64, count + 1, "a key an event, and the life's own: {read:?}");
+                }
+            }
+        }
+    }))
+    .await;
+    assert_eq!(results.len(), 8);
+}
+
+/// An append whose future is dropped is committed whole or not at all, and a retry with its id is safe.
+pub async fn a_dropped_append_is_whole_or_nothing(store: &Store) {
+    let ground = Ground::new(store);
+    let mut session = ground.create("alice", json!({})).await;
+    let event = |n: u64| changing(json!({"n": n, "user:n": n, "app:n": n, "temp:n": n})).with_id(format!("e{n}"));
+    for n in 1..=40 {
+        let before = (state(&session), session.seq());
+        let patience = Duration::from_micros((n % 8) * 60);
+        let answer = tokio::time::timeout(patience, async {
+            tokio::task::yield_now().await;
+            ground.sessions().append_event(&mut session, event(n)).await
+        })
+        .await;
+        if answer.is_err() {
+            assert_eq!((state(&session), session.seq()), before, "a dropped append moved the copy");
+        }
+        let read = ground.get(session.key()).await;
+        let count = read.events().len() as u64;
+        for key in ["n", "user:n", "app:n"] {
+            let value: u64 = read.state().get_as(key).unwrap().unwrap_or(0);
+            assert_eq!(value, count, "'{key}' of half a commit");
+        }
+        ground.sessions().append_event(&mut session, event(n)).await.expect("a retry");
+        assert_eq!((session.seq(), session.state().get("temp:n")), (n, Some(&json!(n))));
+    }
+    let read = ground.get(session.key()).await;
+    assert_eq!(seqs(&read), (1..=40).collect::<Vec<_>>());
+    assert_eq!(read.events(), session.events());
+}

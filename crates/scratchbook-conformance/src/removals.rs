@@ -1,0 +1,210 @@
+//! What was removed is in the feed, so that a feed can be followed to a copy that is equal to the store.
+
+use serde_json::json;
+
+use super::copy::{Copy, Script, many_writers_are_followed};
+use super::support::{Ground, changing};
+use scratchbook_core::content::Part;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::session::{
+    CreateSessionConfig, Expiry, FeedCommit, FeedEntry, FeedStart, Removal, RemovalKind, StateOwner,
+};
+use scratchbook_core::store::Store;
+
+const PAST: Expiry = Expiry::At(1_600_000_000.0);
+
+/// What follows a place, to the end, and the place after it.
+async fn read(ground: &Ground, owner: &StateOwner, start: &mut FeedStart, limit: usize) -> Vec<FeedEntry> {
+    let mut entries = Vec::new();
+    loop {
+        let page = ground.sessions().list_feed(owner, start, limit).await.expect("list_feed");
+        *start = FeedStart::After(page.cursor);
+        if page.entries.is_empty() {
+            return entries;
+        }
+        entries.extend(page.entries);
+    }
+}
+
+fn removals(entries: &[FeedEntry]) -> Vec<Removal> {
+    let removals = entries.iter().filter_map(|entry| match &entry.commit {
+        FeedCommit::Removed(removal) => Some(removal.clone()),
+        _ => None,
+    });
+    removals.collect()
+}
+
+fn in_short(removals: &[Removal]) -> Vec<(RemovalKind, Option<&str>, u64)> {
+    let of =
+        removals.iter().map(|removal| (removal.kind, removal.session.as_ref().map(|s| s.session_id()), removal.count));
+    of.collect()
+}
+
+fn named(id: &str) -> CreateSessionConfig {
+    CreateSessionConfig::default().with_session_id(id)
+}
+
+/// Deletions, expiry and pruning are entries of the user's and of the app's feed, with how much went and when.
+pub async fn what_is_removed_is_in_the_feed(store: &Store) {
+    let ground = Ground::new(store);
+    let (alice, app) = (ground.user("alice"), ground.app());
+    for id in ["deleted", "expired", "pruned", "stays"] {
+        let key = ground.create_as("alice", named(id).with_state(json!({"a": 0}))).await.key().clone();
+        for n in 1..=3 {
+            ground.set(&key, json!({"a": n, "secret": "a value of alice"})).await;
+        }
+    }
+    let (mut of_alice, mut of_app) = (FeedStart::Now, FeedStart::Now);
+    let mut of_bob = FeedStart::Now;
+    for (owner, start) in [(&alice, &mut of_alice), (&app, &mut of_app), (&ground.user("bob"), &mut of_bob)] {
+        assert_eq!(read(&ground, owner, start, 10).await.len(), 0);
+    }
+    let begun = SystemEnvironment.now();
+    ground.sessions().delete_session(&ground.key("alice", "deleted")).await.unwrap();
+    ground.sessions().set_expiry(&ground.key("alice", "expired"), Some(PAST)).await.unwrap();
+    while ground.sessions().delete_expired(100).await.unwrap() > 0 {}
+    assert_eq!(ground.sessions().prune_events(&ground.key("alice", "pruned"), 3, 100).await.unwrap(), 2);
+    let expected = [
+        (RemovalKind::Deleted, Some("deleted"), 3),
+        (RemovalKind::Expired, Some("expired"), 3),
+        (RemovalKind::Pruned, Some("pruned"), 2),
+    ];
+    for (owner, start) in [(&alice, of_alice), (&app, of_app)] {
+        let entries = read(&ground, owner, &mut start.clone(), 1).await;
+        let found = removals(&entries);
+        assert_eq!(in_short(&found), expected);
+        assert_eq!(entries.len(), 3);
+        for removal in &found {
+            assert_eq!(removal.user, alice);
+            assert!((removal.time - begun).abs() < 3600.0, "{removal:?}");
+            assert!(!format!("{removal:?}").contains("a value"), "{removal:?}");
+        }
+        assert!(entries.iter().all(|entry| entry.keys().is_empty()));
+        // After each of them reading goes on.
+        for (place, entry) in entries.iter().enumerate() {
+            let rest = read(&ground, owner, &mut FeedStart::After(entry.cursor.clone()), 10).await;
+            assert_eq!(in_short(&removals(&rest)), expected[place + 1..]);
+        }
+    }
+    assert_eq!(read(&ground, &ground.user("bob"), &mut of_bob, 10).await.len(), 0, "it is nothing of bob's");
+    // From the beginning, what was removed is read as removed alone.
+    let whole = read(&ground, &alice, &mut FeedStart::Beginning, 4).await;
+    assert_eq!(in_short(&removals(&whole)), expected);
+}
+
+/// A session that is made under the id of another one comes after the removal of that.
+pub async fn a_session_made_again_comes_after_the_removal_of_the_first(store: &Store) {
+    let ground = Ground::new(store);
+    let (alice, key) = (ground.user("alice"), ground.key("alice", "s"));
+    let mut start = FeedStart::Now;
+    assert_eq!(read(&ground, &alice, &mut start, 10).await.len(), 0);
+    for life in 0..3 {
+        ground.create_as("alice", named("s").with_state(json!({"life": life}))).await;
+        ground.set(&key, json!({"a": life})).await;
+        if life < 2 {
+            ground.sessions().set_expiry(&key, Some(PAST)).await.unwrap();
+        }
+    }
+    let shown = read(&ground, &alice, &mut start, 2).await;
+    let kinds = shown.iter().map(|entry| match &entry.commit {
+        FeedCommit::Removed(removal) => format!("{} {}", removal.kind.as_str(), removal.count),
+        FeedCommit::Created { state, .. } => format!("made {}", state["life"]),
+        FeedCommit::Event { event, .. } => format!("event {}", event.seq.unwrap_or_default()),
+        FeedCommit::State { .. } => "state".to_owned(),
+        other => panic!("a kind of commit that the suite does not know: {other:?}"),
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["expired 1", "made 2", "event 1"]);
+}
+
+/// An erased user leaves one entry, which names the user and no session.
+pub async fn an_erased_user_leaves_one_entry(store: &Store) {
+    let ground = Ground::new(store);
+    let (alice, app) = (ground.user("alice"), ground.app());
+    let (mut of_alice, mut of_app) = (FeedStart::Now, FeedStart::Now);
+    assert_eq!(read(&ground, &alice, &mut of_alice, 10).await.len(), 0);
+    assert_eq!(read(&ground, &app, &mut of_app, 10).await.len(), 0);
+    for id in ["one", "two", "gone"] {
+        let key = ground.create_as("alice", named(id).with_state(json!({"user:u": id}))).await.key().clone();
+        ground.set(&key, json!({"a": 1})).await;
+    }
+    ground.sessions().delete_session(&ground.key("alice", "gone")).await.unwrap();
+    ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
+    // Another time there is nothing to erase.
+    ground.sessions().delete_user(&ground.app, "alice").await.unwrap();
+    for (owner, start) in [(&alice, of_alice.clone()), (&app, of_app.clone())] {
+        let entries = read(&ground, owner, &mut start.clone(), 10).await;
+        assert_eq!(in_short(&removals(&entries)), [(RemovalKind::Erased, None, 2)]);
+        assert_eq!(entries.len(), 1, "{entries:?}");
+    }
+    // A user of that name comes after it.
+    ground.create_as("alice", named("new").with_state(json!({"user:u": 1, "a": 1}))).await;
+    let entries = read(&ground, &alice, &mut of_alice, 10).await;
+    assert!(matches!(entries[0].commit, FeedCommit::Removed(_)), "{entries:?}");
+    assert_eq!(entries.len(), 3, "{entries:?}");
+}
+
+/// Of several erasures of one user at once, one counts the sessions, and the others have nothing to erase.
+pub async fn a_user_who_is_erased_twice_at_once_is_counted_once(store: &Store) {
+    let ground = Ground::new(store);
+    let (app, mut start) = (ground.app(), FeedStart::Now);
+    assert_eq!(read(&ground, &app, &mut start, 10).await.len(), 0);
+    for _ in 0..8 {
+        for id in ["one", "two"] {
+            ground.create_as("alice", named(id).with_state(json!({"user:u": id}))).await;
+        }
+        let erasures = (0..4).map(|_| ground.sessions().delete_user(&ground.app, "alice"));
+        for erased in futures_util::future::join_all(erasures).await {
+            erased.expect("delete_user");
+        }
+        let found = removals(&read(&ground, &app, &mut start, 10).await);
+        assert_eq!(in_short(&found), [(RemovalKind::Erased, None, 2)]);
+    }
+}
+
+/// What was not there is not removed.
+pub async fn what_was_not_removed_is_no_entry(store: &Store) {
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({})).await;
+    ground.append(session.key(), changing(json!({"a": 1}))).await;
+    let photo = Part::text("a photo");
+    store.artifacts.save_artifact(session.key(), "photo", photo, serde_json::Map::new()).await.unwrap();
+    let mut start = FeedStart::Now;
+    assert_eq!(read(&ground, &ground.app(), &mut start, 10).await.len(), 0);
+    ground.sessions().delete_session(&ground.key("alice", "none")).await.unwrap();
+    ground.sessions().delete_user(&ground.app, "nobody").await.unwrap();
+    assert_eq!(ground.sessions().prune_events(session.key(), 1, 10).await.unwrap(), 0);
+    assert_eq!(ground.sessions().prune_events(&ground.key("alice", "none"), 9, 10).await.unwrap(), 0);
+    store.artifacts.delete_artifact(session.key(), "photo").await.unwrap();
+    assert_eq!(read(&ground, &ground.app(), &mut start, 10).await.len(), 0);
+}
+
+/// Those who follow a feed, eagerly, seldom, or at the end only, and apply what it shows have what the store has.
+pub async fn a_feed_is_followed_to_an_exact_copy(store: &Store) {
+    for seed in [1, 2, 3] {
+        let ground = Ground::new(store);
+        let mut script = Script::new(seed);
+        let owners = [ground.app(), ground.user("alice"), ground.user("bob")];
+        let mut followers: Vec<_> =
+            owners.iter().flat_map(|owner| [1, 7, 40].map(|pause| (pause, Copy::new(owner.clone())))).collect();
+        for step in 0..160 {
+            script.step(&ground).await;
+            for (pause, copy) in &mut followers {
+                if step % *pause == *pause - 1 {
+                    copy.follow(&ground, 1 + step % 5, step % 3 + 1).await;
+                }
+            }
+        }
+        // Expired sessions are removed.
+        while ground.sessions().delete_expired(100).await.unwrap() > 0 {}
+        followers.extend(owners.map(|owner| (0, Copy::new(owner))));
+        for (pause, mut copy) in followers {
+            copy.follow(&ground, 3, usize::MAX).await;
+            copy.assert_equal(&ground, &format!("seed {seed}, read every {pause} steps")).await;
+        }
+    }
+}
+
+/// The same where several write at once, and those who follow read beside them.
+pub async fn a_feed_of_many_writers_is_followed_to_an_exact_copy(store: &Store) {
+    many_writers_are_followed(std::slice::from_ref(store)).await;
+}

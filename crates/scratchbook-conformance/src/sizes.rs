@@ -1,0 +1,81 @@
+//! How much of a session is stored. A store need not count it; one that does counts all of it.
+
+use serde_json::json;
+
+use super::support::{Ground, changing};
+use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionKey};
+use scratchbook_core::store::Store;
+
+/// What a store says of a session now, in a read and in a list alike.
+async fn stored(ground: &Ground, key: &SessionKey) -> Option<u64> {
+    let read = ground.get(key).await.stored_bytes();
+    let listed = ground.list(None).await;
+    let listed = listed.iter().find(|session| session.key() == key).expect("a session that is listed");
+    assert_eq!(listed.stored_bytes(), read, "a list says the same of {key}");
+    read
+}
+
+/// An event adds what it takes and a retry adds nothing, whatever keys there are; a session made again is counted from zero.
+pub async fn what_is_stored_of_a_session_is_told(store: &Store) {
+    let ground = Ground::new(store);
+    let config = || CreateSessionConfig::default().with_session_id("s");
+    let empty = ground.create_as("alice", config()).await;
+    let key = empty.key();
+    let Some(before) = stored(&ground, key).await else {
+        return;
+    };
+    assert_eq!((before, empty.stored_bytes()), (0, Some(0)), "nothing is stored of a session without state and events");
+    let mut all = Vec::new();
+    for text in ["x".repeat(2_000), "y".repeat(2_000)] {
+        ground.append(key, changing(json!({"text": text})).with_id(text[..1].to_owned()).with_timestamp(5.0)).await;
+        all.extend(stored(&ground, key).await);
+    }
+    assert!(all[0] > 0 && all[1] > all[0], "the earlier value is in its event still: {all:?}");
+    ground.append(key, changing(json!({"text": "y".repeat(2_000)})).with_id("y").with_timestamp(5.0)).await;
+    assert_eq!(stored(&ground, key).await, all.last().copied(), "a retry stores nothing");
+    ground.sessions().delete_session(key).await.unwrap();
+    let again = ground.create_as("alice", config().with_state(json!({"text": "z".repeat(2_000)}))).await;
+    let begun = stored(&ground, again.key()).await.expect("it counts");
+    assert!(begun > 0 && begun < all[1], "{begun} of the state that it was made with");
+}
+
+/// A fork has copies, which count: all of them, or those up to the event that it ends at.
+pub async fn a_fork_stores_what_it_has_taken_over(store: &Store) {
+    let ground = Ground::new(store);
+    let session = ground.create("alice", json!({"begin": "x".repeat(500)})).await;
+    let key = session.key();
+    for n in 1..=2 {
+        ground.set(key, json!({"n": n})).await;
+    }
+    let Some(all) = stored(&ground, key).await else {
+        return;
+    };
+    let fork = ground.sessions().fork_session(key, ForkConfig::default()).await.unwrap();
+    assert_eq!((fork.stored_bytes(), stored(&ground, fork.key()).await), (Some(all), Some(all)));
+    let part = ground.sessions().fork_session(key, ForkConfig::at(1)).await.unwrap();
+    let part = stored(&ground, part.key()).await.expect("it counts");
+    assert!(part < all && part > session.stored_bytes().unwrap_or_default(), "{part} of {all}");
+    ground.set(fork.key(), json!({"n": 3})).await;
+    assert!(stored(&ground, fork.key()).await > Some(all));
+    assert_eq!(stored(&ground, key).await, Some(all), "what is added to a fork is the fork's");
+}
+
+/// Pruned events give back what they took, and what they come to takes its place.
+pub async fn what_is_pruned_is_not_stored_any_more(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    for _ in 0..10 {
+        ground.set(&key, json!({"text": "x".repeat(500)})).await;
+    }
+    let Some(all) = stored(&ground, &key).await else {
+        return;
+    };
+    assert_eq!(ground.sessions().prune_events(&key, 6, 9).await.unwrap(), 5);
+    let half = stored(&ground, &key).await.expect("it counts");
+    assert!(half < all && half > all / 3, "{half} of {all}");
+    assert_eq!(ground.sessions().prune_events(&key, 11, 9).await.unwrap(), 5);
+    let state = stored(&ground, &key).await.expect("it counts");
+    assert!(state > 0 && state < all / 5, "one value is left: {state} of {all}");
+    ground.set(&key, json!({"n": 1})).await;
+    assert!(stored(&ground, &key).await > Some(state));
+}

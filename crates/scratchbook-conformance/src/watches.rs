@@ -1,0 +1,120 @@
+//! Many who follow one thing, and read together.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::support::{Ground, assert_refused, changing, delta};
+use scratchbook_core::error::ErrorKind;
+use scratchbook_core::session::{
+    CreateSessionConfig, FeedCommit, FeedEntry, FeedStart, SessionKey, SessionService, Watch, Watched, Watches,
+};
+use scratchbook_core::store::Store;
+
+const SOON: Duration = Duration::from_secs(20);
+
+type Sessions = Arc<dyn SessionService>;
+
+async fn next(watch: &mut Watch<Sessions>) -> FeedEntry {
+    timeout(SOON, watch.next()).await.expect("an entry comes soon").expect("an entry")
+}
+
+/// Takes events until each session has this many, and sees that none is missing or comes twice.
+async fn take(
+    watches: &Watches<Sessions>,
+    what: Watched,
+    mut watch: Watch<Sessions>,
+    sessions: usize,
+    each: u64,
+    pause: u64,
+) {
+    let (mut lasts, mut seen) = (HashMap::<SessionKey, u64>::new(), 0_u64);
+    while lasts.len() < sessions || lasts.values().any(|last| *last < each) {
+        let entry = next(&mut watch).await;
+        let FeedCommit::Event { session, event } = &entry.commit else { continue };
+        let last = lasts.entry(session.clone()).or_default();
+        *last += 1;
+        assert_eq!(event.seq, Some(*last), "{session}");
+        seen += 1;
+        if pause > 0 && seen.is_multiple_of(pause) {
+            // One is slow, and one breaks off and comes back.
+            if pause.is_multiple_of(2) {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+            } else {
+                let start = FeedStart::After(watch.cursor().clone());
+                watch = watches.start(what.clone(), start).await.expect("a watch");
+            }
+        }
+    }
+}
+
+/// However many follow an app, a user or a session, quick, slow or breaking off, each gets every event once and in order.
+pub async fn who_reads_together_misses_nothing(store: &Store) {
+    const WRITERS: u64 = 3;
+    const EACH: u64 = 60;
+    let ground = Ground::new(store);
+    let watches = Arc::new(Watches::new(Arc::clone(ground.sessions())));
+    let mut keys = Vec::new();
+    for n in 0..WRITERS {
+        let config = CreateSessionConfig::default().with_session_id(format!("s{n}"));
+        keys.push(ground.create_as("alice", config).await.key().clone());
+    }
+    let mut followers = JoinSet::new();
+    for pause in [0, 0, 0, 7, 7, 9, 20, 20, 31] {
+        let whats = [
+            (Watched::app(&ground.app).unwrap(), keys.len()),
+            (Watched::user(&ground.app, "alice").unwrap(), keys.len()),
+            (Watched::session(keys[0].clone()), 1),
+        ];
+        for (what, sessions) in whats {
+            for start in [FeedStart::Beginning, FeedStart::Now] {
+                let (watches, what) = (Arc::clone(&watches), what.clone());
+                // Before anything is written: those that begin now are to get all of it.
+                let watch = watches.start(what.clone(), start).await.expect("a watch");
+                followers.spawn(async move { take(&watches, what, watch, sessions, EACH, pause).await });
+            }
+        }
+    }
+    let mut writers = JoinSet::new();
+    for key in keys {
+        let ground = ground.clone();
+        writers.spawn(async move {
+            for n in 0..EACH {
+                ground.append(&key, changing(json!({"n": n}))).await;
+            }
+        });
+    }
+    writers.join_all().await;
+    timeout(SOON * 3, followers.join_all()).await.expect("all get all");
+}
+
+/// Each is given what begins as it has asked for, whatever the others follow, and all get the end as an error.
+pub async fn each_of_those_who_read_together_has_its_own_prefix(store: &Store) {
+    let ground = Ground::new(store);
+    let key = ground.create("alice", json!({})).await.key().clone();
+    let watches = Watches::new(Arc::clone(ground.sessions()));
+    let user = Watched::user(&ground.app, "alice").unwrap();
+    let begin = |what: Watched| watches.start(what, FeedStart::Now);
+    let mut all = begin(user.clone()).await.unwrap();
+    let mut cart = begin(user.with_key_prefix("user:cart")).await.unwrap();
+    let mut one = begin(Watched::session(key.clone())).await.unwrap();
+    let mut same = begin(Watched::session(key.clone())).await.unwrap();
+    for n in 0..3 {
+        ground.set(&key, json!({"n": n})).await;
+        ground.sessions().put_state(&ground.user("alice"), delta(json!({"cart": n})), "admin".into()).await.unwrap();
+        assert_eq!(next(&mut all).await.keys(), ["n"]);
+        assert_eq!(next(&mut all).await.keys(), ["user:cart"]);
+        assert_eq!(next(&mut cart).await.keys(), ["user:cart"]);
+        assert_eq!(next(&mut one).await.keys(), ["n"]);
+        assert_eq!(next(&mut same).await.keys(), ["n"]);
+    }
+    ground.sessions().delete_session(&key).await.unwrap();
+    for watch in [&mut one, &mut same] {
+        let ended = timeout(SOON, watch.next()).await.expect("its followers hear of it").map(drop);
+        assert_refused(ended, ErrorKind::NotFound, "a session that was deleted");
+    }
+}

@@ -1,0 +1,137 @@
+//! Artifacts: named, versioned data of a session or, with `user:` before the name, of a user.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::content::Part;
+use crate::error::{Error, Result};
+use crate::session::{SessionKey, check_id};
+
+/// Keeps artifacts. Versions count from 0; nothing is overwritten.
+///
+/// A name that starts with `user:` belongs to the user and is seen from all sessions of the user's in the
+/// app; any other belongs to the session and goes when the session is deleted.
+#[async_trait]
+pub trait ArtifactService: fmt::Debug + Send + Sync + 'static {
+    /// Saves data under a name and gives the version it got.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an empty name, one over 512 bytes or with control characters, an absolute path or one with
+    /// `..` or `versions` in it, and for a part that holds neither text nor data. `PayloadTooLarge` for one that is larger
+    /// than [`Limits::artifact_bytes`](crate::plan::limits::Limits::artifact_bytes).
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64>;
+
+    /// Reads a version, or the newest; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names what cannot be read.
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>>;
+
+    /// The names of all artifacts the session sees, its own and its user's, in byte order.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>>;
+
+    /// The versions of a name, oldest first; empty where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names what cannot be read.
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>>;
+
+    /// Deletes all versions of a name; silent where there is none.
+    ///
+    /// # Errors
+    ///
+    /// None of its own.
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<A: ArtifactService + ?Sized> ArtifactService for Arc<A> {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        (**self).save_artifact(session, filename, artifact, custom_metadata).await
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        (**self).load_artifact(session, filename, version).await
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        (**self).list_artifacts(session).await
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        (**self).list_artifact_versions(session, filename).await
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        (**self).delete_artifact(session, filename).await
+    }
+}
+
+/// What is known of one version of an artifact. In JSON it is ADK's `ArtifactVersion`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactVersion {
+    /// The version, from 0.
+    pub version: u64,
+    /// What the saver wanted kept beside it.
+    pub custom_metadata: Map<String, Value>,
+    /// When it was saved, in seconds since 1970.
+    pub create_time: f64,
+    /// What kind of data it is; text has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+}
+
+impl ArtifactVersion {
+    /// A version as a store has read it, saved at a time in seconds; for stores, yours among them.
+    #[must_use]
+    pub fn new(version: u64, create_time: f64) -> Self {
+        Self { version, custom_metadata: Map::new(), create_time, mime_type: None }
+    }
+
+    /// With what is known of the data.
+    #[must_use]
+    pub fn with_metadata(mut self, mime_type: Option<String>, custom_metadata: Map<String, Value>) -> Self {
+        self.mime_type = mime_type;
+        self.custom_metadata = custom_metadata;
+        self
+    }
+}
+
+/// Whether a name belongs to the user.
+///
+/// # Errors
+///
+/// `InvalidArgument` for names that not every store could hold.
+pub fn check_filename(filename: &str) -> Result<bool> {
+    check_id("artifact name", filename)?;
+    let user = filename.strip_prefix("user:");
+    if user.unwrap_or(filename).is_empty() {
+        return Err(Error::invalid("the artifact has no name; give it one"));
+    }
+    Ok(user.is_some())
+}

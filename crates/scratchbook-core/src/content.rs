@@ -1,0 +1,433 @@
+//! `Content` and `Part`, field by field as Google's GenAI types spell them in JSON.
+//!
+//! Names go out in camelCase and come in as camelCase or snake_case; unknown ones are kept and given back.
+
+use std::iter;
+
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::extra::{Extra, ExtraFields, check_known};
+
+/// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Content {
+    /// The parts, in order.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::json::optional_objects")]
+    pub parts: Option<Vec<Part>>,
+    /// `user` or `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+impl Content {
+    /// Content of these parts in a role.
+    #[must_use]
+    pub fn new(role: impl Into<String>, parts: Vec<Part>) -> Self {
+        Self { parts: Some(parts), role: Some(role.into()), extra: ExtraFields::default() }
+    }
+
+    /// Text said by the user.
+    #[must_use]
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::new("user", vec![Part::text(text)])
+    }
+
+    /// Text said by the model.
+    #[must_use]
+    pub fn model(text: impl Into<String>) -> Self {
+        Self::new("model", vec![Part::text(text)])
+    }
+
+    /// The parts; none where the field is absent.
+    #[must_use]
+    pub fn parts(&self) -> &[Part] {
+        self.parts.as_deref().unwrap_or_default()
+    }
+
+    /// The text of all parts that are not thoughts, joined.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.parts().iter().filter(|part| part.thought != Some(true)).filter_map(|part| part.text.as_deref()).collect()
+    }
+
+    /// The function calls among the parts.
+    pub fn function_calls(&self) -> impl Iterator<Item = &FunctionCall> {
+        self.parts().iter().filter_map(|part| part.function_call.as_deref())
+    }
+
+    /// The function responses among the parts.
+    pub fn function_responses(&self) -> impl Iterator<Item = &FunctionResponse> {
+        self.parts().iter().filter_map(|part| part.function_response.as_deref())
+    }
+
+    /// Refuses fields that this version does not know of: for what people write by hand, where such a name is a mistake.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the first of them.
+    pub fn check_known(&self) -> Result<()> {
+        check_known(self.extras())
+    }
+
+    /// All unknown fields in the content, with what they are in.
+    pub(crate) fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
+        iter::once(("content", &self.extra)).chain(self.parts().iter().flat_map(Part::extras))
+    }
+
+    /// Takes them out.
+    #[doc(hidden)]
+    pub fn clear_extras(&mut self) {
+        self.extra = ExtraFields::default();
+        self.parts.iter_mut().flatten().for_each(Part::clear_extras);
+    }
+}
+
+impl From<&str> for Content {
+    /// Text said by the user.
+    fn from(text: &str) -> Self {
+        Self::user(text)
+    }
+}
+
+impl From<String> for Content {
+    /// Text said by the user.
+    fn from(text: String) -> Self {
+        Self::user(text)
+    }
+}
+
+/// One piece of content; normally one of the fields is set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Part {
+    /// How finely media is to be looked at.
+    #[serde(default, alias = "media_resolution", skip_serializing_if = "Option::is_none")]
+    pub media_resolution: Option<Box<Value>>,
+    /// What running code gave.
+    #[serde(
+        default,
+        alias = "code_execution_result",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub code_execution_result: Option<Box<CodeExecutionResult>>,
+    /// Code the model wants run.
+    #[serde(
+        default,
+        alias = "executable_code",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub executable_code: Option<Box<ExecutableCode>>,
+    /// Data kept elsewhere, by its URI.
+    #[serde(
+        default,
+        alias = "file_data",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub file_data: Option<Box<FileData>>,
+    /// A tool the model wants called.
+    #[serde(
+        default,
+        alias = "function_call",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub function_call: Option<Box<FunctionCall>>,
+    /// What a tool answered.
+    #[serde(
+        default,
+        alias = "function_response",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub function_response: Option<Box<FunctionResponse>>,
+    /// Data itself.
+    #[serde(
+        default,
+        alias = "inline_data",
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::json::optional_object"
+    )]
+    pub inline_data: Option<Box<Blob>>,
+    /// Text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Whether this part is the model's thinking, not its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<bool>,
+    /// An opaque token that lets a model take its thought up again.
+    #[serde(default, alias = "thought_signature", with = "optional_bytes", skip_serializing_if = "Option::is_none")]
+    pub thought_signature: Option<Vec<u8>>,
+    /// Which stretch of a video is meant.
+    #[serde(default, alias = "video_metadata", skip_serializing_if = "Option::is_none")]
+    pub video_metadata: Option<Box<Value>>,
+    /// A call of a tool that runs on the model's side.
+    #[serde(default, alias = "tool_call", skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Box<Value>>,
+    /// What a tool on the model's side answered.
+    #[serde(default, alias = "tool_response", skip_serializing_if = "Option::is_none")]
+    pub tool_response: Option<Box<Value>>,
+    /// Anything a program wants to keep beside the part.
+    #[serde(default, alias = "part_metadata", skip_serializing_if = "Option::is_none")]
+    pub part_metadata: Option<Box<Map<String, Value>>>,
+    /// A transcription of audio.
+    #[serde(default, alias = "audio_transcription", skip_serializing_if = "Option::is_none")]
+    pub audio_transcription: Option<Box<Value>>,
+    /// How media is to be processed.
+    #[serde(default, alias = "media_processing", skip_serializing_if = "Option::is_none")]
+    pub media_processing: Option<Box<Value>>,
+    /// Facts about speech.
+    #[serde(default, alias = "speech_metadata", skip_serializing_if = "Option::is_none")]
+    pub speech_metadata: Option<Box<Value>>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+impl Part {
+    /// A part of text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..Self::default() }
+    }
+
+    /// A part of data with its MIME type.
+    #[must_use]
+    pub fn bytes(data: impl Into<Vec<u8>>, mime_type: impl Into<String>) -> Self {
+        let blob = Blob { data: Some(data.into()), mime_type: Some(mime_type.into()), ..Blob::default() };
+        Self { inline_data: Some(Box::new(blob)), ..Self::default() }
+    }
+
+    /// A call of a tool by name.
+    #[must_use]
+    pub fn function_call(name: impl Into<String>, args: Map<String, Value>) -> Self {
+        let call = FunctionCall { name: Some(name.into()), args: Some(args), ..FunctionCall::default() };
+        Self { function_call: Some(Box::new(call)), ..Self::default() }
+    }
+
+    /// An answer to a call, under the id and the name that the call has. An object is the answer as it is, any other value
+    /// becomes `{"result": value}`.
+    #[must_use]
+    pub fn function_response(id: impl Into<String>, name: impl Into<String>, response: Value) -> Self {
+        let response = match response {
+            Value::Object(map) => map,
+            value => Map::from_iter([("result".to_owned(), value)]),
+        };
+        let (id, name, response) = (Some(id.into()), Some(name.into()), Some(response));
+        let response = FunctionResponse { id, name, response, ..FunctionResponse::default() };
+        Self { function_response: Some(Box::new(response)), ..Self::default() }
+    }
+
+    /// Refuses fields that this version does not know of, as [`Content::check_known`] does.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument`, naming the first of them.
+    pub fn check_known(&self) -> Result<()> {
+        check_known(self.extras())
+    }
+
+    /// Refuses unknown fields that have the name of a known one, as `Event::check_extras` does.
+    pub(crate) fn check_extras(&self) -> Result<()> {
+        let is_same = || {
+            let read = serde_json::to_value(self).and_then(serde_json::from_value::<Self>);
+            read.is_ok_and(|read| read == *self)
+        };
+        if self.extras().any(|(_, fields)| !fields.is_empty()) && !is_same() {
+            return Err(Error::invalid("an unknown field of the part has the name of a known one; set that one"));
+        }
+        Ok(())
+    }
+
+    fn extras(&self) -> impl Iterator<Item = Extra<'_>> {
+        [
+            ("part", Some(&self.extra)),
+            ("codeExecutionResult", self.code_execution_result.as_ref().map(|result| &result.extra)),
+            ("executableCode", self.executable_code.as_ref().map(|code| &code.extra)),
+            ("fileData", self.file_data.as_ref().map(|file| &file.extra)),
+            ("functionCall", self.function_call.as_ref().map(|call| &call.extra)),
+            ("functionResponse", self.function_response.as_ref().map(|response| &response.extra)),
+            ("inlineData", self.inline_data.as_ref().map(|blob| &blob.extra)),
+        ]
+        .into_iter()
+        .filter_map(|(of, fields)| Some((of, fields?)))
+    }
+
+    /// Takes unknown fields out.
+    #[doc(hidden)]
+    pub fn clear_extras(&mut self) {
+        let inner = [
+            self.code_execution_result.as_mut().map(|result| &mut result.extra),
+            self.executable_code.as_mut().map(|code| &mut code.extra),
+            self.file_data.as_mut().map(|file| &mut file.extra),
+            self.function_call.as_mut().map(|call| &mut call.extra),
+            self.function_response.as_mut().map(|response| &mut response.extra),
+            self.inline_data.as_mut().map(|blob| &mut blob.extra),
+        ];
+        inner.into_iter().flatten().chain([&mut self.extra]).for_each(|extra| *extra = ExtraFields::default());
+    }
+}
+
+/// A tool the model wants called, with its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionCall {
+    /// Which call this is, so that its response can name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The arguments by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Map<String, Value>>,
+    /// The tool's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Arguments that are still being streamed.
+    #[serde(default, alias = "partial_args", skip_serializing_if = "Option::is_none")]
+    pub partial_args: Option<Vec<Value>>,
+    /// Whether more of this call is to come.
+    #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
+    pub will_continue: Option<bool>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FunctionResponse {
+    /// Whether more responses to this call are to come.
+    #[serde(default, alias = "will_continue", skip_serializing_if = "Option::is_none")]
+    pub will_continue: Option<bool>,
+    /// When the model is to be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<String>,
+    /// Media that belongs to the response.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<Value>>,
+    /// The call that is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The tool's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The answer, an object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<Map<String, Value>>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// Data with its MIME type; base64 in JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blob {
+    /// The bytes.
+    #[serde(default, with = "optional_bytes", skip_serializing_if = "Option::is_none")]
+    pub data: Option<Vec<u8>>,
+    /// A name to show.
+    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// What kind of data it is.
+    #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// Data kept elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FileData {
+    /// A name to show.
+    #[serde(default, alias = "display_name", skip_serializing_if = "Option::is_none")]
+    pub display_name: Option<String>,
+    /// Where it is.
+    #[serde(default, alias = "file_uri", skip_serializing_if = "Option::is_none")]
+    pub file_uri: Option<String>,
+    /// What kind of data it is.
+    #[serde(default, alias = "mime_type", skip_serializing_if = "Option::is_none")]
+    pub mime_type: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// Code the model wants run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecutableCode {
+    /// The code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Its language, such as `PYTHON`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Which piece of code this is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// What running code gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CodeExecutionResult {
+    /// Such as `OUTCOME_OK`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// What it printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// Which piece of code was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Fields that this version does not know of, as they came.
+    #[serde(flatten)]
+    pub extra: ExtraFields,
+}
+
+/// Writes URL-safe base64 with padding, as ADK does; reads that and the standard alphabet, padded or not.
+mod optional_bytes {
+    use std::result::Result;
+
+    use super::*;
+
+    const OUT: GeneralPurpose = base64::engine::general_purpose::URL_SAFE;
+    const IN: GeneralPurpose = GeneralPurpose::new(
+        &URL_SAFE,
+        GeneralPurposeConfig::new()
+            .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+            .with_decode_allow_trailing_bits(true),
+    );
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => serializer.serialize_str(&OUT.encode(bytes)),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<u8>>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
+        let url_safe = text.replace('+', "-").replace('/', "_");
+        IN.decode(url_safe).map(Some).map_err(|e| serde::de::Error::custom(format!("not base64: {e}")))
+    }
+}

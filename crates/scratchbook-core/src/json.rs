@@ -1,0 +1,403 @@
+//! Reading JSON without losing a number.
+//!
+//! `serde_json` turns an integer beyond 64 bits into a float without a word. Everything that comes in as
+//! text therefore passes [`from_str`] or [`from_slice`], which look at the raw numbers first.
+
+mod texts;
+mod weight;
+
+use std::io;
+
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use serde_json::Value;
+use serde_json::error::Category;
+use serde_json::ser::{Formatter, Serializer};
+
+use crate::error::{Error, Result};
+
+pub use texts::{Field, texts};
+pub use weight::Weight;
+
+/// How many levels of arrays and objects a value may have, so that it can still be read inside an event.
+pub const MAX_DEPTH: usize = 100;
+
+/// Reads a value from JSON text, refusing what could not be given back exactly.
+///
+/// ```
+/// use scratchbook::{ErrorKind, json};
+///
+/// let n: u64 = json::from_str("18446744073709551615")?;
+/// assert_eq!(n, u64::MAX);
+/// let error = json::from_str::<serde_json::Value>("18446744073709551616").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// `InvalidArgument` for malformed JSON, for a shape that is not `T`'s, for an integer beyond 64 bits and for
+/// a float beyond `f64`.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T> {
+    from_slice(text.as_bytes())
+}
+
+/// Reads a value from JSON bytes; see [`from_str`].
+///
+/// # Errors
+///
+/// As [`from_str`]; bytes that are not UTF-8 are `InvalidArgument` too.
+pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    let parsed = serde_json::from_slice(bytes).map_err(|e| Error::invalid(describe(&e)))?;
+    check_numbers(bytes)?;
+    Ok(parsed)
+}
+
+/// What is wrong with JSON, and where, without the value that stands there: it may be a secret.
+#[doc(hidden)]
+pub fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match error.classify() {
+        Category::Data => format!("JSON of another shape: {}", without_value(&text)),
+        _ => format!("malformed JSON: {text}"),
+    }
+}
+
+/// `invalid type: string "hunter2", expected u64 at ...` without what is quoted.
+fn without_value(text: &str) -> String {
+    let quotes = |part: &str| part.find(['"', '`']).map(|at| part[..at].trim_end().to_owned());
+    match (text.starts_with("invalid "), text.rfind(", expected")) {
+        (true, Some(end)) => {
+            let kind = quotes(&text[..end]).unwrap_or_else(|| text[..end].to_owned());
+            format!("{kind}{}", &text[end..])
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// Finds numbers that `serde_json` would read as others, in text that it has accepted.
+fn check_numbers(bytes: &[u8]) -> Result<()> {
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => at = end_of_string(bytes, at),
+            b'-' | b'0'..=b'9' => {
+                let start = at;
+                let mut integer = true;
+                while at < bytes.len() && matches!(bytes[at], b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') {
+                    integer &= !matches!(bytes[at], b'.' | b'e' | b'E');
+                    at += 1;
+                }
+                let number = &bytes[start..at];
+                if integer { check_integer(number)? } else { check_float(number)? }
+            }
+            _ => at += 1,
+        }
+    }
+    Ok(())
+}
+
+fn end_of_string(bytes: &[u8], open: usize) -> usize {
+    let mut at = open + 1;
+    while at < bytes.len() && bytes[at] != b'"' {
+        at += if bytes[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
+}
+
+fn check_integer(digits: &[u8]) -> Result<()> {
+    if digits == b"-0" {
+        return Err(Error::invalid("the integer -0 would become a float; send 0, or -0.0"));
+    }
+    // 18 digits and a sign fit i64 whatever they are.
+    if digits.len() <= 18 {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(digits);
+    if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    let count = digits.len() - usize::from(digits[0] == b'-');
+    Err(Error::invalid(format!("an integer of {count} digits does not fit 64 bits; send it as a string or as a float")))
+}
+
+/// Any decimal is read as the float next to it, but not as infinity or, unless it is zero, as zero.
+fn check_float(digits: &[u8]) -> Result<()> {
+    let text = String::from_utf8_lossy(digits);
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = !mantissa.bytes().any(|b| matches!(b, b'1'..=b'9'));
+    match text.parse::<f64>() {
+        Ok(float) if float.is_finite() && (float != 0.0 || is_zero) => Ok(()),
+        _ => Err(Error::invalid("a float is too large or too small for 64 bits; send it as a string")),
+    }
+}
+
+/// Refuses a value that is nested deeper than it could be read back.
+pub(crate) fn check_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
+    check_levels(value, MAX_DEPTH, what)
+}
+
+/// Refuses a value that could not be an item of a list.
+pub(crate) fn check_item_depth(value: &Value, what: impl Fn() -> String) -> Result<()> {
+    check_levels(value, MAX_DEPTH - 1, what)
+}
+
+#[doc(hidden)]
+pub fn check_levels(value: &Value, levels: usize, what: impl Fn() -> String) -> Result<()> {
+    fn fits(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(items) => levels > 0 && items.iter().all(|v| fits(v, levels - 1)),
+            Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
+            _ => true,
+        }
+    }
+    if fits(value, levels) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{} is nested deeper than {levels} levels", what())))
+}
+
+/// A name in snake_case as proto-JSON spells it.
+#[doc(hidden)]
+pub fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut chars = word.chars();
+        camel.extend(chars.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(chars.as_str());
+    }
+    camel
+}
+
+/// Counts the bytes that are written to it.
+#[derive(Debug, Default)]
+pub struct ByteCount(pub u64);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How many bytes a value has as JSON text, of which nothing is kept.
+///
+/// ```
+/// use scratchbook::json;
+/// use serde_json::json;
+///
+/// assert_eq!(json::bytes_of(&json!({"k": [1, 2]})), 11);
+/// ```
+pub fn bytes_of(value: &(impl Serialize + ?Sized)) -> u64 {
+    let mut count = ByteCount::default();
+    // What cannot be written is found when it is.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+/// How many bytes a value has as JSON text; `None` if there are more than `most`, beyond which nothing is counted.
+///
+/// ```
+/// use scratchbook::json;
+///
+/// assert_eq!(json::bytes_up_to("four", 6), Some(6));
+/// assert_eq!(json::bytes_up_to("fives", 6), None);
+/// ```
+pub fn bytes_up_to(value: &(impl Serialize + ?Sized), most: u64) -> Option<u64> {
+    let mut count = CountUpTo { count: ByteCount::default(), most };
+    serde_json::to_writer(&mut count, value).ok().map(|()| count.count.0)
+}
+
+/// Counts bytes, and fails beyond the most of them.
+struct CountUpTo {
+    count: ByteCount,
+    most: u64,
+}
+
+impl io::Write for CountUpTo {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.count.write(bytes)?;
+        if self.count.0 > self.most { Err(io::ErrorKind::WriteZero.into()) } else { Ok(written) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// JSON text of something of ours that can be read back: no deeper than `serde_json` reads.
+#[doc(hidden)]
+pub fn to_text(value: &(impl Serialize + ?Sized), what: &str) -> Result<String> {
+    let mut text = Vec::with_capacity(256);
+    write(value, &mut text, what)?;
+    String::from_utf8(text).map_err(|e| Error::internal("JSON that is not UTF-8").with_source(e))
+}
+
+/// Refuses something of ours whose JSON could not be read back; gives its bytes.
+pub(crate) fn check_writable(value: &(impl Serialize + ?Sized), what: &str) -> Result<u64> {
+    let mut count = ByteCount::default();
+    write(value, &mut count, what)?;
+    Ok(count.0)
+}
+
+fn write(value: &(impl Serialize + ?Sized), to: impl io::Write, what: &str) -> Result<()> {
+    let mut serializer = Serializer::with_formatter(to, Bounded { depth: 0 });
+    value.serialize(&mut serializer).map_err(|e| match e.classify() {
+        Category::Io => Error::invalid(format!("{what} is nested deeper than {MAX_TEXT_DEPTH} levels")),
+        _ => Error::internal(format!("{what} cannot be written as JSON")).with_source(e),
+    })
+}
+
+/// serde_json reads 127 levels.
+const MAX_TEXT_DEPTH: usize = 127;
+
+/// Compact JSON, ended by an error before it gets too deep to be read, or to be written without overflow.
+struct Bounded {
+    depth: usize,
+}
+
+impl Bounded {
+    fn enter(&mut self) -> io::Result<()> {
+        self.depth += 1;
+        if self.depth > MAX_TEXT_DEPTH { Err(io::Error::other("too deep")) } else { Ok(()) }
+    }
+}
+
+impl Formatter for Bounded {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.enter()?;
+        writer.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(b"}")
+    }
+}
+
+/// Reads a field that is an object. Serde alone would take an array for one, its fields in their order.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Object::deserialize(deserializer).map(|object| object.0)
+}
+
+/// Reads a field that is an object, `null` or absent: for `#[serde(deserialize_with)]`. Serde alone would take a list for
+/// a struct as well, its fields in their order.
+///
+/// # Errors
+///
+/// Those of the deserializer, for what is something else.
+pub fn optional_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let object: Option<Object<T>> = Option::deserialize(deserializer)?;
+    Ok(object.map(|object| object.0))
+}
+
+/// Reads a field that is a list of objects, `null` or absent.
+pub(crate) fn optional_objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let objects: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
+    Ok(objects.map(|objects| objects.into_iter().map(|object| object.0).collect()))
+}
+
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(MapsOnly(deserializer)).map(Object)
+    }
+}
+
+/// Gives a struct that asks for its fields a map of them, and nothing else.
+struct MapsOnly<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapsOnly<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
+        self.0.deserialize_any(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_of_64_bits_are_read_exactly_and_larger_ones_refused() {
+        for good in ["0", "-1", "9223372036854775807", "-9223372036854775808", "18446744073709551615"] {
+            from_str::<Value>(good).unwrap();
+        }
+        for bad in ["18446744073709551616", "-9223372036854775809", "{\"a\":[123456789012345678901]}"] {
+            assert!(from_str::<Value>(bad).is_err(), "{bad}");
+        }
+        from_str::<Value>("{\"18446744073709551616\":\"x \\\" 18446744073709551616\"}").unwrap();
+        from_str::<Value>("[1e300, 12345678901234567890123.0]").unwrap();
+        for bad in ["1e400", "1e-400", "-0", "[-0]"] {
+            assert!(from_str::<Value>(bad).is_err(), "{bad}");
+        }
+        from_str::<Value>("[0.0, -0.0, 0e5, 0.000, 5e-324]").unwrap();
+        assert!(from_str::<Value>("NaN").is_err());
+    }
+
+    #[test]
+    fn messages_show_no_value() {
+        for text in [r#""hunter2""#, "\"hunter\\\"2, expected\"", "7.25", "true", r#"["hunter2"]"#, r#"{"a":1}"#] {
+            let message = from_str::<u64>(text).unwrap_err().to_string();
+            assert!(!message.contains("hunter") && !message.contains("7.25"), "{message}");
+            assert!(message.contains("expected u64"), "{message}");
+        }
+        assert!(from_str::<Value>("[1,").unwrap_err().to_string().contains("line 1 column 3"));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_refused_and_not_overflowed() {
+        let mut value = Value::Null;
+        for _ in 0..2000 {
+            value = Value::Array(vec![value]);
+        }
+        assert!(to_text(&value, "it").is_err() && check_writable(&value, "it").is_err());
+        let mut shallow = Value::Null;
+        for _ in 0..MAX_TEXT_DEPTH {
+            shallow = Value::Array(vec![shallow]);
+        }
+        let text = to_text(&shallow, "it").unwrap();
+        assert_eq!(from_str::<Value>(&text).unwrap(), shallow);
+    }
+
+    #[test]
+    fn floats_come_back_bit_for_bit() {
+        for x in [0.1, -0.0, 1.0, f64::MAX, f64::MIN_POSITIVE, 5e-324, 1_795_194_011.590_056_7] {
+            let text = serde_json::to_string(&x).unwrap();
+            assert_eq!(from_str::<f64>(&text).unwrap().to_bits(), x.to_bits(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,547 @@
+//! Everything in memory: for tests, demos and programs that need nothing to survive them.
+//!
+//! One lock an app. A commit is made while it is held for writing and costs a few map operations; whatever is
+//! read is a snapshot taken in constant time, because events and values are kept in persistent structures.
+
+mod app;
+mod artifact;
+mod feed;
+mod history;
+mod removal;
+pub mod resolve;
+mod retention;
+mod usage;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use self::app::{App, Origin, Stored, User, owned};
+use self::feed::Item;
+use crate::environment::{Environment, SystemEnvironment};
+use crate::error::{Error, KeyWriter, Result};
+use crate::event::Event;
+use crate::plan::commit::{prepare_event, prepare_session, prepare_state};
+use crate::plan::feed::{Feed, LET_GO_AT_ONCE, REMOVALS_KEPT};
+use crate::plan::fork::fork_key;
+use crate::plan::limits::Limits;
+use crate::plan::locate::{LocateQuery, taken_within};
+use crate::plan::query::{EventQuery, ListPosition, ListQuery, StateQuery};
+use crate::plan::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
+use crate::plan::room::{Room, Users, bytes_of_values};
+use crate::session::{
+    AppendOptions, CommitNotices, CommitNotifier, Committed, CreateSessionConfig, Events, Expiry, FeedPage, FeedStart,
+    ForkConfig, GetSessionConfig, IdScope, InitialState, ListOrder, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, Outcome, PAGE_BYTES, PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService,
+    SessionUpdate, StateChange, StateOwner, StatePage, Whose, check_id, check_owner, micros_of_seconds, no_session,
+    seconds_of_micros,
+};
+use crate::state::{ScopeMap, StateDelta, StateMap};
+use crate::store::closed;
+
+/// Keeps sessions, state and artifacts in memory; they are gone when it is dropped.
+///
+/// ```
+/// use scratchbook::{CreateSessionConfig, InMemorySessionService, SessionService};
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// let service = InMemorySessionService::new();
+/// let config = CreateSessionConfig::default().with_state(json!({"user:language": "en"}));
+/// service.create_session("my_app", "alice", config).await?;
+/// let second = service.create_session("my_app", "alice", CreateSessionConfig::default()).await?;
+/// assert_eq!(second.state().get("user:language"), Some(&json!("en")));
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct InMemorySessionService {
+    environment: Arc<dyn Environment>,
+    limits: Limits,
+    quotas: Quotas,
+    apps: RwLock<HashMap<String, Arc<RwLock<App>>>>,
+    position: AtomicU64,
+    closed: AtomicBool,
+    /// Tells cursors of its feeds from those of others.
+    id: String,
+    notifier: CommitNotifier,
+}
+
+impl Default for InMemorySessionService {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl InMemorySessionService {
+    /// An empty service on the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_environment(Arc::new(SystemEnvironment))
+    }
+
+    /// An empty service with a clock and ids of your own.
+    #[must_use]
+    pub fn with_environment(environment: Arc<dyn Environment>) -> Self {
+        Self {
+            environment,
+            limits: Limits::default(),
+            quotas: Quotas::new(&Limits::default()),
+            apps: RwLock::default(),
+            position: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            id: Uuid::new_v4().to_string(),
+            notifier: CommitNotifier::new(),
+        }
+    }
+
+    /// The same with limits on how large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.quotas = Quotas::new(&limits);
+        self.limits = limits;
+        self
+    }
+
+    /// The app, if anything was ever written to it. A lock poisoned by a panic elsewhere is still whole:
+    /// nothing between two commits can panic.
+    fn app(&self, app_name: &str) -> Result<Option<Arc<RwLock<App>>>> {
+        self.check_open()?;
+        Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).get(app_name).cloned())
+    }
+
+    /// All apps to which anything was ever written.
+    fn all_apps(&self) -> Result<HashMap<String, Arc<RwLock<App>>>> {
+        self.check_open()?;
+        Ok(self.apps.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
+    }
+
+    fn app_or_new(&self, app_name: &str) -> Result<Arc<RwLock<App>>> {
+        if let Some(app) = self.app(app_name)? {
+            return Ok(app);
+        }
+        let mut apps = self.apps.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(apps.entry(app_name.to_owned()).or_default()))
+    }
+
+    /// The last position given out. While an app's lock is held, none is given out for that app.
+    fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    fn next_position(&self) -> u64 {
+        self.position.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn now_micros(&self) -> i64 {
+        micros_of_seconds(self.environment.now())
+    }
+
+    /// Before a session is written to: one that has expired is deleted.
+    fn drop_expired(&self, app: &mut App, key: &SessionKey) {
+        if self.has_expired(app, key) {
+            self.remove(app, key, RemovalKind::Expired);
+        }
+    }
+
+    /// Removes a session, if there is one.
+    fn remove(&self, app: &mut App, key: &SessionKey, kind: RemovalKind) {
+        if let Some(last) = app.remove_session(key) {
+            let removal = Removal::of_session(kind, key.clone(), last, self.environment.now());
+            app.record(self.next_position(), removal);
+        }
+    }
+
+    /// Whether there is a session that has expired.
+    fn has_expired(&self, app: &App, key: &SessionKey) -> bool {
+        app.session(key).is_some_and(|(_, stored)| stored.is_expired(|| self.now_micros()))
+    }
+
+    /// The users who have a session with an id that has not expired.
+    fn live_users_with<'a>(&self, app: &'a App, session_id: &str) -> impl Iterator<Item = &'a str> {
+        let now = std::cell::OnceCell::new();
+        let live = move |stored: &Stored| !stored.is_expired(|| *now.get_or_init(|| self.now_micros()));
+        app.users_with(session_id).filter(move |(_, stored)| live(stored)).map(|(user_id, _)| user_id)
+    }
+
+    /// A session to be read, unless it has expired.
+    fn live<'a>(&self, app: &'a App, key: &SessionKey) -> Option<(&'a User, &'a Stored)> {
+        app.session(key).filter(|(_, stored)| !stored.is_expired(|| self.now_micros()))
+    }
+}
+
+fn to_map(values: &ScopeMap) -> Map<String, Value> {
+    values.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect()
+}
+
+fn read(app: &RwLock<App>) -> RwLockReadGuard<'_, App> {
+    app.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(app: &RwLock<App>) -> RwLockWriteGuard<'_, App> {
+    app.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[async_trait]
+impl SessionService for InMemorySessionService {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let mut prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
+        let held = hold_session(self, &prepared).await?;
+        let app = self.app_or_new(app_name)?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, &prepared.key);
+        let is_taken = match prepared.id_scope {
+            IdScope::User => app.session(&prepared.key).is_some(),
+            IdScope::App => self.live_users_with(&app, prepared.key.session_id()).next().is_some(),
+        };
+        if is_taken {
+            return Err(taken_within(prepared.id_scope, &prepared.key));
+        }
+        if !prepared.is_plain() {
+            prepared = app.resolve_session(prepared)?;
+        }
+        app.check_created(&prepared)?;
+        let key = prepared.key;
+        let initial = prepared.initial.into_iter();
+        let initial: ScopeMap = initial.map(|(name, value)| (Arc::from(name), Arc::new(value))).collect();
+        let position = self.next_position();
+        let (expires, metadata) = (prepared.expires, prepared.metadata.into());
+        let stored = Stored { expires, metadata, ..Stored::new(&key, initial, position, prepared.created) };
+        app.keep(stored);
+        let origin = Origin {
+            position,
+            session: Some((&key, 0)),
+            event_id: "",
+            author: "user",
+            time: seconds_of_micros(prepared.created),
+        };
+        app.change_shared(user_id, &prepared.shared, &origin);
+        for event in prepared.events {
+            app.append(&key, event, &AppendOptions::default(), || self.next_position())?;
+        }
+        held.keep();
+        self.notifier.notify_session(&key);
+        let (user, stored) = app.session(&key).ok_or_else(|| Error::internal("a session without its user"))?;
+        let state = app.merged(user, stored, &StateQuery::All);
+        Ok(stored.to_session(state, stored.events.clone(), self.position()))
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(None);
+        };
+        let app = read(&app);
+        Ok(self.live(&app, key).map(|(user, stored)| {
+            let state = app.merged(user, stored, &state);
+            stored.to_session(state, events.fit(stored.select(events), config.page_bytes), self.position())
+        }))
+    }
+
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(None);
+        };
+        let app = read(&app);
+        Ok(self.live(&app, key).map(|(_, stored)| InitialState::new(stored.base, to_map(&stored.initial))))
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let app = read(&app);
+        let (user, stored) = self.live(&app, key).ok_or_else(|| no_session(key))?;
+        app.state_at(user, stored, seq)
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let app = read(&app);
+        let (user, stored) = self.live(&app, key).ok_or_else(|| no_session(key))?;
+        Ok(app.blame(user, stored))
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let fork = fork_key(key, &config, self.environment.as_ref())?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let held = hold_fork(self, key, config.at).await?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        self.drop_expired(&mut app, &fork);
+        let created = self.now_micros();
+        app.fork(key, &fork, config.at, created, || self.next_position())?;
+        held.keep();
+        self.notifier.notify_session(&fork);
+        let (user, stored) = app.session(&fork).ok_or_else(|| Error::internal("a session without its user"))?;
+        let state = app.merged(user, stored, &StateQuery::All);
+        Ok(stored.to_session(state, Events::default(), self.position()))
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        check_id("app name", app_name)?;
+        let query = ListQuery::new(config)?;
+        let Some(app) = self.app(app_name)? else {
+            return Ok(ListSessionsResponse::default());
+        };
+        let app = read(&app);
+        let order = match &query.user_id {
+            None => &app.by_update,
+            Some(user_id) => match app.users.get(user_id.as_str()) {
+                Some(user) => &user.by_update,
+                None => return Ok(ListSessionsResponse::default()),
+            },
+        };
+        let (now, after) = (self.now_micros(), query.after.as_ref().map_or(Unbounded, Excluded));
+        let places: &mut (dyn Iterator<Item = &ListPosition> + Send) = match query.order {
+            ListOrder::OldestFirst => &mut order.range::<ListPosition, _>((after, Unbounded)),
+            ListOrder::NewestFirst => &mut order.range::<ListPosition, _>((Unbounded, after)).rev(),
+        };
+        let stored = |place: &ListPosition| {
+            let user = app.users.get(place.user_id.as_str())?;
+            let stored = user.sessions.get(place.session_id.as_str())?;
+            (!stored.is_expired(|| now)).then_some((user, stored))
+        };
+        let live = places.filter_map(|place| Some((place.clone(), stored(place)?)));
+        let (page, token) = query.pick(live, |(_, stored)| &stored.metadata);
+        let mut users = Users::default();
+        let (page, token) = query.fit(page, token, |place, (user, stored)| {
+            let of_user = if users.counts(&place.user_id) { bytes_of_values(&user.state.values) } else { 0 };
+            of_user + bytes_of_values(&stored.state) + stored.metadata.bytes()
+        });
+        let sessions = page.into_iter().map(|(_, (user, stored))| {
+            let state = app.merged(user, stored, &StateQuery::All);
+            stored.to_session(state, Events::default(), self.position())
+        });
+        Ok(ListSessionsResponse::new(sessions.collect(), token))
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let query = LocateQuery::new(app_name, session_id)?;
+        let Some(app) = self.app(app_name)? else {
+            return Ok(None);
+        };
+        let app = read(&app);
+        query.pick(self.live_users_with(&app, &query.session_id))
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        if let Some(app) = self.app(key.app_name())? {
+            self.remove(&mut write(&app), key, RemovalKind::Deleted);
+            self.quotas.forget(&key.user());
+            // Whoever follows it is told that it is gone.
+            self.notifier.notify_session(key);
+        }
+        Ok(())
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        if event.is_partial() {
+            self.check_open()?;
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
+        let held = hold_event(self, key, &prepared).await?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        let committed = app.append(key, prepared, &options, || self.next_position())?;
+        if committed.outcome == Outcome::Stored {
+            held.keep();
+        }
+        self.notifier.notify_session(key);
+        Ok(committed)
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(Map::new());
+        };
+        let app = read(&app);
+        Ok(owned(&app, owner).map(|state| to_map(&state.values)).unwrap_or_default())
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(StatePage::default());
+        };
+        let app = read(&app);
+        Ok(owned(&app, owner).map(|state| state.page(config)).unwrap_or_default())
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
+        let (author, time) = options.checked(|| self.environment.now())?;
+        let app = self.app_or_new(owner.app_name())?;
+        let mut app = write(&app);
+        let changes = match prepared.is_plain() {
+            true => prepared.changes,
+            false => app.resolve_state(owner, &prepared)?,
+        };
+        app.check_shared(owner.user_id().unwrap_or_default(), &changes, &prepared.limits)?;
+        let position = self.next_position();
+        let origin = Origin { position, session: None, event_id: "", author: &author, time };
+        app.change_shared(owner.user_id().unwrap_or_default(), &changes, &origin);
+        app.enter_feed(position, Item::State(owner.clone()));
+        self.notifier.notify_owner(owner);
+        Ok(position)
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(Vec::new());
+        };
+        let app = read(&app);
+        let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
+        let from = log.partition_point(|change| change.position <= after);
+        let mut room = Room::new(PAGE_BYTES);
+        let page = log.iter().skip(from).take(limit);
+        let mut to = from + page.take_while(|change| room.takes(change.bytes())).count();
+        // All changes of a commit have its position: a page that ended among them would lose the rest.
+        while from < to && to < log.len() && log[to].position == log[to - 1].position {
+            to += 1;
+        }
+        Ok(log[from..to].to_vec())
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(Vec::new());
+        };
+        let app = read(&app);
+        let log = owned(&app, owner).map_or(&[][..], |state| &state.log);
+        let until = log.partition_point(|change| change.position < before);
+        let (mut room, of_key) =
+            (Room::new(PAGE_BYTES), log[..until].iter().rev().filter(|change| change.name == name));
+        Ok(of_key.take(limit).take_while(|change| room.takes(change.bytes())).cloned().collect())
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let app = self.app_or_new(owner.app_name())?;
+        let app = read(&app);
+        app.feed_page(&Feed::new(&self.id, owner), owner, start, limit, self.position())
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.check_open()?;
+        Ok(self.notifier.subscribe())
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| self.environment.now())).transpose()?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        app.session_mut(key).ok_or_else(|| no_session(key))?.expires = expires;
+        Ok(())
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let app = self.app(key.app_name())?.ok_or_else(|| no_session(key))?;
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        let stored = app.session_mut(key).ok_or_else(|| no_session(key))?;
+        stored.metadata = stored.metadata.updated(&update)?.into();
+        Ok(())
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        let deleted = self.remove_expired(limit).await?;
+        let (before, step) = (self.environment.now() - REMOVALS_KEPT.as_secs_f64(), limit.clamp(1, LET_GO_AT_ONCE));
+        for app in self.all_apps()?.values() {
+            while write(app).let_removals_go(before, step) == step {}
+        }
+        Ok(deleted)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(key.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        self.drop_expired(&mut app, key);
+        self.quotas.forget(&key.user());
+        let (pruned, last) = app.prune_events(key, before, limit);
+        if pruned > 0 {
+            let removal = Removal::of_session(RemovalKind::Pruned, key.clone(), last, self.environment.now());
+            app.record(self.next_position(), removal);
+            self.notifier.notify_session(key);
+        }
+        Ok(pruned as u64)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let Some(app) = self.app(owner.app_name())? else {
+            return Ok(0);
+        };
+        let mut app = write(&app);
+        // What is committed from now on is known.
+        let before = before.min(self.position() + 1);
+        Ok(app.owned_mut(owner).map_or(0, |state| state.prune(before, limit)) as u64)
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.check_open()?;
+        let apps = self.apps.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut names: Vec<_> =
+            apps.keys().filter(|name| after.is_none_or(|o| o.app_name() <= name.as_str())).collect();
+        names.sort_unstable();
+        let mut owners = Vec::new();
+        for name in names {
+            let mut of_app = read(&apps[name]).owners(&name.as_str().into());
+            of_app.retain(|owner| after.is_none_or(|after| owner > after));
+            of_app.sort_unstable();
+            owners.extend(of_app.into_iter().take(limit - owners.len()));
+            if owners.len() == limit {
+                break;
+            }
+        }
+        Ok(owners)
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        check_owner(app_name, user_id)?;
+        if let Some(app) = self.app(app_name)? {
+            let mut app = write(&app);
+            let user = StateOwner::user(app_name, user_id)?;
+            if let Some(sessions) = app.remove_user(user_id) {
+                app.record(self.next_position(), Removal::of_user(user.clone(), sessions, self.environment.now()));
+            }
+            self.quotas.forget(&user);
+            for change in &mut app.state.log {
+                if change.origin.as_ref().is_some_and(|(key, _)| key.user_id() == user_id) {
+                    change.origin = None;
+                }
+                if change.author == user_id {
+                    change.author.clear();
+                }
+            }
+            self.notifier.notify_whose([Whose::all_of(&user)]);
+        }
+        Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.check_open()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.notifier.close();
+        Ok(())
+    }
+}

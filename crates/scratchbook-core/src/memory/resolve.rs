@@ -1,0 +1,96 @@
+//! What a write that depends on what is stored finds in an app. The caller holds the app's lock.
+
+use super::app::{App, OwnedState, Stored};
+use crate::error::{Error, KeyWriter, Result};
+use crate::plan::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
+use crate::plan::resolve::{Found, Refusal, WrittenKey};
+use crate::session::{AppendOptions, SessionKey, StateChange, StateOwner, event_writer, no_session};
+use crate::state::Scope;
+
+impl App {
+    /// An event with its operations carried out, or why it is refused.
+    pub(super) fn resolve(&self, key: &SessionKey, prepared: &Prepared, options: &AppendOptions) -> Result<Prepared> {
+        let (_, stored) = self.session(key).ok_or_else(|| no_session(key))?;
+        let mut found = Found::new(stored.last()).with_create_time(stored.made);
+        for KeyChange { scope, name, .. } in prepared.reads(options) {
+            match scope {
+                Scope::Session => stored.find(&mut found, name),
+                _ => self.find(&mut found, key.user_id(), *scope, name),
+            }
+        }
+        for scope in prepared.reads_scopes(options) {
+            match scope {
+                Scope::Session => stored.state.keys().for_each(|name| stored.find(&mut found, name)),
+                _ => self.find_all(&mut found, key.user_id(), scope),
+            }
+        }
+        let resolved = prepared.resolve(options, &found);
+        resolved.map_err(|refusal| self.refused(refusal, key.user_id(), Some((key, stored))))
+    }
+
+    /// A session with the operations of its events carried out, or why it is refused.
+    pub(super) fn resolve_session(&self, prepared: PreparedSession) -> Result<PreparedSession> {
+        let key = prepared.key.clone();
+        let mut found = Found::new(0);
+        prepared.reads().into_iter().for_each(|(scope, name)| self.find(&mut found, key.user_id(), scope, name));
+        prepared.reads_scopes().for_each(|scope| self.find_all(&mut found, key.user_id(), scope));
+        prepared.resolve(found).map_err(|refusal| self.refused(refusal, key.user_id(), None))
+    }
+
+    /// Changes to a user's or an app's state with their operations carried out, or why they are refused.
+    pub(super) fn resolve_state(&self, owner: &StateOwner, prepared: &PreparedState) -> Result<Vec<KeyChange>> {
+        let user_id = owner.user_id().unwrap_or_default();
+        let mut found = Found::new(0);
+        prepared.reads().for_each(|change| self.find(&mut found, user_id, change.scope, &change.name));
+        prepared.reads_scopes().for_each(|scope| self.find_all(&mut found, user_id, scope));
+        prepared.resolve(&found).map_err(|refusal| self.refused(refusal, user_id, None))
+    }
+
+    fn find(&self, found: &mut Found, user_id: &str, scope: Scope, name: &str) {
+        if let Some(state) = self.owned_by(user_id, scope) {
+            let value = state.values.get(name).map(|value| value.as_ref().clone());
+            found.insert(scope, name, value, state.versions.get(name).map_or(0, |(_, position)| *position));
+        }
+    }
+
+    fn find_all(&self, found: &mut Found, user_id: &str, scope: Scope) {
+        let values = self.owned_by(user_id, scope).into_iter().flat_map(|state| state.values.keys());
+        values.for_each(|name| self.find(found, user_id, scope, name));
+    }
+
+    fn owned_by(&self, user_id: &str, scope: Scope) -> Option<&OwnedState> {
+        match scope {
+            Scope::User => self.users.get(user_id).map(|user| &user.state),
+            _ => Some(&self.state),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, user_id: &str, session: Option<(&SessionKey, &Stored)>) -> Error {
+        let writer = |written: &WrittenKey| match written.scope {
+            Scope::Session => session.and_then(|(key, stored)| stored.writer(key, written.place)),
+            scope => self.owned_by(user_id, scope)?.writer(written),
+        };
+        let writers: Vec<_> = refusal.keys().map(writer).collect();
+        refusal.into_error(writers)
+    }
+}
+
+impl Stored {
+    fn find(&self, found: &mut Found, name: &str) {
+        let value = self.state.get(name).map(|value| value.as_ref().clone());
+        found.insert(Scope::Session, name, value, self.written.get(name).copied().unwrap_or_default());
+    }
+
+    /// Who wrote a key with this number; of an event that was pruned only the number is known.
+    pub(super) fn writer(&self, key: &SessionKey, seq: u64) -> Option<KeyWriter> {
+        self.event(seq).map(|event| event_writer(key, event))
+    }
+}
+
+impl OwnedState {
+    pub(super) fn writer(&self, written: &WrittenKey) -> Option<KeyWriter> {
+        let from = self.log.partition_point(|change| change.position < written.place);
+        let of_commit = self.log[from..].iter().take_while(|change| change.position == written.place);
+        of_commit.into_iter().find(|change| change.name == written.name).map(StateChange::writer)
+    }
+}

@@ -1,0 +1,410 @@
+//! What a write writes: one pure description that every store carries out.
+
+use std::collections::{HashMap, HashSet};
+use std::iter;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::limits::{Limits, state_bytes};
+use super::usage::Usage;
+use crate::environment::Environment;
+use crate::error::{Error, Result};
+use crate::event::{Event, check_timestamp};
+use crate::json;
+use crate::session::{
+    CreateSessionConfig, IdScope, Outcome, PutStateOptions, SessionKey, SessionMetadata, SharedKeys, StateCheck,
+    StateOwner, check_id, check_owner, micros_of_seconds,
+};
+use crate::state::{Change, MAX_KEY_BYTES, Scope, StateDelta};
+
+/// An event made ready to be stored, and everything that is written with it but its number.
+///
+/// One with operations in its delta has to be [resolved](Self::resolve) first, with what the store finds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Prepared {
+    /// The event, with id and timestamp and without `temp:` keys.
+    pub event: Event,
+    /// The event as JSON; empty while there are operations in it.
+    pub text: String,
+    /// The hash of the event as it was sent, by which a retry is known.
+    pub hash: [u8; 32],
+    /// The session's new update time, in microseconds since 1970.
+    pub micros: i64,
+    /// The changes to stored keys, session before user before app, by name: the order of locks.
+    pub changes: Vec<KeyChange>,
+    /// The limits it was prepared under. A store holds to them the number of the event and the keys of each scope.
+    pub limits: Limits,
+}
+
+/// A change to one stored key.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct KeyChange {
+    /// Whose key it is; never `temp:`.
+    pub scope: Scope,
+    /// The key without its prefix.
+    pub name: String,
+    /// What happens to it.
+    pub change: Change,
+}
+
+impl KeyChange {
+    pub(crate) fn new(scope: Scope, name: impl Into<String>, change: Change) -> Self {
+        Self { scope, name: name.into(), change }
+    }
+
+    /// The value as JSON text, `None` for a removal.
+    ///
+    /// # Errors
+    ///
+    /// `Internal` for operations, which a store has to resolve before it writes. None else in practice: the value was
+    /// checked when the change was prepared.
+    pub fn text(&self) -> Result<Option<String>> {
+        if self.change.operations().is_some() {
+            let key = self.scope.key(&self.name);
+            return Err(Error::internal(format!("the operations on '{key}' were not resolved; this is a defect")));
+        }
+        self.change.value().map(|value| json::to_text(value, "a value")).transpose()
+    }
+}
+
+/// Makes an event ready: checked, with id and timestamp, without `temp:` keys. A partial event is not for this.
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad ids, keys, values or timestamps; `PayloadTooLarge` for what is larger than the limits.
+pub fn prepare_event(mut event: Event, environment: &dyn Environment, limits: &Limits) -> Result<Prepared> {
+    event.check()?;
+    check_id("event id", &event.id)?;
+    check_id("invocation id", &event.invocation_id)?;
+    event.seq = None;
+    event.drop_nulls();
+    event.actions.state_delta.retain(|key| Scope::split(key).0 != Scope::Temp);
+    let operations = take_operations(&mut event);
+    let mut text = json::to_text(&event, "the event")?;
+    event.check_extras(&text)?;
+    let hash = hash(&text, operations.as_ref())?;
+    if event.id.is_empty() || event.timestamp.is_none() {
+        if event.id.is_empty() {
+            event.id = environment.new_id();
+        }
+        check_id("event id", &event.id)?;
+        check_timestamp(*event.timestamp.get_or_insert_with(|| environment.now()))?;
+        text = json::to_text(&event, "the event")?;
+    }
+    limits.check_event(&event.id, &text, &event.actions.state_delta)?;
+    if let Some(delta) = operations {
+        event.actions.state_delta = delta;
+        text.clear();
+    }
+    let micros = micros_of_seconds(event.timestamp.unwrap_or_default());
+    let changes = key_changes(&event.actions.state_delta);
+    Ok(Prepared { event, text, hash, micros, changes, limits: *limits })
+}
+
+impl Prepared {
+    /// What it takes of quotas; of one with operations about that, since nobody knows yet what they come to.
+    pub(crate) fn usage(&self) -> Usage {
+        let text = if self.text.is_empty() { self.text.capacity() } else { self.text.len() };
+        Usage::bytes(text as u64)
+    }
+
+    /// Takes the user's and the app's keys out of what is written. The event keeps them.
+    fn leave_shared_keys(&mut self) -> Result<()> {
+        if let Some(change) = self.changes.iter().find(|change| change.change.operations().is_some()) {
+            let (key, id) = (change.scope.key(&change.name), &self.event.id);
+            let message =
+                format!("the event {id} has an operation on '{key}'; an event from elsewhere holds values alone");
+            return Err(Error::invalid(message));
+        }
+        self.changes.retain(|change| change.scope == Scope::Session);
+        Ok(())
+    }
+}
+
+/// Takes a delta with operations out of an event and leaves what has a form in JSON.
+fn take_operations(event: &mut Event) -> Option<StateDelta> {
+    if !event.actions.state_delta.has_operations() {
+        return None;
+    }
+    let delta = event.actions.state_delta.clone();
+    event.actions.state_delta.retain(|key| delta.get(key).is_some_and(|change| change.operations().is_none()));
+    Some(delta)
+}
+
+/// The hash of an event as it was sent. Operations are covered by it: they are not in the event's text, and what they
+/// come to is not what was sent.
+fn hash(text: &str, operations: Option<&StateDelta>) -> Result<[u8; 32]> {
+    let mut hash = Sha256::new_with_prefix(text);
+    let operations = operations.into_iter().flat_map(StateDelta::iter);
+    for (key, operations) in operations.filter_map(|(key, change)| Some((key, change.operations()?))) {
+        // No JSON text has this byte, so that no event without operations has this hash.
+        hash.update([0]);
+        hash.update(json::to_text(&(key, operations), "an operation")?);
+    }
+    Ok(hash.finalize().into())
+}
+
+/// What becomes of an event whose id is in its session already, with this hash.
+///
+/// # Errors
+///
+/// `AlreadyExists` where its content is other.
+pub fn replay(prepared: &Prepared, stored_hash: &[u8]) -> Result<Outcome> {
+    if prepared.hash == stored_hash {
+        return Ok(Outcome::Replayed);
+    }
+    Err(Error::new(
+        crate::error::ErrorKind::AlreadyExists,
+        format!("the event {} is in the session already, with other content; use a new id", prepared.event.id),
+    ))
+}
+
+/// A session made ready to be stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PreparedSession {
+    /// Its address, with an id of the environment's where none was given.
+    pub key: SessionKey,
+    /// Among whose sessions its id has to be a new one.
+    pub id_scope: IdScope,
+    /// The session's own keys, with which its fold begins.
+    pub initial: Map<String, Value>,
+    /// The changes to the user's and the app's keys, by name.
+    pub shared: Vec<KeyChange>,
+    /// Its title and labels.
+    pub metadata: SessionMetadata,
+    /// When it was made, in microseconds since 1970.
+    pub created: i64,
+    /// When it expires, in microseconds since 1970.
+    pub expires: Option<i64>,
+    /// The events it begins with, whole ones alone; none is refused after another.
+    pub events: Vec<Prepared>,
+    /// The limits it was prepared under. A store holds to them the keys of the user and the app.
+    pub limits: Limits,
+    pub(crate) check: Option<Arc<dyn StateCheck>>,
+}
+
+/// Makes a session ready.
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad ids, titles, labels, keys, values or timestamps; `AlreadyExists` for two events of one id with
+/// other content; `PayloadTooLarge` for what is larger and `ResourceExhausted` for what is more than the limits.
+pub fn prepare_session(
+    app_name: &str,
+    user_id: &str,
+    config: CreateSessionConfig,
+    environment: &dyn Environment,
+    limits: &Limits,
+) -> Result<PreparedSession> {
+    let key = new_key(app_name, user_id, config.session_id.as_deref(), environment)?;
+    let metadata = SessionMetadata::new(config.title, config.labels)?;
+    let state = StateDelta::try_from(config.state)?;
+    let changes = key_changes(&state);
+    limits.check_key_changes(&changes)?;
+    let (own, shared) = changes.into_iter().partition(|change| change.scope == Scope::Session);
+    let initial = own_values(own);
+    let events = config.events.into_iter().filter(|event| !event.is_partial());
+    let mut events = events.map(|event| prepare_event(event, environment, limits)).collect::<Result<Vec<_>>>()?;
+    let shared = match config.shared_keys {
+        SharedKeys::Written => shared,
+        SharedKeys::Left => {
+            events.iter_mut().try_for_each(Prepared::leave_shared_keys)?;
+            Vec::new()
+        }
+    };
+    limits.check_seq(check_event_ids(&events)?)?;
+    let created = config.create_time.unwrap_or_else(|| environment.now());
+    check_timestamp(created).map_err(|e| e.context("the time of creation"))?;
+    let created = micros_of_seconds(created);
+    let expires = config.expiry.map(|expiry| expiry.micros(|| environment.now())).transpose()?;
+    let (limits, check, id_scope) = (*limits, config.check, config.id_scope);
+    let prepared =
+        PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, check };
+    // What operations come to is not known yet.
+    if prepared.events.iter().all(|event| !event.text.is_empty()) {
+        prepared.check_own_keys()?;
+    }
+    Ok(prepared)
+}
+
+/// The address of a session to be made: with the id given, or one of the environment's where that is empty or absent.
+pub(super) fn new_key(
+    app_name: &str,
+    user_id: &str,
+    session_id: Option<&str>,
+    environment: &dyn Environment,
+) -> Result<SessionKey> {
+    match session_id.map(str::trim).filter(|id| !id.is_empty()) {
+        Some(id) => SessionKey::new(app_name, user_id, id),
+        None => SessionKey::new(app_name, user_id, &environment.new_id()),
+    }
+}
+
+fn own_values(changes: Vec<KeyChange>) -> Map<String, Value> {
+    let values = changes.into_iter().filter_map(|KeyChange { name, change, .. }| match change {
+        Change::Set(value) => Some((name, value)),
+        // Given as JSON, where there are no operations.
+        Change::Remove | Change::Apply(_) => None,
+    });
+    values.collect()
+}
+
+/// Changes to a user's or an app's state made ready to be stored.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PreparedState {
+    /// The changes, by name.
+    pub changes: Vec<KeyChange>,
+    /// The limits they were prepared under. A store holds to them the keys of the owner.
+    pub limits: Limits,
+    pub(crate) check: Option<Arc<dyn StateCheck>>,
+}
+
+/// Makes changes to a user's or an app's state ready; the names are without prefix.
+///
+/// # Errors
+///
+/// `InvalidArgument` for bad names or values; `PayloadTooLarge` for what is larger than the limits.
+pub fn prepare_state(
+    owner: &StateOwner,
+    delta: StateDelta,
+    options: &PutStateOptions,
+    limits: &Limits,
+) -> Result<PreparedState> {
+    delta.check()?;
+    let scope = match owner {
+        StateOwner::User { .. } => Scope::User,
+        StateOwner::App { .. } => Scope::App,
+    };
+    check_owner(owner.app_name(), owner.user_id().unwrap_or_default())?;
+    let mut changes = Vec::with_capacity(delta.len());
+    for (name, change) in delta.iter() {
+        if name.len() + scope.prefix().len() > MAX_KEY_BYTES {
+            return Err(Error::invalid(format!(
+                "a name of {} bytes with the prefix '{}' is longer than a key may be, {MAX_KEY_BYTES} bytes",
+                name.len(),
+                scope.prefix()
+            )));
+        }
+        changes.push(KeyChange { scope, name: name.to_owned(), change: change.clone() });
+    }
+    changes.sort_by(|a, b| a.name.cmp(&b.name));
+    limits.check_key_changes(&changes)?;
+    Ok(PreparedState { changes, limits: *limits, check: options.check.clone() })
+}
+
+fn key_changes(delta: &StateDelta) -> Vec<KeyChange> {
+    let mut changes: Vec<_> = delta
+        .iter()
+        .map(|(key, change)| {
+            let (scope, name) = Scope::split(key);
+            KeyChange { scope, name: name.to_owned(), change: change.clone() }
+        })
+        .filter(|change| change.scope != Scope::Temp)
+        .collect();
+    changes.sort_by(|a, b| (a.scope, &a.name).cmp(&(b.scope, &b.name)));
+    changes
+}
+
+/// Refuses, before anything is written, events of which one would be refused after another; gives how many there are.
+fn check_event_ids(events: &[Prepared]) -> Result<u64> {
+    let mut seen = HashMap::new();
+    for event in events {
+        if let Some(hash) = seen.insert(event.event.id.as_str(), event.hash) {
+            replay(event, &hash)?;
+        }
+    }
+    Ok(seen.len() as u64)
+}
+
+impl PreparedSession {
+    /// What it takes of quotas, as [`Prepared::usage`] says it.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        let initial = state_bytes(self.initial.iter().map(|(name, value)| (name.as_str(), value)))?;
+        let mut ids = HashSet::new();
+        let events = self.events.iter().filter(|event| ids.insert(event.event.id.as_str()));
+        Ok(Usage::session(initial + events.map(|event| event.usage().bytes).sum::<u64>()))
+    }
+
+    /// Refuses a session that would leave more keys in the user's or the app's scope than there may be, for a store that
+    /// knows how many keys the scope has, and which. One that can take back what it has written may look at each write.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` names the key.
+    pub fn check_keys(&self, scope: Scope, count: usize, has: impl Fn(&str) -> bool) -> Result<()> {
+        check_writes(&self.limits, scope, count, has, &self.shared, &self.events)
+    }
+
+    /// The same for the session's own keys, which are all known here.
+    pub(super) fn check_own_keys(&self) -> Result<()> {
+        let count = self.initial.len();
+        if let Some((last, _)) = self.initial.iter().next_back() {
+            self.limits.check_keys(Scope::Session, last, 0, count as u64)?;
+        }
+        check_writes(&self.limits, Scope::Session, count, |name| self.initial.contains_key(name), &[], &self.events)
+    }
+}
+
+/// Goes through what a creation writes, one after the other.
+fn check_writes(
+    limits: &Limits,
+    scope: Scope,
+    mut count: usize,
+    has: impl Fn(&str) -> bool,
+    shared: &[KeyChange],
+    events: &[Prepared],
+) -> Result<()> {
+    let of_scope = |change: &&KeyChange| change.scope == scope;
+    let mut ids = HashSet::new();
+    // An event that is there twice is stored once.
+    let events = events.iter().filter(|event| ids.insert(event.event.id.as_str()));
+    let mut written: HashMap<&str, bool> = HashMap::new();
+    for changes in iter::once(shared).chain(events.map(|event| event.changes.as_slice())) {
+        limits.check_changes(scope, changes, count, |name| written.get(name).copied().unwrap_or_else(|| has(name)))?;
+        for KeyChange { name, change, .. } in changes.iter().filter(of_scope) {
+            let is_set = matches!(change, Change::Set(_));
+            let was_set = written.insert(name, is_set).unwrap_or_else(|| has(name));
+            count = (count + usize::from(is_set)).saturating_sub(usize::from(was_set));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::SystemEnvironment;
+
+    /// A hash that changes would turn retries of events stored by an older version into errors.
+    #[test]
+    fn the_hash_of_an_event_stays_what_it_is() {
+        let text = r#"{"author":"agent","id":"e1","invocationId":"i","timestamp":1700000000.5,"unknown":1,
+            "content":{"role":"model","parts":[{"text":"Hi"}]},
+            "actions":{"stateDelta":{"a":1,"user:b":null,"temp:c":2}}}"#;
+        let prepared = prepare_event(Event::from_json(text).unwrap(), &SystemEnvironment, &Limits::default()).unwrap();
+        let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "1896c4ace208e10113f339473f694cea551e48d7ddb1b919e25fbc087e6b4839", "{}", prepared.text);
+    }
+
+    /// The same for operations: what was asked for is hashed, in a form of its own.
+    #[test]
+    fn the_hash_of_operations_stays_what_it_is() {
+        let delta = StateDelta::new().with("plain", 1).unwrap().with_increment("user:n", 2).unwrap();
+        let delta = delta.with_append("list", "x").unwrap().with_merge_patch("map", serde_json::json!({"a": null}));
+        let delta = delta.unwrap().with_set_if_absent("s", 0.5).unwrap().with_expect("e", ()).unwrap();
+        let delta = delta.with_expect_absent("none").unwrap().with("none", true).unwrap();
+        let mut delta = delta.with_increment("gone", -1).unwrap();
+        delta.remove("gone").unwrap();
+        let event = Event::new("agent").with_id("e1").with_timestamp(1_700_000_000.5).with_state_delta(delta);
+        let prepared = prepare_event(event, &SystemEnvironment, &Limits::default()).unwrap();
+        let hash: String = prepared.hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, "1bb10899ec8a495f7a9c6d894a664e11fcc989541ecc4b219971bdc852b8f93e");
+        assert_eq!(prepared.text, "", "nothing that could be stored by mistake");
+    }
+}

@@ -1,0 +1,85 @@
+//! The fold of a session's events up to one of them, as SQL stores compute it: from a checkpoint or the initial state on.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::Result;
+use crate::json;
+use crate::plan::sql::rows;
+use crate::session::{InitialState, SessionKey};
+use crate::state::{OwnKeys, ScopeMap, StateDelta, apply_own, own_keys};
+
+/// Every so many events a session's fold may be kept, so that no read of an earlier state folds many more. One is made
+/// apart from the commit of the events, and never needed: without it a read takes longer.
+pub const CHECKPOINT_EVENTS: u64 = 512;
+
+/// A session's own keys as they stood after an event, each with the number of the event that wrote it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Folded {
+    /// The number of the last event in it.
+    pub seq: u64,
+    pub keys: OwnKeys,
+    /// How long the texts are that were folded in.
+    bytes: usize,
+}
+
+/// Of an event only what is folded.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default)]
+    actions: Actions,
+}
+
+#[derive(Default, Deserialize)]
+struct Actions {
+    #[serde(default, rename = "stateDelta")]
+    state_delta: StateDelta,
+}
+
+impl Folded {
+    /// What the fold begins with.
+    pub fn begin(initial: InitialState) -> Self {
+        let InitialState { seq, state } = initial;
+        Self { seq, keys: own_keys(seq, state), bytes: 0 }
+    }
+
+    /// What was kept of an earlier fold.
+    pub fn from_checkpoint(seq: u64, text: &str, key: &SessionKey) -> Result<Self> {
+        let keys = rows::json(text, || format!("the checkpoint at event {seq} of {key}"))?;
+        Ok(Self { seq, keys, bytes: 0 })
+    }
+
+    /// Folds the next event in, given as its text.
+    pub fn apply(&mut self, seq: u64, text: &str, key: &SessionKey) -> Result<()> {
+        let event: Written = rows::json(text, || format!("the event {seq} of {key}"))?;
+        apply_own(&mut self.keys, seq, &event.actions.state_delta);
+        self.seq = seq;
+        self.bytes += text.len();
+        Ok(())
+    }
+
+    /// The text of a checkpoint here; `None` where none is due, or where it would take more room than the events
+    /// since the last.
+    pub fn take_checkpoint(&mut self) -> Result<Option<String>> {
+        if self.seq == 0 || !self.seq.is_multiple_of(CHECKPOINT_EVENTS) {
+            return Ok(None);
+        }
+        let text = json::to_text(&self.keys, "the state")?;
+        if text.len() > self.bytes {
+            return Ok(None);
+        }
+        self.bytes = 0;
+        Ok(Some(text))
+    }
+
+    /// The keys and values alone, as the new beginning of the fold.
+    pub fn into_state(self) -> Map<String, Value> {
+        self.keys.into_iter().map(|(name, (_, value))| (name, value)).collect()
+    }
+
+    pub fn into_scope(self) -> ScopeMap {
+        self.keys.into_iter().map(|(name, (_, value))| (Arc::from(name), Arc::new(value))).collect()
+    }
+}

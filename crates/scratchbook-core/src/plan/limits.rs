@@ -1,0 +1,441 @@
+//! How large and how many things may be.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::commit::KeyChange;
+use crate::error::{Error, ErrorKind, Result};
+use crate::json::ByteCount;
+use crate::state::{Change, REMOVED, Scope, StateDelta};
+
+/// How large and how many things may be in a store. What is larger is refused as `PayloadTooLarge`, what is one too many
+/// as `ResourceExhausted`, with the limit, the amount and the key, and nothing has changed then.
+///
+/// Bytes are those of the JSON text. What is there already stays readable whatever the limits are: one that was lowered
+/// refuses what makes more of it, and nothing else.
+///
+/// ```
+/// use scratchbook::*;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let sessions = InMemorySessionService::new().with_limits(Limits::default().with_value_bytes(10));
+/// let session = sessions.create_session("app", "alice", Default::default()).await?;
+/// let delta = StateDelta::new().with("note", "a long story")?;
+/// let event = Event::new("agent").with_state_delta(delta);
+/// let error = sessions.append(session.key(), event, AppendOptions::default()).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
+/// assert!(error.to_string().contains("value_bytes"));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of the value of one key; 4 MiB otherwise.
+    pub value_bytes: u64,
+    /// Bytes of one delta, or of the state given at a session's creation; 8 MiB otherwise.
+    pub delta_bytes: u64,
+    /// Bytes of one event; 16 MiB otherwise.
+    pub event_bytes: u64,
+    /// Bytes of one version of an artifact, with what is kept beside it; 16 MiB otherwise, which is 12 MiB of data: as
+    /// JSON, data is a third longer.
+    pub artifact_bytes: u64,
+    /// Keys of one session, of one user of an app, and of one app, each for itself; 10,000 otherwise. Removed keys do
+    /// not count.
+    pub keys_per_scope: u64,
+    /// Events of one session, by their numbers: those that were pruned count. `None` for any number; 1,000,000 otherwise.
+    pub events_per_session: Option<u64>,
+    /// A quota on the bytes of all sessions and artifacts of one user of an app: what
+    /// [`Session::stored_bytes`](crate::session::Session::stored_bytes) counts, and the JSON of every version of an artifact with
+    /// what is kept beside it. `None` for any number, which is so otherwise, as for the other quotas.
+    ///
+    /// Quotas are held against totals that no write locks: they are read every few seconds, and what this process has
+    /// written since is added. So where several processes write for one owner at the same time, there may be a little
+    /// more than the quota. Sessions that have expired are deleted before anything is refused for a quota.
+    pub user_bytes: Option<u64>,
+    /// A quota on the sessions of one user of an app.
+    pub user_sessions: Option<u64>,
+    /// A quota on the artifacts of one user of an app, each version for itself.
+    pub user_artifacts: Option<u64>,
+    /// A quota on the bytes of all users of an app together.
+    pub app_bytes: Option<u64>,
+    /// A quota on the sessions of all users of an app together.
+    pub app_sessions: Option<u64>,
+    /// A quota on the artifacts of all users of an app together, each version for itself.
+    pub app_artifacts: Option<u64>,
+}
+
+/// What [`Limits::unlimited`] begins with.
+const UNLIMITED: Limits = Limits {
+    value_bytes: u64::MAX,
+    delta_bytes: u64::MAX,
+    event_bytes: u64::MAX,
+    artifact_bytes: u64::MAX,
+    keys_per_scope: u64::MAX,
+    events_per_session: None,
+    user_bytes: None,
+    user_sessions: None,
+    user_artifacts: None,
+    app_bytes: None,
+    app_sessions: None,
+    app_artifacts: None,
+};
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            value_bytes: 4 << 20,
+            delta_bytes: 8 << 20,
+            event_bytes: 16 << 20,
+            artifact_bytes: 16 << 20,
+            keys_per_scope: 10_000,
+            events_per_session: Some(1_000_000),
+            ..UNLIMITED
+        }
+    }
+}
+
+impl Limits {
+    /// No limit at all.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        UNLIMITED
+    }
+
+    /// Bytes of the value of one key.
+    #[must_use]
+    pub fn with_value_bytes(mut self, bytes: u64) -> Self {
+        self.value_bytes = bytes;
+        self
+    }
+
+    /// Bytes of one delta.
+    #[must_use]
+    pub fn with_delta_bytes(mut self, bytes: u64) -> Self {
+        self.delta_bytes = bytes;
+        self
+    }
+
+    /// Bytes of one event.
+    #[must_use]
+    pub fn with_event_bytes(mut self, bytes: u64) -> Self {
+        self.event_bytes = bytes;
+        self
+    }
+
+    /// Bytes of one version of an artifact.
+    #[must_use]
+    pub fn with_artifact_bytes(mut self, bytes: u64) -> Self {
+        self.artifact_bytes = bytes;
+        self
+    }
+
+    /// Keys of one session, user or app.
+    #[must_use]
+    pub fn with_keys_per_scope(mut self, keys: u64) -> Self {
+        self.keys_per_scope = keys;
+        self
+    }
+
+    /// Events of one session.
+    #[must_use]
+    pub fn with_events_per_session(mut self, events: u64) -> Self {
+        self.events_per_session = Some(events);
+        self
+    }
+
+    /// A quota on the bytes of one user.
+    #[must_use]
+    pub fn with_user_bytes(mut self, bytes: u64) -> Self {
+        self.user_bytes = Some(bytes);
+        self
+    }
+
+    /// A quota on the sessions of one user.
+    #[must_use]
+    pub fn with_user_sessions(mut self, sessions: u64) -> Self {
+        self.user_sessions = Some(sessions);
+        self
+    }
+
+    /// A quota on the versions of artifacts of one user.
+    #[must_use]
+    pub fn with_user_artifacts(mut self, artifacts: u64) -> Self {
+        self.user_artifacts = Some(artifacts);
+        self
+    }
+
+    /// A quota on the bytes of an app.
+    #[must_use]
+    pub fn with_app_bytes(mut self, bytes: u64) -> Self {
+        self.app_bytes = Some(bytes);
+        self
+    }
+
+    /// A quota on the sessions of an app.
+    #[must_use]
+    pub fn with_app_sessions(mut self, sessions: u64) -> Self {
+        self.app_sessions = Some(sessions);
+        self
+    }
+
+    /// A quota on the versions of artifacts of an app.
+    #[must_use]
+    pub fn with_app_artifacts(mut self, artifacts: u64) -> Self {
+        self.app_artifacts = Some(artifacts);
+        self
+    }
+
+    /// Refuses a number that an event would have. A store asks when it has the number, and has seen that the event is no
+    /// retry.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted`.
+    pub fn check_seq(&self, seq: u64) -> Result<()> {
+        match self.events_per_session {
+            Some(limit) if seq > limit => Err(exhausted(format!(
+                "the event would be number {seq} of its session, and events_per_session is {limit}; go on in a new \
+                 session, or raise the limit"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a commit that leaves more keys in a scope than there were and than there may be. A store asks in the
+    /// commit where a key was set that was absent before; the name is one of these, without prefix.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` names the key.
+    pub fn check_keys(&self, scope: Scope, name: &str, before: u64, after: u64) -> Result<()> {
+        let limit = self.keys_per_scope;
+        if after <= limit || after <= before {
+            return Ok(());
+        }
+        let (owner, key) = (scope.as_str(), scope.key(name));
+        Err(exhausted(format!(
+            "with '{key}' there would be {after} keys in the {owner}'s state, and keys_per_scope is {limit}; remove \
+             some, keep many things in one map, or raise the limit"
+        )))
+    }
+
+    /// [`check_keys`](Self::check_keys) for a store that knows at any time how many keys a scope has, and which.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceExhausted` names the key.
+    pub fn check_changes(
+        &self,
+        scope: Scope,
+        changes: &[KeyChange],
+        count: usize,
+        has: impl Fn(&str) -> bool,
+    ) -> Result<()> {
+        let of_scope = || changes.iter().filter(|change| change.scope == scope);
+        let count = count as u64;
+        // Mostly there is room for all of them, new or not.
+        if count.saturating_add(of_scope().count() as u64) <= self.keys_per_scope {
+            return Ok(());
+        }
+        let (mut after, mut new) = (count, "");
+        for KeyChange { name, change, .. } in of_scope() {
+            match (change, has(name)) {
+                (Change::Set(_), false) => (after, new) = (after + 1, name),
+                (Change::Remove, true) => after -= 1,
+                _ => {}
+            }
+        }
+        self.check_keys(scope, new, count, after)
+    }
+
+    /// Checks the bytes of an artifact with what is kept beside it.
+    pub(crate) fn check_artifact(&self, filename: &str, bytes: u64) -> Result<()> {
+        let limit = self.artifact_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(too_large(format!(
+            "the artifact '{filename}' has {bytes} bytes of JSON, and artifact_bytes is {limit}; keep it elsewhere and \
+             save its URI, or raise the limit"
+        )))
+    }
+
+    /// Checks an event with its text, and the values in its delta.
+    pub(crate) fn check_event(&self, id: &str, text: &str, delta: &StateDelta) -> Result<()> {
+        let bytes = text.len() as u64;
+        // What is in a text is no longer than it: for nearly every event this is all.
+        if bytes <= self.value_bytes.min(self.delta_bytes).min(self.event_bytes) {
+            return Ok(());
+        }
+        if bytes > self.event_bytes {
+            return Err(too_large(format!(
+                "the event {id} has {bytes} bytes of JSON, and event_bytes is {}; keep large content as an artifact, \
+                 or raise the limit",
+                self.event_bytes
+            )));
+        }
+        self.check_delta(delta.iter())
+    }
+
+    /// Checks values under their keys, each for itself and all together; operations count when they are resolved.
+    pub(crate) fn check_delta<'a>(&self, changes: impl Iterator<Item = (impl AsRef<str>, &'a Change)>) -> Result<()> {
+        // The braces.
+        let (mut all, mut largest) = (2, (0, String::new()));
+        for (key, change) in changes {
+            let key = key.as_ref();
+            let bytes = match change {
+                Change::Set(value) => text_bytes(value)?,
+                Change::Remove => REMOVED.len() as u64 + 2,
+                Change::Apply(_) => continue,
+            };
+            if bytes > self.value_bytes && change.value().is_some() {
+                return Err(too_large(format!(
+                    "the value of '{key}' has {bytes} bytes of JSON, and value_bytes is {}; keep it as an artifact, \
+                     split it, or raise the limit",
+                    self.value_bytes
+                )));
+            }
+            // A colon and, but for the first, a comma.
+            all += text_bytes(key)? + bytes + 1 + u64::from(all > 2);
+            if bytes >= largest.0 {
+                largest = (bytes, key.to_owned());
+            }
+        }
+        if all <= self.delta_bytes {
+            return Ok(());
+        }
+        let (bytes, key) = largest;
+        Err(too_large(format!(
+            "the delta has {all} bytes of JSON, {bytes} of them in '{key}', and delta_bytes is {}; write it in \
+             several events, or raise the limit",
+            self.delta_bytes
+        )))
+    }
+
+    /// Checks changes to stored keys, whose names have no prefix.
+    pub(crate) fn check_key_changes(&self, changes: &[KeyChange]) -> Result<()> {
+        self.check_delta(changes.iter().map(|change| (change.scope.key(&change.name), &change.change)))
+    }
+
+    /// Reads a parameter of a URI; `false` where it is no limit's.
+    pub fn read_parameter(&mut self, name: &str, value: &str) -> Result<bool> {
+        let number = || {
+            let message = format!("{name}={value}; it is a whole number");
+            value.parse().map_err(|_| Error::invalid(message))
+        };
+        match name {
+            "value_bytes" => self.value_bytes = number()?,
+            "delta_bytes" => self.delta_bytes = number()?,
+            "event_bytes" => self.event_bytes = number()?,
+            "artifact_bytes" => self.artifact_bytes = number()?,
+            "keys_per_scope" => self.keys_per_scope = number()?,
+            "events_per_session" => self.events_per_session = Some(number()?),
+            "user_bytes" => self.user_bytes = Some(number()?),
+            "user_sessions" => self.user_sessions = Some(number()?),
+            "user_artifacts" => self.user_artifacts = Some(number()?),
+            "app_bytes" => self.app_bytes = Some(number()?),
+            "app_sessions" => self.app_sessions = Some(number()?),
+            "app_artifacts" => self.app_artifacts = Some(number()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The parameters of a URI that are limits.
+    pub const PARAMETERS: [&str; 12] = [
+        "value_bytes",
+        "delta_bytes",
+        "event_bytes",
+        "artifact_bytes",
+        "keys_per_scope",
+        "events_per_session",
+        "user_bytes",
+        "user_sessions",
+        "user_artifacts",
+        "app_bytes",
+        "app_sessions",
+        "app_artifacts",
+    ];
+}
+
+fn exhausted(message: String) -> Error {
+    Error::new(ErrorKind::ResourceExhausted, message)
+}
+
+fn too_large(message: String) -> Error {
+    Error::new(ErrorKind::PayloadTooLarge, message)
+}
+
+/// What the state that a session begins with takes as JSON text; an empty one takes nothing.
+pub(crate) fn state_bytes<'a>(state: impl Iterator<Item = (&'a str, &'a Value)>) -> Result<u64> {
+    let mut bytes = 0;
+    for (name, value) in state {
+        // A colon, and a comma or a brace.
+        bytes += text_bytes(name)? + text_bytes(value)? + 2;
+    }
+    // The first has a brace before it.
+    Ok(if bytes == 0 { 0 } else { bytes + 1 })
+}
+
+/// How long something is as JSON text, without the text.
+fn text_bytes(value: &(impl Serialize + ?Sized)) -> Result<u64> {
+    let mut count = ByteCount::default();
+    serde_json::to_writer(&mut count, value).map_err(|e| Error::internal("a value without JSON").with_source(e))?;
+    Ok(count.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn delta() -> StateDelta {
+        let mut delta = StateDelta::new().with("a \"b\"", [1, 2]).unwrap().with("user:n", "\u{1f4da}\n").unwrap();
+        delta.remove("gone").unwrap();
+        delta
+    }
+
+    #[test]
+    fn the_bytes_of_a_delta_are_those_of_its_text() {
+        let bytes = serde_json::to_string(&delta()).unwrap().len() as u64;
+        let limits = |bytes| Limits::unlimited().with_delta_bytes(bytes);
+        limits(bytes).check_delta(delta().iter()).unwrap();
+        let error = limits(bytes - 1).check_delta(delta().iter()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PayloadTooLarge);
+        assert!(error.to_string().contains(&bytes.to_string()), "{error}");
+        let empty = StateDelta::new();
+        limits(2).check_delta(empty.iter()).unwrap();
+    }
+
+    #[test]
+    fn the_bytes_of_a_state_are_those_of_its_text() {
+        for state in [json!({}), json!({"a": 1}), json!({"a \"b\"": [1, 2], "n": "\u{1f4da}\n", "x": null})] {
+            let text = if state == json!({}) { 0 } else { state.to_string().len() as u64 };
+            let entries = state.as_object().unwrap().iter().map(|(name, value)| (name.as_str(), value));
+            assert_eq!(state_bytes(entries).unwrap(), text, "{state}");
+        }
+    }
+
+    #[test]
+    fn a_removal_is_no_value() {
+        let limits = Limits::unlimited().with_value_bytes(0);
+        let mut delta = StateDelta::new();
+        delta.remove("gone").unwrap();
+        limits.check_delta(delta.iter()).unwrap();
+    }
+
+    #[test]
+    fn only_what_makes_more_keys_is_refused() {
+        let limits = Limits::default().with_keys_per_scope(2);
+        for (before, after, fits) in [(0, 2, true), (2, 3, false), (5, 5, true), (5, 4, true), (5, 6, false)] {
+            assert_eq!(limits.check_keys(Scope::User, "k", before, after).is_ok(), fits, "{before} to {after}");
+        }
+        let set = |name: &str| KeyChange::new(Scope::User, name, Change::Set(json!(1)));
+        let changes = [set("new"), KeyChange::new(Scope::User, "old", Change::Remove), set("known")];
+        let has = |name: &str| name != "new";
+        limits.check_changes(Scope::User, &changes, 7, has).unwrap();
+        let error = limits.check_changes(Scope::User, &changes[..1], 7, has).unwrap_err();
+        assert!(error.to_string().contains("'user:new'") && error.to_string().contains('8'), "{error}");
+    }
+}

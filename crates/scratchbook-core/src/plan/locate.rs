@@ -1,0 +1,61 @@
+//! Sessions by their ids alone: whose one is, and ids that an app has once.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{IdScope, SessionKey, check_id, check_session_id};
+
+use crate::store::taken;
+
+/// A session that is looked for among all users of an app.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LocateQuery {
+    /// The app.
+    pub app_name: String,
+    /// The session's id, trimmed as at creation.
+    pub session_id: String,
+}
+
+impl LocateQuery {
+    /// Checks what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for ids that no session could have.
+    pub fn new(app_name: &str, session_id: &str) -> Result<Self> {
+        check_id("app name", app_name)?;
+        Ok(Self { app_name: app_name.to_owned(), session_id: check_session_id(session_id)?.to_owned() })
+    }
+
+    /// The session, from those users of the app who have one with this id that has not expired. Two of them are enough.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` where there are several, without their names; `InvalidArgument` for a user id that is none.
+    pub fn pick<U: AsRef<str>>(&self, users: impl IntoIterator<Item = U>) -> Result<Option<SessionKey>> {
+        let mut users = users.into_iter();
+        let Some(user_id) = users.next() else {
+            return Ok(None);
+        };
+        if users.next().is_some() {
+            let message = format!(
+                "several users of the app '{}' have a session '{}'; address it in full, with its user",
+                self.app_name, self.session_id
+            );
+            return Err(Error::new(ErrorKind::FailedPrecondition, message));
+        }
+        SessionKey::new(&self.app_name, user_id.as_ref(), &self.session_id).map(Some)
+    }
+}
+
+/// The error for a session id in use among those that it has to be a new one of. Who else has it is not said.
+pub fn taken_within(scope: IdScope, key: &SessionKey) -> Error {
+    if scope == IdScope::User {
+        return taken(key);
+    }
+    let message = format!(
+        "session already exists: the app '{}' has a session '{}'; use another id",
+        key.app_name(),
+        key.session_id()
+    );
+    Error::new(ErrorKind::AlreadyExists, message)
+}

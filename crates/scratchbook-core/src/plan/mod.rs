@@ -1,0 +1,54 @@
+//! For stores of your own: what a write writes and what a read reads, worked out before a store is asked.
+//!
+//! A store carries these descriptions out in one commit, or in one snapshot, and decides nothing anew; that is how
+//! all stores keep the same promises. The example `custom_store` is a whole store on them, which passes the
+//! conformance suite. They grow with the crate: a new version may add to them what a store then has to carry out.
+
+#[doc(hidden)]
+pub mod artifact;
+#[doc(hidden)]
+pub mod commit;
+#[doc(hidden)]
+pub mod feed;
+#[doc(hidden)]
+pub mod filter;
+#[doc(hidden)]
+pub mod folded;
+#[doc(hidden)]
+pub mod fork;
+#[doc(hidden)]
+pub mod limits;
+#[doc(hidden)]
+pub mod locate;
+#[doc(hidden)]
+pub mod migrate;
+#[doc(hidden)]
+pub mod query;
+#[doc(hidden)]
+pub mod quota;
+#[doc(hidden)]
+pub mod redact;
+#[doc(hidden)]
+pub mod resolve;
+mod rewind;
+#[doc(hidden)]
+pub mod room;
+#[doc(hidden)]
+pub mod sql;
+#[doc(hidden)]
+pub mod usage;
+
+pub use crate::artifact::check_filename;
+pub use crate::session::check_id;
+pub use artifact::{PreparedArtifact, prepare_artifact};
+pub use commit::{
+    KeyChange, Prepared as PreparedEvent, PreparedSession, PreparedState, prepare_event, prepare_session,
+    prepare_state, replay,
+};
+pub use feed::{Feed, FeedPlace};
+pub use filter::SessionFilter;
+pub use fork::{check_event_number, fork_key, log_pruned};
+pub use locate::LocateQuery;
+pub use query::{EventQuery, ListPosition, ListQuery, StateQuery};
+pub use resolve::{Found, Refusal, WrittenKey};
+pub use room::Room;

@@ -1,0 +1,356 @@
+//! Writes that depend on what is stored: operations, guards, and appends that want to be refused for being late.
+//!
+//! A store locks and reads the keys that are named here, has the write resolved with what it found, and then writes it
+//! as any other, all in one commit. Where the write is refused, it looks up who wrote the keys in the way.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::commit::{KeyChange, Prepared, PreparedSession, PreparedState};
+use crate::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
+use crate::json;
+use crate::session::{AppendOptions, CheckedWrite, ConflictMode, StateCheck, micros_of_seconds};
+use crate::state::{Change, Refused, Scope, StateDelta, resolve};
+
+/// What a store has found in its commit: where the session stands, and how the keys are that it was to read.
+#[derive(Debug, Default)]
+pub struct Found {
+    seq: u64,
+    /// In microseconds.
+    created: Option<i64>,
+    /// By the key with its prefix.
+    keys: HashMap<String, FoundKey>,
+}
+
+#[derive(Debug, Default)]
+struct FoundKey {
+    value: Option<Value>,
+    place: u64,
+}
+
+impl Found {
+    /// A session whose last event has this number; 0 where there is none, and for state outside of any session.
+    #[must_use]
+    pub fn new(seq: u64) -> Self {
+        Self { seq, created: None, keys: HashMap::new() }
+    }
+
+    /// When the session was made, in microseconds since 1970; a store reads it where [`AppendOptions::conflict`] is not to
+    /// merge.
+    #[must_use]
+    pub fn with_create_time(mut self, micros: i64) -> Self {
+        self.created = Some(micros);
+        self
+    }
+
+    /// A key: its value, `None` where it is absent or was removed, and the last place where it was written, be it
+    /// removed: the number of an event of the session, or a position in the user's or the app's log. A key that was
+    /// never written may be left out.
+    pub fn insert(&mut self, scope: Scope, name: &str, value: Option<Value>, place: u64) {
+        self.keys.insert(scope.key(name).into_owned(), FoundKey { value, place });
+    }
+
+    /// The keys of a scope that are there, by name.
+    fn values(&self, scope: Scope) -> BTreeMap<&str, &Value> {
+        let present = self.keys.iter().filter_map(|(key, found)| Some((Scope::split(key), found.value.as_ref()?)));
+        present.filter(|((of, _), _)| *of == scope).map(|((_, name), value)| (name, value)).collect()
+    }
+
+    fn write(&mut self, change: &KeyChange) {
+        self.insert(change.scope, &change.name, change.change.value().cloned(), 0);
+    }
+}
+
+impl Prepared {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self, options: &AppendOptions) -> bool {
+        options.conflict == ConflictMode::Merge && !self.text.is_empty() && self.reads_scopes(options).next().is_none()
+    }
+
+    /// About how large it is: without its operations, whose outcome is not known.
+    pub fn bytes(&self) -> usize {
+        // Clearing a text leaves the room that it took.
+        self.text.capacity()
+    }
+
+    /// The keys that a store locks and reads, in the order of locks, before it has the event resolved.
+    pub fn reads<'a>(&'a self, options: &'a AppendOptions) -> impl Iterator<Item = &'a KeyChange> {
+        self.changes.iter().filter(|change| match options.conflict {
+            ConflictMode::Merge => change.change.operations().is_some(),
+            ConflictMode::ByKey => true,
+            // The session's keys are read to name those that have changed.
+            ConflictMode::BySession => change.scope == Scope::Session || change.change.operations().is_some(),
+        })
+    }
+
+    /// The scopes of which a store reads every key that is there, under its locks, beside those named by
+    /// [`reads`](Self::reads): session before user before app.
+    pub fn reads_scopes(&self, options: &AppendOptions) -> impl Iterator<Item = Scope> {
+        needed(options.check.as_ref(), &self.changes).into_iter().flatten()
+    }
+
+    /// The event with its operations carried out on what was found, to be written as any other.
+    ///
+    /// First the store looks whether the event's id is in the session already: a retry is answered as stored.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(&self, options: &AppendOptions, found: &Found) -> Result<Self, Refusal> {
+        let moved = has_moved(options, found);
+        let late = |change: &KeyChange, key: &str, found: &FoundKey| match options.conflict {
+            ConflictMode::ByKey => found.place > options.seen.place(key),
+            ConflictMode::BySession => {
+                moved.is_some() && change.scope == Scope::Session && found.place > options.seen.place(key)
+            }
+            ConflictMode::Merge => false,
+        };
+        let changes = resolve_changes(&self.changes, found, late);
+        let changes = match (moved, changes) {
+            (None, changes) => changes?,
+            (Some(moved), Ok(_)) => return Err(Refusal { moved: Some(moved), ..Refusal::default() }),
+            (Some(moved), Err(refusal)) => return Err(Refusal { moved: Some(moved), ..refusal }),
+        };
+        check(options.check.as_ref(), &changes, found)?;
+        if !self.text.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut event = self.event.clone();
+        event.actions.state_delta = resolved_delta(&self.event.actions.state_delta, &changes)?;
+        let text = json::to_text(&event, "the event")?;
+        self.limits.check_event(&event.id, &text, &event.actions.state_delta)?;
+        Ok(Self { event, text, hash: self.hash, micros: self.micros, changes, limits: self.limits })
+    }
+}
+
+impl PreparedSession {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let own = self.initial.keys().any(|name| self.needs_scope(Scope::Session, name));
+        !own && self.events.iter().all(|event| !event.text.is_empty())
+            && !self.changes().any(|change| self.needs_scope(change.scope, &change.name))
+    }
+
+    fn needs_scope(&self, scope: Scope, name: &str) -> bool {
+        self.check.as_ref().is_some_and(|check| check.needs_scope(scope, name))
+    }
+
+    fn changes(&self) -> impl Iterator<Item = &KeyChange> {
+        self.shared.iter().chain(self.events.iter().flat_map(|event| &event.changes))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.events.iter().map(Prepared::bytes).sum()
+    }
+
+    /// The keys of the user and the app that a store locks and reads before it has the session resolved: scopes and names
+    /// without prefix, in the order of locks.
+    #[must_use]
+    pub fn reads(&self) -> BTreeSet<(Scope, &str)> {
+        let changes = self.events.iter().flat_map(|event| &event.changes);
+        let shared = changes.filter(|change| change.scope != Scope::Session && change.change.operations().is_some());
+        shared.map(|change| (change.scope, change.name.as_str())).collect()
+    }
+
+    /// The scopes, user before app, of which a store reads every key that is there, beside those named by
+    /// [`reads`](Self::reads).
+    pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
+        let shared = [Scope::User, Scope::App].into_iter();
+        shared.filter(|scope| self.changes().any(|c| c.scope == *scope && self.needs_scope(c.scope, &c.name)))
+    }
+
+    /// The session with the operations of its events carried out, one event after the other, to be written as any other.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(mut self, mut found: Found) -> Result<Self, Refusal> {
+        let given = self.initial.iter();
+        let given = given.map(|(name, value)| KeyChange::new(Scope::Session, name, Change::Set(value.clone())));
+        let given: Vec<_> = given.chain(self.shared.iter().cloned()).collect();
+        check(self.check.as_ref(), &given, &found)?;
+        let options = AppendOptions { check: self.check.clone(), ..AppendOptions::default() };
+        // What the creation writes itself has no place that anybody could be looked up by.
+        self.initial.iter().for_each(|(name, value)| found.insert(Scope::Session, name, Some(value.clone()), 0));
+        self.shared.iter().for_each(|change| found.write(change));
+        let mut ids = HashSet::new();
+        let mut events = Vec::with_capacity(self.events.len());
+        for event in self.events {
+            // An event that is there twice is stored once.
+            if !ids.insert(event.event.id.clone()) {
+                continue;
+            }
+            let event = match event.text.is_empty() || options.check.is_some() {
+                true => event.resolve(&options, &found)?,
+                false => event,
+            };
+            event.changes.iter().for_each(|change| found.write(change));
+            events.push(event);
+        }
+        self.events = events;
+        self.check_own_keys()?;
+        Ok(self)
+    }
+}
+
+impl PreparedState {
+    /// Whether it can be written as it is, without a look at what is stored. What follows is for all others.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.reads().next().is_none() && self.reads_scopes().next().is_none()
+    }
+
+    /// The keys that a store locks and reads before it has the changes resolved.
+    pub fn reads(&self) -> impl Iterator<Item = &KeyChange> {
+        self.changes.iter().filter(|change| change.change.operations().is_some())
+    }
+
+    /// The owner's scope, where a store reads every key of it that is there, beside those named by
+    /// [`reads`](Self::reads).
+    pub fn reads_scopes(&self) -> impl Iterator<Item = Scope> {
+        needed(self.check.as_ref(), &self.changes).into_iter().flatten()
+    }
+
+    /// The changes with their operations carried out on what was found.
+    ///
+    /// # Errors
+    ///
+    /// The refusal, of which nothing may be written.
+    pub fn resolve(&self, found: &Found) -> Result<Vec<KeyChange>, Refusal> {
+        let changes = resolve_changes(&self.changes, found, |_, _, _| false)?;
+        check(self.check.as_ref(), &changes, found)?;
+        self.limits.check_key_changes(&changes)?;
+        Ok(changes)
+    }
+}
+
+/// The scopes whose keys a check needs all of, for these changes. `None` without a check, which costs nothing.
+fn needed(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange]) -> Option<impl Iterator<Item = Scope>> {
+    let check = check?;
+    let needs = move |scope: Scope| changes.iter().any(|c| c.scope == scope && check.needs_scope(scope, &c.name));
+    Some([Scope::Session, Scope::User, Scope::App].into_iter().filter(move |scope| needs(*scope)))
+}
+
+/// Has a check look at what a write comes to.
+fn check(check: Option<&Arc<dyn StateCheck>>, changes: &[KeyChange], found: &Found) -> Result<()> {
+    let Some(asked) = check.filter(|_| !changes.is_empty()) else {
+        return Ok(());
+    };
+    let known = changes.iter().map(|change| (change.scope, change.name.as_str(), change.change.value()));
+    let scopes = needed(check, changes).into_iter().flatten();
+    asked.check(&scopes.fold(CheckedWrite::new(known), |write, scope| write.with_scope(scope, found.values(scope))))
+}
+
+fn resolve_changes(
+    changes: &[KeyChange],
+    found: &Found,
+    late: impl Fn(&KeyChange, &str, &FoundKey) -> bool,
+) -> Result<Vec<KeyChange>, Refusal> {
+    let mut resolved = Vec::with_capacity(changes.len());
+    let mut refusal = Refusal::default();
+    let absent = FoundKey::default();
+    for change in changes {
+        let key = change.scope.key(&change.name);
+        let stored = found.keys.get(key.as_ref()).unwrap_or(&absent);
+        let mut refuse = |conflict| {
+            let written = WrittenKey { scope: change.scope, name: change.name.clone(), place: stored.place };
+            refusal.keys.push((written, conflict));
+        };
+        if late(change, &key, stored) {
+            refuse(KeyConflict::new(key, ConflictCause::Changed, stored.value.clone()));
+            continue;
+        }
+        let known = match &change.change {
+            Change::Apply(operations) => resolve(&key, operations, stored.value.as_ref()),
+            known => Ok(Some(known.clone())),
+        };
+        match known {
+            Ok(known) => resolved.extend(known.map(|known| KeyChange { change: known, ..change.clone() })),
+            Err(Refused::Guard(conflict)) => refuse(*conflict),
+            Err(Refused::Impossible(error)) => refusal.impossible = refusal.impossible.or(Some(error)),
+        }
+    }
+    if refusal.keys.is_empty() && refusal.impossible.is_none() { Ok(resolved) } else { Err(refusal) }
+}
+
+/// The delta with what operations came to, in the order in which it was written.
+fn resolved_delta(delta: &StateDelta, changes: &[KeyChange]) -> Result<StateDelta> {
+    let mut resolved = StateDelta::new();
+    for (key, _) in delta.iter() {
+        let (scope, name) = Scope::split(key);
+        let place = changes.binary_search_by(|change| (change.scope, change.name.as_str()).cmp(&(scope, name)));
+        if let Ok(place) = place {
+            resolved.insert(key.to_owned(), changes[place].change.clone())?;
+        }
+    }
+    Ok(resolved)
+}
+
+/// What is to be said where the session is not the one that was seen. One that was made at another time, or has fewer
+/// events, was made anew.
+fn has_moved(options: &AppendOptions, found: &Found) -> Option<String> {
+    let read = options.seen.create_time().map(micros_of_seconds);
+    if options.conflict != ConflictMode::Merge && read.zip(found.created).is_some_and(|(read, now)| read != now) {
+        return Some("the session was deleted and made anew since it was read".to_owned());
+    }
+    let (seen, now) = (options.seen.seq(), found.seq);
+    let moved = match options.conflict {
+        ConflictMode::Merge => false,
+        ConflictMode::ByKey => now < seen,
+        ConflictMode::BySession => now != seen,
+    };
+    moved.then(|| format!("the session's last event has the number {now}, and had {seen} when it was read"))
+}
+
+/// Why a write is refused, before it is known who wrote the keys in its way.
+#[derive(Debug, Default)]
+pub struct Refusal {
+    moved: Option<String>,
+    keys: Vec<(WrittenKey, KeyConflict)>,
+    impossible: Option<Error>,
+}
+
+/// Where a key was written last.
+#[derive(Debug)]
+pub struct WrittenKey {
+    /// Whose key it is.
+    pub scope: Scope,
+    /// The key without its prefix.
+    pub name: String,
+    /// The place that the store has found: the number of an event of the session, 0 for its creation; a position in
+    /// the log of the user's or the app's state, 0 for a key that was never written.
+    pub place: u64,
+}
+
+impl Refusal {
+    /// The keys in the way.
+    pub fn keys(&self) -> impl Iterator<Item = &WrittenKey> {
+        self.keys.iter().map(|(written, _)| written)
+    }
+
+    /// The error, with the writers of [`keys`](Self::keys), in their order.
+    #[must_use]
+    pub fn into_error(self, writers: impl IntoIterator<Item = Option<KeyWriter>>) -> Error {
+        let mut writers = writers.into_iter();
+        let complete = |(_, conflict)| KeyConflict { writer: writers.next().flatten(), ..conflict };
+        let conflicts: Vec<_> = self.keys.into_iter().map(complete).collect();
+        match (self.moved, self.impossible) {
+            (Some(moved), _) if conflicts.is_empty() => {
+                Error::new(ErrorKind::Conflict, format!("{moved}; read it again, then try again"))
+            }
+            (Some(moved), _) => Error::conflict(conflicts).context(moved),
+            (None, Some(error)) if conflicts.is_empty() => error,
+            (None, _) => Error::conflict(conflicts),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { impossible: Some(error), ..Self::default() }
+    }
+}

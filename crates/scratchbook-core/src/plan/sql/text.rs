@@ -1,0 +1,119 @@
+//! Writes with everything in them as text, made before a store is asked: what the SQL stores send.
+
+use crate::error::Result;
+use crate::json;
+use crate::session::{IdScope, SessionKey, SessionMetadata};
+use crate::state::Scope;
+
+use crate::plan::commit::{KeyChange, Prepared, PreparedSession};
+use crate::plan::limits::Limits;
+
+/// A change to a stored key with its value as text.
+#[derive(Clone, Debug)]
+pub struct TextChange {
+    pub scope: Scope,
+    /// The key without its prefix.
+    pub name: String,
+    /// JSON, or `None` for a removal.
+    pub value: Option<String>,
+}
+
+impl TextChange {
+    pub fn all(changes: &[KeyChange]) -> Result<Vec<Self>> {
+        let text =
+            |change: &KeyChange| Ok(Self { scope: change.scope, name: change.name.clone(), value: change.text()? });
+        changes.iter().map(text).collect()
+    }
+
+    /// About how much is written.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.value.as_ref().map_or(0, String::len)
+    }
+}
+
+/// An event that is ready to be written.
+#[derive(Debug)]
+pub struct NewEvent {
+    pub prepared: Prepared,
+    /// Session before user before app, by name.
+    pub changes: Vec<TextChange>,
+}
+
+impl NewEvent {
+    pub fn new(prepared: Prepared) -> Result<Self> {
+        let changes = TextChange::all(&prepared.changes)?;
+        Ok(Self { prepared, changes })
+    }
+
+    /// About how much is written.
+    pub fn bytes(&self) -> usize {
+        self.prepared.text.len() + self.changes.iter().map(TextChange::bytes).sum::<usize>()
+    }
+}
+
+/// A title and labels as they stand in the row of a session.
+#[derive(Debug)]
+pub struct TextMetadata {
+    pub title: Option<String>,
+    /// A JSON object; `None` where there is none.
+    pub labels: Option<String>,
+}
+
+impl TextMetadata {
+    pub fn new(metadata: SessionMetadata) -> Result<Self> {
+        let SessionMetadata { title, labels, .. } = metadata;
+        let labels = (!labels.is_empty()).then(|| json::to_text(&labels, "the labels")).transpose()?;
+        Ok(Self { title, labels })
+    }
+
+    /// Whether there is neither.
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none() && self.labels.is_none()
+    }
+}
+
+/// A session that is ready to be written.
+#[derive(Debug)]
+pub struct NewSession {
+    pub key: SessionKey,
+    pub id_scope: IdScope,
+    pub metadata: TextMetadata,
+    /// The state it begins with, as one object and key by key.
+    pub initial: Option<String>,
+    pub own: Vec<TextChange>,
+    /// The changes to the user's and the app's keys, by name.
+    pub shared: Vec<TextChange>,
+    /// In microseconds since 1970.
+    pub created: i64,
+    /// In microseconds since 1970, too.
+    pub expires: Option<i64>,
+    pub events: Vec<NewEvent>,
+    pub limits: Limits,
+}
+
+impl NewSession {
+    pub fn new(prepared: PreparedSession) -> Result<Self> {
+        let PreparedSession { key, id_scope, initial, shared, metadata, created, expires, events, limits, .. } =
+            prepared;
+        let own = initial.iter().map(|(name, value)| {
+            Ok(TextChange { scope: Scope::Session, name: name.clone(), value: Some(json::to_text(value, "a value")?) })
+        });
+        Ok(Self {
+            key,
+            id_scope,
+            metadata: TextMetadata::new(metadata)?,
+            own: own.collect::<Result<_>>()?,
+            initial: (!initial.is_empty()).then(|| json::to_text(&initial, "the state")).transpose()?,
+            shared: TextChange::all(&shared)?,
+            created,
+            expires,
+            limits,
+            events: events.into_iter().map(NewEvent::new).collect::<Result<_>>()?,
+        })
+    }
+
+    /// About how much is written.
+    pub fn bytes(&self) -> usize {
+        self.initial.as_ref().map_or(0, String::len) + self.events.iter().map(NewEvent::bytes).sum::<usize>()
+    }
+}

@@ -1,0 +1,136 @@
+//! A check of what a write comes to, made in the commit that writes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::error::Result;
+use crate::state::Scope;
+
+/// Refuses writes for what they come to: by the outcome of their operations, or by all keys of a scope.
+///
+/// It goes with a write as [`AppendOptions::with_check`](super::AppendOptions::with_check) and the likes for creations
+/// and for user and app state, and is asked in the commit, under the store's locks, once for each event. A retry of an
+/// event that is stored is answered without it.
+///
+/// It is asked for writes that depend on what is stored, and for those alone: values that a delta sets can be looked at
+/// before the call, and such a write goes on costing one round trip. `WithStateSchema` (feature `schema`) is made of
+/// both.
+///
+/// ```
+/// use std::sync::Arc;
+/// use scratchbook::*;
+///
+/// /// No list may get longer than three.
+/// #[derive(Debug)]
+/// struct ShortLists;
+///
+/// impl StateCheck for ShortLists {
+///     fn needs_scope(&self, _: Scope, _: &str) -> bool {
+///         false
+///     }
+///
+///     fn check(&self, write: &CheckedWrite<'_>) -> Result<()> {
+///         let long = |value: Option<&serde_json::Value>| value.and_then(|v| v.as_array()).is_some_and(|v| v.len() > 3);
+///         match write.changes().find(|(_, _, value)| long(*value)) {
+///             Some((scope, name, _)) => {
+///                 Err(Error::new(ErrorKind::InvalidArgument, format!("'{}' gets too long", scope.key(name))))
+///             }
+///             None => Ok(()),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let sessions = InMemorySessionService::new();
+/// let session = sessions.create_session("app", "alice", Default::default()).await?;
+/// for n in 0..4 {
+///     let event = Event::new("agent").with_state_delta(StateDelta::new().with_append("list", n)?);
+///     let options = AppendOptions::default().with_check(Arc::new(ShortLists));
+///     assert_eq!(sessions.append(session.key(), event, options).await.is_ok(), n < 3);
+/// }
+/// # Ok(()) }
+/// ```
+pub trait StateCheck: fmt::Debug + Send + Sync + 'static {
+    /// Whether a change to this key, whose name has no prefix, can be judged only with all keys of its scope. The store
+    /// reads them then, which costs what they cost.
+    fn needs_scope(&self, scope: Scope, name: &str) -> bool;
+
+    /// Accepts a write or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused; the caller gets this, and nothing has changed.
+    fn check(&self, write: &CheckedWrite<'_>) -> Result<()>;
+}
+
+/// What one event, the state given at a session's creation, or a change of user or app state comes to.
+#[derive(Debug)]
+pub struct CheckedWrite<'a> {
+    changes: Vec<(Scope, &'a str, Option<&'a Value>)>,
+    before: Vec<(Scope, BTreeMap<&'a str, &'a Value>)>,
+}
+
+impl<'a> CheckedWrite<'a> {
+    /// A write that sets and removes these keys.
+    #[doc(hidden)]
+    pub fn new(changes: impl IntoIterator<Item = (Scope, &'a str, Option<&'a Value>)>) -> Self {
+        Self { changes: changes.into_iter().collect(), before: Vec::new() }
+    }
+
+    /// With all keys of a scope as they are before it.
+    #[doc(hidden)]
+    pub fn with_scope(mut self, scope: Scope, before: BTreeMap<&'a str, &'a Value>) -> Self {
+        self.before.push((scope, before));
+        self
+    }
+
+    /// The keys it writes: scope, name without prefix, and the value that it has then, `None` for a removal.
+    pub fn changes(&self) -> impl Iterator<Item = (Scope, &str, Option<&Value>)> {
+        self.changes.iter().copied()
+    }
+
+    /// All keys of a scope as they are before the write, where a change [needs](StateCheck::needs_scope) them.
+    #[must_use]
+    pub fn before(&self, scope: Scope) -> Option<Map<String, Value>> {
+        let (_, before) = self.before.iter().find(|(of, _)| *of == scope)?;
+        Some(before.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect())
+    }
+
+    /// All keys of a scope as they are after the write, where a change [needs](StateCheck::needs_scope) them.
+    #[must_use]
+    pub fn after(&self, scope: Scope) -> Option<Map<String, Value>> {
+        let mut after = self.before(scope)?;
+        for (_, name, value) in self.changes().filter(|(of, ..)| *of == scope) {
+            match value {
+                Some(value) => drop(after.insert(name.to_owned(), value.clone())),
+                None => drop(after.remove(name)),
+            }
+        }
+        Some(after)
+    }
+}
+
+/// A check after another: both have to accept.
+pub(super) fn both(first: Option<Arc<dyn StateCheck>>, second: Arc<dyn StateCheck>) -> Arc<dyn StateCheck> {
+    match first {
+        Some(first) => Arc::new(Both(first, second)),
+        None => second,
+    }
+}
+
+#[derive(Debug)]
+struct Both(Arc<dyn StateCheck>, Arc<dyn StateCheck>);
+
+impl StateCheck for Both {
+    fn needs_scope(&self, scope: Scope, name: &str) -> bool {
+        self.0.needs_scope(scope, name) || self.1.needs_scope(scope, name)
+    }
+
+    fn check(&self, write: &CheckedWrite<'_>) -> Result<()> {
+        self.0.check(write)?;
+        self.1.check(write)
+    }
+}

@@ -1,0 +1,386 @@
+//! Hearing of commits: whose they were, and who waits for them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::watch;
+
+use super::whose::{Places, Whose};
+use super::{SessionKey, StateOwner};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What somebody follows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[doc(hidden)]
+pub enum Followed {
+    /// A user or an app, with all sessions.
+    Owner(StateOwner),
+    /// One session.
+    Session(SessionKey),
+}
+
+impl Followed {
+    fn places(&self) -> Places {
+        match self {
+            Self::Owner(owner) => Places::of_owner(owner),
+            Self::Session(key) => Places::of_session(key),
+        }
+    }
+}
+
+/// Wakes those who wait for commits; for stores, yours among them.
+///
+/// A store that knows whose commit it was says so, and then only those wake who follow it. One that does not know wakes
+/// everybody.
+#[derive(Clone, Debug)]
+pub struct CommitNotifier(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Those who hear of every commit.
+    all: watch::Sender<Heard>,
+    /// Those who follow something, by its place.
+    followers: Mutex<HashMap<u64, Vec<Follower>>>,
+    /// How many there are of both.
+    waiting: AtomicUsize,
+    /// Counts notices, so that no two moments are the same.
+    clock: AtomicU64,
+}
+
+/// Something that is followed, and by how many.
+#[derive(Debug)]
+struct Follower {
+    followed: Followed,
+    places: Places,
+    count: usize,
+    sender: watch::Sender<Heard>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    open: Open,
+    /// The moment of the last notice.
+    at: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    Yes,
+    No,
+}
+
+impl Default for CommitNotifier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CommitNotifier {
+    /// One that nobody waits for yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            all: watch::Sender::new(Heard { open: Open::Yes, at: 0 }),
+            followers: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            clock: AtomicU64::new(0),
+        }))
+    }
+
+    /// Says that something was committed, and not whose it was: everybody wakes. Cheap if nobody waits, and never waits
+    /// itself.
+    pub fn notify(&self) {
+        self.notify_whose([Whose::Anybody]);
+    }
+
+    /// Says that something was committed to a session, or that it was deleted: those wake who follow it, its user or its
+    /// app. As cheap as [`notify`](Self::notify).
+    pub fn notify_session(&self, session: &SessionKey) {
+        if self.is_heard() {
+            self.notify_whose([Whose::session(session)]);
+        }
+    }
+
+    /// Says that keys of a user or an app were written outside of any session. As cheap as [`notify`](Self::notify).
+    pub fn notify_owner(&self, owner: &StateOwner) {
+        if self.is_heard() {
+            self.notify_whose([Whose::owner(owner)]);
+        }
+    }
+
+    /// Says whose it was that was committed; whether anybody follows that.
+    #[doc(hidden)]
+    pub fn notify_whose(&self, whose: impl IntoIterator<Item = Whose>) -> bool {
+        if !self.is_heard() {
+            return false;
+        }
+        let at = self.0.clock.fetch_add(1, Ordering::SeqCst) + 1;
+        let (mut any, mut reached) = (false, false);
+        let followers = self.0.followers();
+        for whose in whose {
+            any |= whose != Whose::Nobody;
+            match whose.reach() {
+                Some(places) => {
+                    for follower in places.into_iter().flatten().filter_map(|place| followers.get(&place)).flatten() {
+                        follower.hear(at);
+                        reached = true;
+                    }
+                }
+                None => {
+                    for follower in followers.values().flatten().filter(|follower| whose.reaches(&follower.places)) {
+                        follower.hear(at);
+                        reached = true;
+                    }
+                }
+            }
+        }
+        if any && self.0.all.receiver_count() > 0 {
+            self.0.all.send_modify(|heard| heard.at = at);
+            reached = true;
+        }
+        reached
+    }
+
+    /// Says that the store was closed: everybody who waits gets an error, now and later.
+    pub fn close(&self) {
+        let close = |sender: &watch::Sender<Heard>| sender.send_modify(|heard| heard.open = Open::No);
+        let followers = self.0.followers();
+        close(&self.0.all);
+        followers.values().flatten().for_each(|follower| close(&follower.sender));
+    }
+
+    /// Whether anybody waits.
+    #[must_use]
+    pub fn is_heard(&self) -> bool {
+        self.0.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Begins to wait for every commit.
+    #[must_use]
+    pub fn subscribe(&self) -> CommitNotices {
+        self.0.waiting.fetch_add(1, Ordering::SeqCst);
+        CommitNotices { heard: self.0.all.subscribe(), followed: None, shared: Arc::downgrade(&self.0) }
+    }
+
+    /// Whether anybody follows the feed of an app or of one of its users.
+    #[doc(hidden)]
+    pub fn is_followed(&self, app: &str) -> bool {
+        let of_app = |follower: &Follower| match &follower.followed {
+            Followed::Owner(owner) => owner.app_name() == app,
+            Followed::Session(_) => false,
+        };
+        self.0.all.receiver_count() > 0 || self.0.followers().values().flatten().any(of_app)
+    }
+
+    /// What is followed now.
+    #[doc(hidden)]
+    pub fn followed(&self) -> Vec<Followed> {
+        self.0.followers().values().flatten().map(|follower| follower.followed.clone()).collect()
+    }
+}
+
+impl Shared {
+    fn followers(&self) -> MutexGuard<'_, HashMap<u64, Vec<Follower>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn follow(&self, followed: &Followed) -> watch::Receiver<Heard> {
+        let places = followed.places();
+        let mut followers = self.followers();
+        let here = followers.entry(places.own()).or_default();
+        if let Some(follower) = here.iter_mut().find(|follower| follower.followed == *followed) {
+            follower.count += 1;
+            return follower.sender.subscribe();
+        }
+        let heard = Heard { open: self.all.borrow().open, at: self.clock.load(Ordering::SeqCst) };
+        let (sender, receiver) = watch::channel(heard);
+        here.push(Follower { followed: followed.clone(), places, count: 1, sender });
+        receiver
+    }
+
+    fn leave(&self, followed: &Followed) {
+        let mut followers = self.followers();
+        let place = followed.places().own();
+        if let Some(here) = followers.get_mut(&place) {
+            here.iter_mut().filter(|follower| follower.followed == *followed).for_each(|follower| follower.count -= 1);
+            here.retain(|follower| follower.count > 0);
+            if here.is_empty() {
+                followers.remove(&place);
+            }
+        }
+    }
+}
+
+impl Follower {
+    fn hear(&self, at: u64) {
+        self.sender.send_modify(|heard| heard.at = at);
+    }
+}
+
+/// Hears of commits. It says that there may be something new, not what: the feed says that.
+#[derive(Debug)]
+pub struct CommitNotices {
+    heard: watch::Receiver<Heard>,
+    followed: Option<Followed>,
+    shared: Weak<Shared>,
+}
+
+/// When something was heard last.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    at: u64,
+    of: Weak<Shared>,
+}
+
+impl Moment {
+    /// Whether who had heard all up to here has heard all up to another moment.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.of, &other.of) && self.at >= other.at
+    }
+}
+
+impl CommitNotices {
+    /// Hears only of what a user or an app follows from now on, as its feed has it. It may be woken for others' commits as
+    /// well, if the store does not know whose they were.
+    #[must_use]
+    pub fn of_owner(self, owner: &StateOwner) -> Self {
+        self.of(Followed::Owner(owner.clone()))
+    }
+
+    /// Hears only of commits to a session, and of its end. It may be woken for others' commits as well, if the store does
+    /// not know whose they were.
+    #[must_use]
+    pub fn of_session(self, session: &SessionKey) -> Self {
+        self.of(Followed::Session(session.clone()))
+    }
+
+    pub(super) fn of(self, followed: Followed) -> Self {
+        let Some(shared) = self.shared.upgrade() else {
+            // The store is gone, and this one says so.
+            return self;
+        };
+        shared.waiting.fetch_add(1, Ordering::SeqCst);
+        let heard = shared.follow(&followed);
+        Self { heard, followed: Some(followed), shared: Weak::clone(&self.shared) }
+    }
+
+    /// Forgets what was heard until now: to be called before the feed is read, so that no commit falls between.
+    pub fn forget(&mut self) {
+        self.heard.mark_unchanged();
+    }
+
+    /// Forgets what was heard until now, and says when that was.
+    pub(super) fn forget_until(&mut self) -> Moment {
+        let at = self.heard.borrow_and_update().at;
+        Moment { at, of: Weak::clone(&self.shared) }
+    }
+
+    /// When something was heard last, which stays unforgotten.
+    pub(super) fn last(&self) -> Moment {
+        Moment { at: self.heard.borrow().at, of: Weak::clone(&self.shared) }
+    }
+
+    /// Waits until there may be something new. It may be woken for nothing.
+    ///
+    /// # Errors
+    ///
+    /// `FailedPrecondition` if the store was closed.
+    pub async fn next(&mut self) -> Result<()> {
+        let is_open = self.heard.borrow().open == Open::Yes
+            && self.heard.changed().await.is_ok()
+            && self.heard.borrow().open == Open::Yes;
+        let closed = "the store was closed while its feed was watched; open it again";
+        if is_open { Ok(()) } else { Err(Error::new(ErrorKind::FailedPrecondition, closed)) }
+    }
+}
+
+impl Clone for CommitNotices {
+    fn clone(&self) -> Self {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.waiting.fetch_add(1, Ordering::SeqCst);
+            if let Some(followed) = &self.followed {
+                drop(shared.follow(followed));
+            }
+        }
+        Self { heard: self.heard.clone(), followed: self.followed.clone(), shared: Weak::clone(&self.shared) }
+    }
+}
+
+impl Drop for CommitNotices {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            if let Some(followed) = &self.followed {
+                shared.leave(followed);
+            }
+            shared.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::{CommitNotices, CommitNotifier, Whose};
+    use crate::session::{SessionKey, StateOwner};
+
+    fn woken(notices: &mut CommitNotices) -> bool {
+        let woken = notices.next().now_or_never().is_some();
+        notices.forget();
+        woken
+    }
+
+    #[test]
+    fn only_those_wake_whose_commit_it_was() {
+        let notifier = CommitNotifier::new();
+        let key = |user: &str, id: &str| SessionKey::new("app", user, id).unwrap();
+        let (alice, app) = (StateOwner::user("app", "alice").unwrap(), StateOwner::app("app").unwrap());
+        let mut all = notifier.subscribe();
+        let mut of_app = notifier.subscribe().of_owner(&app);
+        let mut of_alice = notifier.subscribe().of_owner(&alice);
+        let mut of_bob = notifier.subscribe().of_owner(&StateOwner::user("app", "bob").unwrap());
+        let mut of_one = notifier.subscribe().of_session(&key("alice", "one"));
+        let mut of_two = notifier.subscribe().of_session(&key("alice", "two"));
+        let mut of_other = notifier.subscribe().of_owner(&StateOwner::app("other").unwrap());
+        let mut heard = |whose| {
+            notifier.notify_whose([whose]);
+            [&mut all, &mut of_app, &mut of_alice, &mut of_bob, &mut of_one, &mut of_two, &mut of_other].map(woken)
+        };
+        assert_eq!(heard(Whose::session(&key("alice", "one"))), [true, true, true, false, true, false, false]);
+        assert_eq!(heard(Whose::owner(&alice)), [true, true, true, false, false, false, false]);
+        assert_eq!(heard(Whose::owner(&app)), [true, true, false, false, false, false, false]);
+        assert_eq!(heard(Whose::all_of(&alice)), [true, true, true, false, true, true, false]);
+        assert_eq!(heard(Whose::all_of(&app)), [true, true, true, true, true, true, false]);
+        assert_eq!(heard(Whose::Anybody), [true; 7]);
+        assert_eq!(heard(Whose::Nobody), [false; 7]);
+    }
+
+    #[test]
+    fn who_goes_is_forgotten() {
+        let notifier = CommitNotifier::new();
+        let alice = StateOwner::user("app", "alice").unwrap();
+        let one = notifier.subscribe().of_owner(&alice);
+        let mut two = one.clone();
+        drop(one);
+        notifier.notify_owner(&alice);
+        assert!(woken(&mut two));
+        assert_eq!(notifier.followed().len(), 1);
+        drop(two);
+        assert!(!notifier.is_heard() && notifier.followed().is_empty());
+    }
+
+    #[test]
+    fn a_closed_store_ends_all_waits_and_so_does_one_that_is_gone() {
+        let notifier = CommitNotifier::new();
+        let alice = StateOwner::user("app", "alice").unwrap();
+        let mut waiting = notifier.subscribe().of_owner(&alice);
+        notifier.close();
+        assert!(waiting.next().now_or_never().unwrap().is_err());
+        assert!(notifier.subscribe().of_owner(&alice).next().now_or_never().unwrap().is_err());
+        let notifier = CommitNotifier::new();
+        let mut waiting = notifier.subscribe().of_owner(&alice);
+        drop(notifier);
+        assert!(waiting.next().now_or_never().unwrap().is_err());
+    }
+}

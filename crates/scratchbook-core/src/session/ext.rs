@@ -1,0 +1,304 @@
+//! Conveniences over every store.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::history::{self, KeyWrite, StateDiff};
+use super::verify::{self, Verified};
+use super::watch::{self, Watch, Watched};
+use super::{
+    AppendOptions, ConflictMode, FeedPage, FeedStart, GetSessionConfig, Outcome, Session, SessionKey, SessionService,
+    StateOwner, retry,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::state::{Scope, StateDelta};
+
+/// Conveniences over every [`SessionService`].
+#[async_trait]
+pub trait SessionServiceExt: SessionService {
+    /// Appends an event to a session and moves the caller's copy on by it: this event with its number, its
+    /// changes and its `temp:` keys. What others committed meanwhile is not fetched.
+    ///
+    /// A partial event is given back and nothing is applied. After an error the session is unchanged.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let config = CreateSessionConfig::default().with_state(json!({"user:login_count": 0}));
+    /// let mut session = service.create_session("app", "user2", config).await?;
+    ///
+    /// let count = session.state().get_as::<u64>("user:login_count")?.unwrap_or(0);
+    /// let delta = StateDelta::new().with("user:login_count", count + 1)?.with("temp:validation_needed", true)?;
+    /// service.append_event(&mut session, Event::new("system").with_state_delta(delta)).await?;
+    ///
+    /// let stored = service.get_session(session.key(), &GetSessionConfig::default()).await?.unwrap();
+    /// assert_eq!(stored.state().get("user:login_count"), Some(&json!(1)));
+    /// assert_eq!(stored.state().get("temp:validation_needed"), None);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::append`].
+    async fn append_event(&self, session: &mut Session, event: Event) -> Result<Arc<Event>> {
+        append_to(self, session, event, AppendOptions::default()).await
+    }
+
+    /// [`append_event`](Self::append_event), refused where others were faster: by key, or by session.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let mut mine = service.create_session("app", "alice", Default::default()).await?;
+    /// let mut theirs = mine.clone();
+    /// let step = |n| Ok::<_, Error>(Event::new("agent").with_state_delta(StateDelta::new().with("step", n)?));
+    /// service.append_event(&mut theirs, step(1)?).await?;
+    ///
+    /// let error = service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await.unwrap_err();
+    /// let conflict = &error.conflicts()[0];
+    /// assert_eq!((conflict.key.as_str(), &conflict.read, &conflict.found), ("step", &None, &Some(1.into())));
+    /// service.refresh(&mut mine).await?;
+    /// service.append_event_with(&mut mine, step(2)?, ConflictMode::ByKey).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::append`]; a `Conflict` knows what this copy shows of each key, and what is stored.
+    async fn append_event_with(
+        &self,
+        session: &mut Session,
+        event: Event,
+        conflict: ConflictMode,
+    ) -> Result<Arc<Event>> {
+        let options = AppendOptions { conflict, seen: session.seen().clone(), check: None };
+        append_to(self, session, event, options).await
+    }
+
+    /// Appends the event that a function makes of the session, by key; where others were faster, the session is
+    /// refreshed and the function asked again, after a little while and some twenty times at most.
+    ///
+    /// For changes that no operation can express. Needs a Tokio runtime with its timer, as `#[tokio::main]` makes one.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let config = CreateSessionConfig::default().with_state(json!({"user:credit": 10}));
+    /// let mut session = service.create_session("app", "alice", config).await?;
+    /// let event = service.append_retrying(&mut session, |session| {
+    ///     let credit = session.state().get_as::<u64>("user:credit")?.unwrap_or(0);
+    ///     let left = credit.checked_sub(7).ok_or_else(|| Error::new(ErrorKind::FailedPrecondition, "no credit"))?;
+    ///     Ok(Event::new("shop").with_state_delta(StateDelta::new().with("user:credit", left)?))
+    /// });
+    /// assert_eq!(event.await?.seq, Some(1));
+    /// assert_eq!(session.state().get("user:credit"), Some(&json!(3)));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What the function gives; as [`append_event_with`](Self::append_event_with) and [`refresh`](Self::refresh);
+    /// `Conflict` where others were faster every time.
+    async fn append_retrying<F>(&self, session: &mut Session, mut make: F) -> Result<Arc<Event>>
+    where
+        F: FnMut(&Session) -> Result<Event> + Send,
+    {
+        for pause in retry::pauses() {
+            let event = make(session)?;
+            match self.append_event_with(session, event, ConflictMode::ByKey).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                done => return done,
+            }
+            tokio::time::sleep(pause).await;
+            self.refresh(session).await?;
+        }
+        let event = make(session)?;
+        self.append_event_with(session, event, ConflictMode::ByKey).await
+    }
+
+    /// Brings a session up to what is committed: the state, and the events after those it has seen. `temp:` keys
+    /// are gone.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where the session was deleted meanwhile.
+    async fn refresh(&self, session: &mut Session) -> Result<()> {
+        // From the last event seen on, that one included: it tells whether this is still the same session.
+        let from = session.last_seen().and_then(|event| event.seq).map_or(session.seq(), |seq| seq - 1);
+        let config = GetSessionConfig::default().with_events_after(from, usize::MAX);
+        let fresh = self.get_session(session.key(), &config).await?.ok_or_else(|| no_session(session.key()))?;
+        if session.continue_with(fresh) {
+            return Ok(());
+        }
+        let whole = self.get_session(session.key(), &GetSessionConfig::default()).await?;
+        *session = whole.ok_or_else(|| no_session(session.key()))?;
+        Ok(())
+    }
+
+    /// What changed in a session's merged state between two of its events, either way round.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let config = CreateSessionConfig::default().with_state(json!({"step": 1, "draft": true}));
+    /// let mut session = service.create_session("app", "alice", config).await?;
+    /// let mut delta = StateDelta::new().with("step", 2)?.with("user:name", "Alice")?;
+    /// delta.remove("draft")?;
+    /// service.append_event(&mut session, Event::new("agent").with_state_delta(delta)).await?;
+    ///
+    /// let diff = service.diff(session.key(), 0, 1).await?;
+    /// assert_eq!(json!(diff), json!({
+    ///     "draft": {"before": true},
+    ///     "step": {"before": 1, "after": 2},
+    ///     "user:name": {"after": "Alice"},
+    /// }));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::get_state_at`].
+    async fn diff(&self, key: &SessionKey, before: u64, after: u64) -> Result<StateDiff> {
+        let (old, new) = (self.get_state_at(key, before).await?, self.get_state_at(key, after).await?);
+        Ok(StateDiff::of(&old, &new))
+    }
+
+    /// What was written to a key, with its prefix, and by whom: the latest first, at most `limit` writes. For a
+    /// session's key these are its events, and its creation; for one of the user or the app, whatever session wrote it.
+    ///
+    /// The history of a session's key is read out of its events, from the last that wrote it back: it takes the longer
+    /// the further apart they are. Before a prune point there is no history. It ends sooner than after `limit` writes where
+    /// these have more than 16 MiB.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such session; `InvalidArgument` for a `temp:` key, which has none.
+    async fn history(&self, key: &SessionKey, name: &str, limit: usize) -> Result<Vec<KeyWrite>> {
+        history::of_key(self, key, name, limit).await
+    }
+
+    /// Computes a session's state anew from its initial state and its events and compares it with what the store shows:
+    /// keys, values, who wrote them, the numbers of the events, and the states that the store keeps of earlier events.
+    /// `None` where there is no such session.
+    ///
+    /// A session that is written to meanwhile is compared as it was when this began.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names the first difference, or the row that cannot be read.
+    async fn verify_session(&self, key: &SessionKey) -> Result<Option<Verified>> {
+        verify::session(self, key).await
+    }
+
+    /// Computes a user's or an app's state anew from its log and compares it with what the store shows, and each change
+    /// that an event made with that event, where it is still there.
+    ///
+    /// # Errors
+    ///
+    /// `DataCorrupted` names the first difference, or the row that cannot be read.
+    async fn verify_state(&self, owner: &StateOwner) -> Result<Verified> {
+        verify::state(self, owner).await
+    }
+
+    /// Follows what is committed: to a session, or to all sessions and keys of a user or an app; from now on, from the
+    /// beginning, or after a place that was kept. Nothing is left out and nothing comes twice, whoever writes, and
+    /// however long the reader takes; nobody waits for it.
+    ///
+    /// ```
+    /// # use scratchbook::*;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+    /// let service = InMemorySessionService::new();
+    /// let session = service.create_session("shop", "alice", Default::default()).await?;
+    /// let mut watch = service.watch(Watched::user("shop", "alice")?.with_key_prefix("cart"), FeedStart::Now).await?;
+    ///
+    /// let delta = StateDelta::new().with("cart", json!(["milk"]))?;
+    /// service.append(session.key(), Event::new("agent").with_state_delta(delta), Default::default()).await?;
+    /// let entry = watch.next().await?;
+    /// assert_eq!(entry.keys(), ["cart"]);
+    ///
+    /// // Kept somewhere, and taken up again, perhaps by another process.
+    /// let kept = entry.cursor.as_str().to_owned();
+    /// let start = FeedStart::After(FeedCursor::new(kept));
+    /// let mut watch = service.watch(Watched::user("shop", "alice")?, start).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a cursor of another feed or database; `NotFound` for a session that is not there.
+    async fn watch<'a>(&'a self, what: Watched, start: FeedStart) -> Result<Watch<&'a Self>> {
+        Watch::start(self, what, start).await
+    }
+
+    /// A page of what [`watch`](Self::watch) would give, without waiting for more: about `limit` entries are read, and
+    /// of them those are given that change a key as it was asked for. No entries are at the end of the feed only where
+    /// the cursor is the one of before.
+    ///
+    /// # Errors
+    ///
+    /// As [`watch`](Self::watch); `FailedPrecondition` where events after the cursor were pruned from the session.
+    async fn list_watched(&self, what: &Watched, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        watch::list(self, what, start, limit).await
+    }
+
+    /// The state of a user; names without `user:`.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::get_state`].
+    async fn get_user_state(&self, app_name: &str, user_id: &str) -> Result<Map<String, Value>> {
+        self.get_state(&StateOwner::user(app_name, user_id)?).await
+    }
+
+    /// The state of an app; names without `app:`.
+    ///
+    /// # Errors
+    ///
+    /// As [`SessionService::get_state`].
+    async fn get_app_state(&self, app_name: &str) -> Result<Map<String, Value>> {
+        self.get_state(&StateOwner::app(app_name)?).await
+    }
+}
+
+impl<S: SessionService + ?Sized> SessionServiceExt for S {}
+
+async fn append_to<S: SessionService + ?Sized>(
+    service: &S,
+    session: &mut Session,
+    event: Event,
+    options: AppendOptions,
+) -> Result<Arc<Event>> {
+    let temp = temp_changes(&event, session)?;
+    let appended = service.append(session.key(), event, options).await;
+    let committed = appended.map_err(|e| e.with_read(|key| session.state().get(key).cloned()))?;
+    if committed.outcome != Outcome::Partial {
+        session.apply(&committed, &temp);
+    }
+    Ok(committed.event)
+}
+
+/// The changes of an event that live in the caller's copy alone, with operations carried out on what it shows: no store
+/// ever sees these.
+#[doc(hidden)]
+pub fn temp_changes(event: &Event, session: &Session) -> Result<StateDelta> {
+    let mut temp = event.actions.state_delta.clone();
+    temp.retain(|key| Scope::split(key).0 == Scope::Temp);
+    if temp.has_operations() { temp.resolve(|key| session.state().get(key)) } else { Ok(temp) }
+}
+
+/// The error for a session that is not there.
+#[doc(hidden)]
+pub fn no_session(key: &SessionKey) -> Error {
+    Error::not_found(format!("session not found: {key}; create it first"))
+}

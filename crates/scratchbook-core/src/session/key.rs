@@ -1,0 +1,191 @@
+//! Addresses: nothing is named by less than app, user and session.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// How long an app name, user id, session id or event id may be, in bytes of UTF-8.
+const MAX_ID_BYTES: usize = 512;
+
+/// The full address of a session. The same session id under another user or app is another session.
+///
+/// ```
+/// use scratchbook::SessionKey;
+///
+/// let key = SessionKey::new("my_app", "alice", "  session1 ")?;
+/// assert_eq!(key.session_id(), "session1");
+/// assert_eq!(key.to_string(), "my_app/alice/session1");
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionKey {
+    app_name: Arc<str>,
+    user_id: Arc<str>,
+    session_id: Arc<str>,
+}
+
+impl SessionKey {
+    /// An address. The session id is trimmed; app and user are taken byte by byte.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an id over 512 bytes or with a control character, and for an empty session id.
+    pub fn new(app_name: &str, user_id: &str, session_id: &str) -> Result<Self> {
+        check_owner(app_name, user_id)?;
+        let session_id = check_session_id(session_id)?;
+        Ok(Self { app_name: app_name.into(), user_id: user_id.into(), session_id: session_id.into() })
+    }
+
+    /// The app.
+    #[must_use]
+    pub fn app_name(&self) -> &str {
+        &self.app_name
+    }
+
+    /// The user.
+    #[must_use]
+    pub fn user_id(&self) -> &str {
+        &self.user_id
+    }
+
+    /// The user as the owner of `user:` keys.
+    #[must_use]
+    pub fn user(&self) -> StateOwner {
+        StateOwner::User { app_name: Arc::clone(&self.app_name), user_id: Arc::clone(&self.user_id) }
+    }
+
+    /// The app as the owner of `app:` keys.
+    #[must_use]
+    pub fn app(&self) -> StateOwner {
+        StateOwner::App { app_name: Arc::clone(&self.app_name) }
+    }
+
+    /// The session's id among its user's.
+    #[must_use]
+    pub fn session_id(&self) -> &str {
+        &self.session_id
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.app_name, self.user_id, self.session_id)
+    }
+}
+
+/// Who owns state outside of any session: a user of an app, or the app.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StateOwner {
+    /// The keys written as `user:NAME` in sessions of this user.
+    User {
+        /// The app.
+        app_name: Arc<str>,
+        /// The user.
+        user_id: Arc<str>,
+    },
+    /// The keys written as `app:NAME` in any session of this app.
+    App {
+        /// The app.
+        app_name: Arc<str>,
+    },
+}
+
+/// An app comes before its users; names are compared byte by byte.
+impl Ord for StateOwner {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.app_name(), self.user_id()).cmp(&(other.app_name(), other.user_id()))
+    }
+}
+
+impl PartialOrd for StateOwner {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl StateOwner {
+    /// A user of an app.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an id over 512 bytes or with a control character.
+    pub fn user(app_name: &str, user_id: &str) -> Result<Self> {
+        check_owner(app_name, user_id)?;
+        Ok(Self::User { app_name: app_name.into(), user_id: user_id.into() })
+    }
+
+    /// An app.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an id over 512 bytes or with a control character.
+    pub fn app(app_name: &str) -> Result<Self> {
+        check_id("app name", app_name)?;
+        Ok(Self::App { app_name: app_name.into() })
+    }
+
+    /// The app.
+    #[must_use]
+    pub fn app_name(&self) -> &str {
+        match self {
+            Self::User { app_name, .. } | Self::App { app_name } => app_name,
+        }
+    }
+
+    /// The user, where a user is the owner.
+    #[must_use]
+    pub fn user_id(&self) -> Option<&str> {
+        match self {
+            Self::User { user_id, .. } => Some(user_id),
+            Self::App { .. } => None,
+        }
+    }
+}
+
+/// A session's id, trimmed; refuses one that not every store could hold, and an empty one.
+#[doc(hidden)]
+pub fn check_session_id(session_id: &str) -> Result<&str> {
+    let session_id = session_id.trim();
+    check_id("session id", session_id)?;
+    if session_id.is_empty() {
+        return Err(Error::invalid("the session id is empty; name the session"));
+    }
+    Ok(session_id)
+}
+
+/// Refuses an app name or user id that not every store could hold.
+#[doc(hidden)]
+pub fn check_owner(app_name: &str, user_id: &str) -> Result<()> {
+    check_id("app name", app_name)?;
+    check_id("user id", user_id)
+}
+
+/// Refuses a text that not every store could hold, or that is longer than it may be; it is not quoted.
+pub(super) fn check_text(what: &str, text: &str, most: usize) -> Result<()> {
+    if text.len() > most {
+        return Err(Error::invalid(format!("{what} has {} bytes; it has at most {most}", text.len())));
+    }
+    match text.chars().find(|c| c.is_control()) {
+        Some(c) => Err(Error::invalid(format!("{what} contains the control character {c:?}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an id that not every store could hold; `what` is its name in the message.
+///
+/// # Errors
+///
+/// `InvalidArgument` where it has more than 512 bytes or a control character.
+pub fn check_id(what: &str, id: &str) -> Result<()> {
+    if id.len() > MAX_ID_BYTES {
+        let start: String = id.chars().take(40).collect();
+        let len = id.len();
+        return Err(Error::invalid(format!("the {what} '{start}...' has {len} bytes; it has at most {MAX_ID_BYTES}")));
+    }
+    match id.chars().find(|c| c.is_control()) {
+        Some(c) => Err(Error::invalid(format!("the {what} {id:?} contains the control character {c:?}"))),
+        None => Ok(()),
+    }
+}

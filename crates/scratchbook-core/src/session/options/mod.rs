@@ -1,0 +1,15 @@
+//! What can be asked of a service beyond the required arguments, and what it answers.
+
+mod change;
+mod create;
+mod list;
+mod read;
+mod write;
+
+pub use change::StateChange;
+pub use create::{CreateSessionConfig, Expiry, ForkConfig, IdScope, InitialState, SharedKeys};
+#[doc(hidden)]
+pub use list::PAGE_BYTES;
+pub use list::{ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig, StatePage};
+pub use read::{EventCursor, GetSessionConfig, StateSelection};
+pub use write::{AppendOptions, Committed, ConflictMode, Outcome, PutStateOptions};

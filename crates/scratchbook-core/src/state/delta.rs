@@ -1,0 +1,385 @@
+//! What one event changes: values set and keys removed, in the order written.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use indexmap::map::Entry;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::change::{Change, check_change};
+use super::operation::{Refused, kind_of, resolve};
+use super::{Operation, Scope, check_key, to_value};
+use crate::error::{Error, Result};
+
+/// What is said where a delta with operations is to be written as JSON.
+const OPERATIONS_HAVE_NO_JSON: &str =
+    "operations on state have no form in JSON before they are committed; append the event and write what is given back";
+
+/// How a removal looks inside `stateDelta` on the wire; ADK for Java and Kotlin use the same string.
+pub const REMOVED: &str = "__ADK_SENTINEL_REMOVED__";
+
+/// Changes to state keys (prefixed), in the order written; a later write to a key replaces the earlier.
+///
+/// A change may also be [operations](Operation), such as [`increment`](Self::increment) or a guard: the store carries
+/// them out on what it finds when it commits. Several to one key follow one another.
+///
+/// ```
+/// use scratchbook::StateDelta;
+///
+/// let mut delta = StateDelta::new();
+/// delta.set("task_status", "active")?;
+/// delta.set("user:login_count", 1)?;
+/// delta.remove("draft")?;
+/// assert_eq!(
+///     serde_json::to_string(&delta).unwrap(),
+///     r#"{"task_status":"active","user:login_count":1,"draft":"__ADK_SENTINEL_REMOVED__"}"#,
+/// );
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StateDelta {
+    changes: IndexMap<String, Change>,
+}
+
+impl StateDelta {
+    /// A delta that changes nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a key to a value: anything that serializes to JSON.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000, for NaN, infinities and integers beyond
+    /// 64 bits, for maps whose keys are not strings, and for the string that means removal on the wire.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Serialize) -> Result<()> {
+        let key = key.into();
+        check_key(&key)?;
+        let value = to_value(&value).map_err(|e| e.context(format!("the value of '{key}'")))?;
+        self.insert(key, Change::Set(value))
+    }
+
+    /// [`set`](Self::set), for chains.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set).
+    pub fn with(mut self, key: impl Into<String>, value: impl Serialize) -> Result<Self> {
+        self.set(key, value)?;
+        Ok(self)
+    }
+
+    /// Sets the keys of a scope to the fields of a value; those that it has none for stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what is no struct and no map, and as [`set`](Self::set).
+    pub fn set_scope(&mut self, scope: Scope, value: impl Serialize) -> Result<()> {
+        let fields = match to_value(&value)? {
+            Value::Object(fields) => fields,
+            other => {
+                let kind = kind_of(&other);
+                return Err(Error::invalid(format!("the {}'s state is a JSON object, not {kind}", scope.as_str())));
+            }
+        };
+        let mut delta = Self::new();
+        fields.into_iter().try_for_each(|(name, value)| delta.set(scope.key(&name), value))?;
+        self.merge(delta)
+    }
+
+    /// [`set_scope`](Self::set_scope), for chains.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_scope`](Self::set_scope).
+    pub fn with_scope(mut self, scope: Scope, value: impl Serialize) -> Result<Self> {
+        self.set_scope(scope, value)?;
+        Ok(self)
+    }
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a key over 1,024 bytes or with U+0000.
+    pub fn remove(&mut self, key: impl Into<String>) -> Result<()> {
+        let key = key.into();
+        check_key(&key)?;
+        self.insert(key, Change::Remove)
+    }
+
+    /// Puts a change under a key, after what the delta does to it already.
+    ///
+    /// # Errors
+    ///
+    /// As [`set`](Self::set) and, for operations, as [`apply`](Self::apply).
+    pub fn insert(&mut self, key: String, change: Change) -> Result<()> {
+        check_change(&key, &change)?;
+        self.put(key, change)
+    }
+
+    /// Puts a change after what there is under its key. After an error the delta is as it was.
+    fn put(&mut self, key: String, change: Change) -> Result<()> {
+        match self.changes.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(change);
+            }
+            Entry::Occupied(mut entry) => {
+                let change = after(entry.key(), entry.get(), change)?;
+                entry.insert(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has an operation carried out on what the key holds when the delta is committed, after what the delta does to
+    /// the key before.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad key or value; where the delta has set or removed the key before, what the operation
+    /// gives on that: `FailedPrecondition` where it cannot be done, `Conflict` for a guard that does not hold.
+    pub fn apply(&mut self, key: impl Into<String>, operation: Operation) -> Result<()> {
+        self.insert(key.into(), Change::Apply(vec![operation]))
+    }
+
+    /// The change to a key, if there is one.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Change> {
+        self.changes.get(key)
+    }
+
+    /// Whether a key is changed.
+    #[must_use]
+    pub fn contains(&self, key: &str) -> bool {
+        self.changes.contains_key(key)
+    }
+
+    /// How many keys are changed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The keys and their changes, in the order first written.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Change)> {
+        self.changes.iter().map(|(key, change)| (key.as_str(), change))
+    }
+
+    /// Takes over every change of another delta, which wins where both change a key; its operations follow this
+    /// one's changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply), for an operation of the later delta on a key that this one sets or removes. Then this
+    /// one is as it was.
+    pub fn merge(&mut self, later: Self) -> Result<()> {
+        let changes = self.followed_by(later)?;
+        self.extend(changes);
+        Ok(())
+    }
+
+    /// What there is to be under each key of a later delta, after that.
+    pub(super) fn followed_by(&self, later: Self) -> Result<Vec<(String, Change)>> {
+        let follow = |(key, change): (String, Change)| {
+            let change = match self.changes.get(&key) {
+                Some(earlier) => after(&key, earlier, change)?,
+                None => change,
+            };
+            Ok((key, change))
+        };
+        later.changes.into_iter().map(follow).collect()
+    }
+
+    /// Puts changes in place of those under their keys.
+    pub(super) fn extend(&mut self, changes: Vec<(String, Change)>) {
+        self.changes.extend(changes);
+    }
+
+    /// Whether any change is made of operations, whose outcome is known only when they are committed.
+    #[must_use]
+    pub fn has_operations(&self) -> bool {
+        self.changes.values().any(|change| change.operations().is_some())
+    }
+
+    /// The delta with its operations carried out on these values: sets and removals alone. Keys that come to no change
+    /// are left out.
+    ///
+    /// Stores do this with what they find in their commit.
+    ///
+    /// ```
+    /// use scratchbook::StateDelta;
+    /// use serde_json::json;
+    ///
+    /// let delta = StateDelta::new().with_increment("n", 2)?.with_append("log", "started")?.with_expect("open", true)?;
+    /// let state = json!({"n": 40, "open": true});
+    /// assert_eq!(delta.resolve(|key| state.get(key))?, StateDelta::new().with("n", 42)?.with("log", ["started"])?);
+    /// # Ok::<(), scratchbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where guards do not hold, with every such key in [`conflicts`](Error::conflicts);
+    /// `FailedPrecondition` where an operation is not for the value found, or would leave 64 bits.
+    pub fn resolve<'v>(&self, found: impl Fn(&str) -> Option<&'v Value>) -> Result<Self> {
+        let (mut resolved, mut conflicts, mut impossible) = (Self::new(), Vec::new(), None);
+        for (key, change) in &self.changes {
+            let change = match change {
+                Change::Apply(operations) => resolve(key, operations, found(key)),
+                known => Ok(Some(known.clone())),
+            };
+            match change {
+                Ok(change) => resolved.changes.extend(change.map(|change| (key.clone(), change))),
+                Err(Refused::Guard(conflict)) => conflicts.push(*conflict),
+                Err(Refused::Impossible(error)) => impossible = impossible.or(Some(error)),
+            }
+        }
+        match (conflicts.is_empty(), impossible) {
+            (false, _) => Err(Error::conflict(conflicts)),
+            (true, Some(error)) => Err(error),
+            (true, None) => Ok(resolved),
+        }
+    }
+
+    /// Drops every change.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+    }
+
+    #[doc(hidden)]
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.changes.retain(|key, _| keep(key));
+    }
+
+    /// Checks what came over the wire or was built by hand, key by key.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.changes.iter().try_for_each(|(key, change)| check_change(key, change))
+    }
+}
+
+/// A change after another one to the same key. The common case copies nothing.
+fn after(key: &str, earlier: &Change, later: Change) -> Result<Change> {
+    match (earlier, &later) {
+        (Change::Set(_) | Change::Remove, Change::Set(_) | Change::Remove) => Ok(later),
+        _ => earlier.clone().then(key, later),
+    }
+}
+
+impl TryFrom<Map<String, Value>> for StateDelta {
+    type Error = Error;
+
+    fn try_from(map: Map<String, Value>) -> Result<Self> {
+        let mut delta = Self::new();
+        for (key, value) in map {
+            delta.insert(key, Change::Set(value))?;
+        }
+        Ok(delta)
+    }
+}
+
+/// `json!({...})` as a delta of values to set; the wire's removal string is refused here.
+impl TryFrom<Value> for StateDelta {
+    type Error = Error;
+
+    fn try_from(value: Value) -> Result<Self> {
+        match value {
+            Value::Object(map) => map.try_into(),
+            Value::Null => Ok(Self::new()),
+            other => Err(Error::invalid(format!("state is a JSON object, not {}", kind_of(&other)))),
+        }
+    }
+}
+
+impl Serialize for StateDelta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (key, change) in &self.changes {
+            match change {
+                Change::Set(value) => map.serialize_entry(key, value)?,
+                Change::Remove => map.serialize_entry(key, REMOVED)?,
+                Change::Apply(_) => return Err(S::Error::custom(format_args!("{OPERATIONS_HAVE_NO_JSON} ('{key}')"))),
+            }
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for StateDelta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Changes;
+        impl<'de> Visitor<'de> for Changes {
+            type Value = StateDelta;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of state keys")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StateDelta, A::Error> {
+                let mut delta = StateDelta::new();
+                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                    let change = match value {
+                        Value::String(s) if s == REMOVED => Change::Remove,
+                        value => Change::Set(value),
+                    };
+                    delta.insert(key, change).map_err(serde::de::Error::custom)?;
+                }
+                Ok(delta)
+            }
+        }
+        deserializer.deserialize_map(Changes)
+    }
+}
+
+/// A delta taken apart by scope; the names have lost their prefix and `temp:` keys are gone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ScopedDelta {
+    /// Changes to the app's keys, by name without `app:`.
+    pub app: StateDelta,
+    /// Changes to the user's keys, by name without `user:`.
+    pub user: StateDelta,
+    /// Changes to the session's own keys.
+    pub session: StateDelta,
+}
+
+/// Splits a delta by scope, as ADK's function of this name does.
+///
+/// ```
+/// use scratchbook::{StateDelta, extract_state_delta};
+///
+/// let delta = StateDelta::new()
+///     .with("app:version", "1.0.0")?
+///     .with("user:language", "en")?
+///     .with("step", 3)?
+///     .with("temp:raw", "gone")?;
+/// let scoped = extract_state_delta(&delta);
+/// assert_eq!(scoped.app, StateDelta::new().with("version", "1.0.0")?);
+/// assert_eq!(scoped.user, StateDelta::new().with("language", "en")?);
+/// assert_eq!(scoped.session, StateDelta::new().with("step", 3)?);
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[must_use]
+pub fn extract_state_delta(delta: &StateDelta) -> ScopedDelta {
+    let mut scoped = ScopedDelta::default();
+    for (key, change) in &delta.changes {
+        let (scope, name) = Scope::split(key);
+        let part = match scope {
+            Scope::App => &mut scoped.app,
+            Scope::User => &mut scoped.user,
+            Scope::Session => &mut scoped.session,
+            Scope::Temp => continue,
+        };
+        part.changes.insert(name.to_owned(), change.clone());
+    }
+    scoped
+}

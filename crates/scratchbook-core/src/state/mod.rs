@@ -1,0 +1,31 @@
+//! The scratchpad: keys and scopes, deltas, the overlay agents write to, and the fold that is the truth.
+//!
+//! Everything here is a function of its arguments: no clock, no randomness, no async, no I/O.
+
+mod change;
+mod delta;
+mod fold;
+mod map;
+mod operate;
+mod operation;
+mod overlay;
+mod scope;
+mod to_value;
+
+pub use change::Change;
+pub use delta::{REMOVED, ScopedDelta, StateDelta, extract_state_delta};
+pub(crate) use fold::{OwnKeys, apply_own, own_keys};
+pub use fold::{apply, fold};
+pub use map::StateMap;
+pub use operation::Operation;
+pub use overlay::State;
+pub use scope::Scope;
+
+#[doc(hidden)]
+pub use map::{ScopeMap, change_scope};
+#[doc(hidden)]
+pub use operation::{Refused, resolve};
+#[doc(hidden)]
+pub use scope::{MAX_KEY_BYTES, check_key};
+#[doc(hidden)]
+pub use to_value::to_value;

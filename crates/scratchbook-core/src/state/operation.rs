@@ -1,0 +1,198 @@
+//! What is done to a value that is known only when it is committed, and what it makes of the value found then.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+
+use super::{Change, REMOVED};
+use crate::error::{ConflictCause, Error, KeyConflict, Result};
+use crate::json::{check_depth, check_item_depth};
+
+/// One step of a [`Change::Apply`]: carried out by the store, in the commit, on the value found there.
+///
+/// An absent key counts as `0` for an increment, as `[]` for an append and as `{}` for a merge. `null` is a value
+/// like any other, and neither a number nor a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum Operation {
+    /// The key has this value from here on.
+    Set(Value),
+    /// The key is gone from here on.
+    Remove,
+    /// The number found is made larger by this one. Of two integers comes an integer, or an error where it would not
+    /// fit 64 bits; where one is a float, a float.
+    Increment(Number),
+    /// The list found gets this value at its end.
+    Append(Value),
+    /// The value found is changed as a JSON Merge Patch says (RFC 7386): members of an object replace those found,
+    /// `null` takes a member out, and whatever is no object replaces what was found.
+    MergePatch(Value),
+    /// An absent key gets this value.
+    SetIfAbsent(Value),
+    /// A guard: the whole commit is refused unless the value found is this one. `1` and `1.0` are two values.
+    Expect(Value),
+    /// A guard: the whole commit is refused unless the key is absent.
+    ExpectAbsent,
+}
+
+impl Operation {
+    /// Refuses what could never be carried out, or not be read back.
+    pub(super) fn check(&self, key: &str) -> Result<()> {
+        match self {
+            Self::Set(value) | Self::MergePatch(value) | Self::SetIfAbsent(value) | Self::Expect(value) => {
+                check_value(key, value)
+            }
+            Self::Append(item) => check_item_depth(item, || format!("what is appended to '{key}'")),
+            Self::Remove | Self::Increment(_) | Self::ExpectAbsent => Ok(()),
+        }
+    }
+
+    /// Whether the value found can be in its way.
+    pub(super) fn may_be_refused(&self) -> bool {
+        matches!(self, Self::Increment(_) | Self::Append(_) | Self::Expect(_) | Self::ExpectAbsent)
+    }
+}
+
+/// Refuses a value that a key cannot have.
+pub(super) fn check_value(key: &str, value: &Value) -> Result<()> {
+    if matches!(value, Value::String(s) if s == REMOVED) {
+        return Err(Error::invalid(format!(
+            "the value of '{key}' is the string '{REMOVED}', which means removal on the wire; use remove()"
+        )));
+    }
+    check_depth(value, || format!("the value of '{key}'"))
+}
+
+/// Why operations make nothing of the value found.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Refused {
+    /// A guard does not hold.
+    Guard(Box<KeyConflict>),
+    /// The value is of a kind that the operation is not for, or would not fit.
+    Impossible(Error),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Guard(conflict) => Self::conflict(vec![*conflict]),
+            Refused::Impossible(error) => error,
+        }
+    }
+}
+
+/// What operations make of the value found, one after the other; `None` where they write nothing.
+#[doc(hidden)]
+pub fn resolve(key: &str, operations: &[Operation], found: Option<&Value>) -> Result<Option<Change>, Refused> {
+    let mut value = found.map(Cow::Borrowed);
+    let mut written = false;
+    for operation in operations {
+        match operation {
+            Operation::Set(new) => value = Some(Cow::Borrowed(new)),
+            Operation::Remove => value = None,
+            Operation::Increment(by) => value = Some(Cow::Owned(incremented(key, value.as_deref(), by)?)),
+            Operation::Append(item) => value = Some(Cow::Owned(appended(key, value, item)?)),
+            Operation::MergePatch(patch) => {
+                let mut target = value.map_or(Value::Null, Cow::into_owned);
+                merge_patch(&mut target, patch);
+                value = Some(Cow::Owned(target));
+            }
+            Operation::SetIfAbsent(_) if value.is_some() => continue,
+            Operation::SetIfAbsent(new) => value = Some(Cow::Borrowed(new)),
+            Operation::Expect(expected) => {
+                expect(key, value.as_deref(), Some(expected))?;
+                continue;
+            }
+            Operation::ExpectAbsent => {
+                expect(key, value.as_deref(), None)?;
+                continue;
+            }
+        }
+        written = true;
+    }
+    Ok(written.then(|| value.map_or(Change::Remove, |value| Change::Set(value.into_owned()))))
+}
+
+fn expect(key: &str, found: Option<&Value>, expected: Option<&Value>) -> Result<(), Refused> {
+    if found == expected {
+        return Ok(());
+    }
+    let mut conflict = KeyConflict::new(key, ConflictCause::Guard, found.cloned());
+    conflict.read = expected.cloned();
+    Err(Refused::Guard(Box::new(conflict)))
+}
+
+fn incremented(key: &str, found: Option<&Value>, by: &Number) -> Result<Value, Refused> {
+    let zero = Number::from(0);
+    let found = match found {
+        None => &zero,
+        Some(Value::Number(number)) => number,
+        Some(other) => return Err(unfit(key, other, "only a number can be incremented")),
+    };
+    let message = || format!("incrementing '{key}' gives a number that does not fit 64 bits; nothing was changed");
+    let sum = sum(found, by).ok_or_else(|| Refused::Impossible(Error::precondition(message())))?;
+    Ok(Value::Number(sum))
+}
+
+fn sum(a: &Number, b: &Number) -> Option<Number> {
+    let integer = |n: &Number| n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from));
+    match (integer(a), integer(b)) {
+        (Some(a), Some(b)) => {
+            let sum = a + b;
+            i64::try_from(sum).map(Number::from).or_else(|_| u64::try_from(sum).map(Number::from)).ok()
+        }
+        // Infinite sums have no number.
+        _ => Number::from_f64(a.as_f64()? + b.as_f64()?),
+    }
+}
+
+fn appended(key: &str, found: Option<Cow<'_, Value>>, item: &Value) -> Result<Value, Refused> {
+    let mut list = match found.map(Cow::into_owned) {
+        None => Vec::new(),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(unfit(key, &other, "only a list can be appended to")),
+    };
+    list.push(item.clone());
+    Ok(Value::Array(list))
+}
+
+/// RFC 7386, section 2. No deeper than the deeper of the two, which were both checked.
+fn merge_patch(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(members) = target else {
+        return;
+    };
+    for (name, change) in patch {
+        if change.is_null() {
+            members.shift_remove(name);
+        } else {
+            merge_patch(members.entry(name.as_str()).or_insert(Value::Null), change);
+        }
+    }
+}
+
+/// Its kind is told, never the value.
+fn unfit(key: &str, found: &Value, rule: &str) -> Refused {
+    let kind = kind_of(found);
+    Refused::Impossible(Error::precondition(format!("the value of '{key}' is {kind}; {rule}")))
+}
+
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,491 @@
+//! From any serde type to a JSON value, refusing what `serde_json::to_value` would change silently: NaN and
+//! infinities (it makes null of them), integers beyond 64 bits, map keys that are not strings.
+
+use std::fmt;
+
+use serde::ser::{self, Impossible, Serialize, Serializer};
+use serde_json::{Map, Number, Value};
+
+use crate::error::{Error, Result};
+use crate::json;
+use crate::json::MAX_DEPTH;
+
+/// The JSON value of anything that serializes.
+///
+/// # Errors
+///
+/// `InvalidArgument` for what JSON cannot hold exactly.
+#[doc(hidden)]
+pub fn to_value<T: Serialize + ?Sized>(value: &T) -> Result<Value> {
+    value.serialize(ToValue { levels: MAX_DEPTH }).map_err(|Refused(message)| Error::invalid(message))
+}
+
+#[derive(Debug)]
+pub(super) struct Refused(String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl ser::Error for Refused {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+}
+
+fn too_large() -> Refused {
+    Refused("an integer does not fit 64 bits; store it as a string or as a float".to_owned())
+}
+
+/// Writes a value of at most so many levels.
+#[derive(Clone, Copy)]
+struct ToValue {
+    levels: usize,
+}
+
+impl ToValue {
+    /// For what is inside an array or an object.
+    fn inside(self) -> Result<Self, Refused> {
+        match self.levels.checked_sub(1) {
+            Some(levels) => Ok(Self { levels }),
+            None => Err(Refused(format!("it is nested deeper than {MAX_DEPTH} levels"))),
+        }
+    }
+
+    fn list(self, len: usize, variant: Option<&'static str>) -> Result<List, Refused> {
+        let inner = self.within(variant)?;
+        // The length is a hint of somebody else's: it must not make us allocate more than there is.
+        Ok(List { items: Vec::with_capacity(len.min(1024)), variant, inner: inner.inside()? })
+    }
+
+    fn object(self, variant: Option<&'static str>) -> Result<Object, Refused> {
+        let inner = self.within(variant)?.inside()?;
+        Ok(Object { map: Map::new(), key: None, variant, text: None, inner })
+    }
+
+    /// A variant's name is a level of its own.
+    fn within(self, variant: Option<&'static str>) -> Result<Self, Refused> {
+        if variant.is_some() { self.inside() } else { Ok(self) }
+    }
+}
+
+impl Serializer for ToValue {
+    type Ok = Value;
+    type Error = Refused;
+    type SerializeSeq = List;
+    type SerializeTuple = List;
+    type SerializeTupleStruct = List;
+    type SerializeTupleVariant = List;
+    type SerializeMap = Object;
+    type SerializeStruct = Object;
+    type SerializeStructVariant = Object;
+
+    fn serialize_bool(self, v: bool) -> Result<Value, Refused> {
+        Ok(Value::Bool(v))
+    }
+
+    fn serialize_i8(self, v: i8) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_i16(self, v: i16) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_i32(self, v: i32) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_i64(self, v: i64) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_i128(self, v: i128) -> Result<Value, Refused> {
+        match (i64::try_from(v), u64::try_from(v)) {
+            (Ok(v), _) => Ok(v.into()),
+            (_, Ok(v)) => Ok(v.into()),
+            _ => Err(too_large()),
+        }
+    }
+
+    fn serialize_u8(self, v: u8) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_u16(self, v: u16) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_u32(self, v: u32) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_u64(self, v: u64) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_u128(self, v: u128) -> Result<Value, Refused> {
+        u64::try_from(v).map(Value::from).map_err(|_| too_large())
+    }
+
+    fn serialize_f32(self, v: f32) -> Result<Value, Refused> {
+        self.serialize_f64(f64::from(v))
+    }
+
+    fn serialize_f64(self, v: f64) -> Result<Value, Refused> {
+        match Number::from_f64(v) {
+            Some(number) => Ok(Value::Number(number)),
+            None => Err(Refused(format!("{v} is no JSON number; store null or a string"))),
+        }
+    }
+
+    fn serialize_char(self, v: char) -> Result<Value, Refused> {
+        Ok(v.to_string().into())
+    }
+
+    fn serialize_str(self, v: &str) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_bytes(self, v: &[u8]) -> Result<Value, Refused> {
+        Ok(v.into())
+    }
+
+    fn serialize_none(self) -> Result<Value, Refused> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<Value, Refused> {
+        v.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<Value, Refused> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<Value, Refused> {
+        Ok(Value::Null)
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<Value, Refused> {
+        Ok(variant.into())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<Value, Refused> {
+        v.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        v: &T,
+    ) -> Result<Value, Refused> {
+        Ok(Value::Object(Map::from_iter([(variant.to_owned(), v.serialize(self.inside()?)?)])))
+    }
+
+    fn serialize_seq(self, len: Option<usize>) -> Result<List, Refused> {
+        self.list(len.unwrap_or(0), None)
+    }
+
+    fn serialize_tuple(self, len: usize) -> Result<List, Refused> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<List, Refused> {
+        self.serialize_seq(Some(len))
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<List, Refused> {
+        self.list(0, Some(variant))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Object, Refused> {
+        self.object(None)
+    }
+
+    fn serialize_struct(self, name: &'static str, _: usize) -> Result<Object, Refused> {
+        let object = self.object(None)?;
+        // Not structs: JSON text that serde_json carries under these names, numbers where its feature
+        // `arbitrary_precision` is on anywhere in the program, and its `RawValue`.
+        let is_text = matches!(name, "$serde_json::private::Number" | "$serde_json::private::RawValue");
+        Ok(Object { text: is_text.then(String::new), ..object })
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Object, Refused> {
+        self.object(Some(variant))
+    }
+}
+
+struct List {
+    items: Vec<Value>,
+    variant: Option<&'static str>,
+    inner: ToValue,
+}
+
+impl List {
+    fn push<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
+        self.items.push(v.serialize(self.inner)?);
+        Ok(())
+    }
+
+    fn finish(self) -> Value {
+        under(self.variant, Value::Array(self.items))
+    }
+}
+
+fn under(variant: Option<&'static str>, value: Value) -> Value {
+    match variant {
+        Some(name) => Value::Object(Map::from_iter([(name.to_owned(), value)])),
+        None => value,
+    }
+}
+
+macro_rules! list {
+    ($($trait:ident $method:ident),*) => {$(
+        impl ser::$trait for List {
+            type Ok = Value;
+            type Error = Refused;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
+                self.push(v)
+            }
+
+            fn end(self) -> Result<Value, Refused> {
+                Ok(self.finish())
+            }
+        }
+    )*};
+}
+list!(
+    SerializeSeq serialize_element,
+    SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field,
+    SerializeTupleVariant serialize_field
+);
+
+struct Object {
+    map: Map<String, Value>,
+    key: Option<String>,
+    variant: Option<&'static str>,
+    /// The text, where this is no object but text that holds a value.
+    text: Option<String>,
+    inner: ToValue,
+}
+
+impl ser::SerializeMap for Object {
+    type Ok = Value;
+    type Error = Refused;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Refused> {
+        self.key = Some(key.serialize(KeyOnly)?);
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, v: &T) -> Result<(), Refused> {
+        let key = self.key.take().ok_or_else(|| Refused("a map value came before its key".to_owned()))?;
+        self.map.insert(key, v.serialize(self.inner)?);
+        Ok(())
+    }
+
+    fn end(self) -> Result<Value, Refused> {
+        Ok(under(self.variant, Value::Object(self.map)))
+    }
+}
+
+macro_rules! object {
+    ($($trait:ident),*) => {$(
+        impl ser::$trait for Object {
+            type Ok = Value;
+            type Error = Refused;
+
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, v: &T) -> Result<(), Refused> {
+                match &mut self.text {
+                    Some(text) => *text = v.serialize(KeyOnly)?,
+                    None => drop(self.map.insert(key.to_owned(), v.serialize(self.inner)?)),
+                }
+                Ok(())
+            }
+
+            fn end(self) -> Result<Value, Refused> {
+                match self.text {
+                    Some(text) => json::from_str(&text).map_err(|e| Refused(e.to_string())),
+                    None => Ok(under(self.variant, Value::Object(self.map))),
+                }
+            }
+        }
+    )*};
+}
+object!(SerializeStruct, SerializeStructVariant);
+
+/// A map key: a string, or refused.
+struct KeyOnly;
+
+fn not_a_string<T>() -> Result<T, Refused> {
+    Err(Refused("a map has a key that is not a string; JSON object keys are strings".to_owned()))
+}
+
+macro_rules! refuse {
+    ($($method:ident $type:ty),*) => {$(
+        fn $method(self, _: $type) -> Result<String, Refused> {
+            not_a_string()
+        }
+    )*};
+}
+
+impl Serializer for KeyOnly {
+    type Ok = String;
+    type Error = Refused;
+    type SerializeSeq = Impossible<String, Refused>;
+    type SerializeTuple = Impossible<String, Refused>;
+    type SerializeTupleStruct = Impossible<String, Refused>;
+    type SerializeTupleVariant = Impossible<String, Refused>;
+    type SerializeMap = Impossible<String, Refused>;
+    type SerializeStruct = Impossible<String, Refused>;
+    type SerializeStructVariant = Impossible<String, Refused>;
+
+    refuse!(
+        serialize_bool bool, serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64,
+        serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64, serialize_f32 f32,
+        serialize_f64 f64, serialize_bytes &[u8], serialize_unit_struct &'static str
+    );
+
+    fn serialize_char(self, v: char) -> Result<String, Refused> {
+        Ok(v.to_string())
+    }
+
+    fn serialize_str(self, v: &str) -> Result<String, Refused> {
+        Ok(v.to_owned())
+    }
+
+    fn serialize_none(self) -> Result<String, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, v: &T) -> Result<String, Refused> {
+        v.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<String, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<String, Refused> {
+        Ok(variant.to_owned())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, v: &T) -> Result<String, Refused> {
+        v.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<String, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self::SerializeTuple, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeTupleStruct, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeTupleVariant, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self::SerializeStruct, Refused> {
+        not_a_string()
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStructVariant, Refused> {
+        not_a_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Serialize;
+    use serde_json::json;
+
+    use super::to_value;
+
+    #[derive(Serialize)]
+    enum Shape {
+        Unit,
+        New(i32),
+        Pair(i32, f32),
+        Named { a: Option<u8>, b: char },
+    }
+
+    #[test]
+    fn agrees_with_serde_json_on_what_json_can_hold() {
+        let map = BTreeMap::from([("x", vec![1, 2]), ("y", vec![])]);
+        assert_eq!(to_value(&map).unwrap(), serde_json::to_value(&map).unwrap());
+        let shapes = [Shape::Unit, Shape::New(-1), Shape::Pair(1, 0.5), Shape::Named { a: None, b: 'é' }];
+        assert_eq!(to_value(&shapes).unwrap(), serde_json::to_value(&shapes).unwrap());
+        let value = json!({"a": [null, true, -1, 1.5, u64::MAX, i64::MIN, "\u{0}😀"], "b": {}});
+        assert_eq!(to_value(&value).unwrap(), value);
+        assert_eq!(to_value(&(i128::from(u64::MAX))).unwrap(), json!(u64::MAX));
+    }
+
+    #[test]
+    fn refuses_what_would_be_changed_silently() {
+        assert!(to_value(&f64::NAN).is_err());
+        assert!(to_value(&vec![1.0, f64::INFINITY]).is_err());
+        assert!(to_value(&f32::NEG_INFINITY).is_err());
+        assert!(to_value(&(i128::from(u64::MAX) + 1)).is_err());
+        assert!(to_value(&BTreeMap::from([(1, "one")])).is_err());
+        assert!(to_value(&BTreeMap::from([((1, 2), "pair")])).is_err());
+        let mut deep = json!(1);
+        for _ in 0..2000 {
+            deep = serde_json::Value::Array(vec![deep]);
+        }
+        assert!(to_value(&deep).is_err());
+    }
+}

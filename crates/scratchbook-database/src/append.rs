@@ -1,0 +1,301 @@
+//! Appends: written batch by batch, and answered each for itself.
+//!
+//! One append must not hold up those of others. A batch waits only a moment for locks. Where somebody holds one for
+//! longer, its appends are tried one by one, and what still has to wait does so aside, with all that follows for the
+//! same session, while the next batches go on.
+
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use super::after::AfterCommit;
+use super::batch::{Batches, Job};
+use super::failure::{Again, retry};
+use super::gate::Pass;
+use super::{AppendRow, Attempt, DatabaseOptions, Dialect, Done, Failure, NewAppend};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::commit::{Prepared, replay};
+use scratchbook_core::plan::quota::Held;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{Committed, Outcome, SessionKey, Whose, no_session};
+
+/// How often a batch that lost against another writer is tried before its appends are tried one by one.
+const TRIES_TOGETHER: u32 = 3;
+
+/// How many connections wait for locks at most.
+const WAITERS: usize = 2;
+
+/// An append that waits. It keeps the service open until it is answered.
+#[derive(Debug)]
+struct Waiting {
+    append: NewAppend,
+    /// The room that a quota has for it.
+    held: Held,
+    since: Instant,
+    pass: Pass,
+}
+
+type Queued = Job<Waiting, Committed>;
+
+/// The queue of appends.
+#[derive(Debug)]
+pub(super) struct Appends {
+    batches: Batches<Waiting, Committed>,
+}
+
+impl Appends {
+    pub(super) fn start<D: Dialect>(after: &Arc<AfterCommit<D>>, options: &DatabaseOptions) -> Self {
+        let lane = Arc::new(Lane {
+            after: Arc::clone(after),
+            retry_timeout: options.retry_timeout,
+            aside: Mutex::default(),
+            waiters: Semaphore::new(WAITERS.min(options.pool_size.saturating_sub(1)).max(1)),
+            is_down: AtomicBool::new(false),
+        });
+        let commit = move |batch| Arc::clone(&lane).commit(batch);
+        Self { batches: Batches::start(options.queue_capacity, options.queue_timeout, commit) }
+    }
+
+    pub(super) async fn append(&self, append: NewAppend, held: Held, pass: Pass) -> Result<Committed> {
+        let bytes = append.event.bytes();
+        self.batches.write(Waiting { append, held, since: Instant::now(), pass }, bytes).await
+    }
+}
+
+/// Where batches are written.
+struct Lane<D> {
+    after: Arc<AfterCommit<D>>,
+    retry_timeout: Duration,
+    /// Sessions that somebody has locked for long, with the appends that wait for them beside the one under way.
+    aside: Mutex<HashMap<SessionKey, Vec<Queued>>>,
+    waiters: Semaphore,
+    /// Whether the database could not be reached for as long as it was tried.
+    is_down: AtomicBool,
+}
+
+impl<D: Dialect> Lane<D> {
+    async fn commit(self: Arc<Self>, batch: Vec<Queued>) {
+        let batch = self.without_those_aside(self.without_those_given_up(batch));
+        for batch in distinct(batch) {
+            let written = self.write(&batch, Again::SameUnlessBlocked).await;
+            match &written {
+                Err(failure) if batch.len() > 1 && stands_in_the_way(failure) => {
+                    let lane = Arc::clone(&self);
+                    tokio::spawn(async move { lane.commit_one_by_one(batch).await });
+                }
+                Err(failure) if failure.done == Done::Blocked => self.set_aside(batch),
+                _ => self.answer(batch, written),
+            }
+        }
+    }
+
+    /// One of them stands in the way of the others.
+    async fn commit_one_by_one(self: Arc<Self>, batch: Vec<Queued>) {
+        for job in batch {
+            // Asked for each: the one before it may have found its session locked, and one wait for that is enough.
+            let job = self.without_those_aside(vec![job]);
+            if job.is_empty() {
+                continue;
+            }
+            let written = self.write(&job, Again::SameUnlessBlocked).await;
+            match &written {
+                Err(failure) if failure.done == Done::Blocked => self.set_aside(job),
+                _ => self.answer(job, written),
+            }
+        }
+    }
+
+    /// Lets appends wait for a lock apart from all others, those of one session together.
+    fn set_aside(self: &Arc<Self>, batch: Vec<Queued>) {
+        for job in batch {
+            let key = job.work.append.key.clone();
+            match self.aside().entry(key.clone()) {
+                Entry::Occupied(mut waiting) => waiting.get_mut().push(job),
+                Entry::Vacant(place) => {
+                    place.insert(vec![job]);
+                    let lane = Arc::clone(self);
+                    tokio::spawn(async move { lane.wait_for(key).await });
+                }
+            }
+        }
+    }
+
+    async fn wait_for(self: Arc<Self>, key: SessionKey) {
+        loop {
+            // Only a closed one gives none, and this one is never closed.
+            let _turn = self.waiters.acquire().await;
+            let Some(waiting) = self.take_waiting(&key) else {
+                return;
+            };
+            for batch in distinct(waiting) {
+                let written = self.write(&batch, Again::Same).await;
+                if batch.len() > 1 && written.as_ref().is_err_and(|failure| failure.done == Done::Refused) {
+                    for job in batch {
+                        let job = vec![job];
+                        let written = self.write(&job, Again::Same).await;
+                        self.answer(job, written);
+                    }
+                } else {
+                    self.answer(batch, written);
+                }
+            }
+        }
+    }
+
+    /// What waits for a session; where nothing does any more, its appends go with all others again.
+    fn take_waiting(&self, key: &SessionKey) -> Option<Vec<Queued>> {
+        let mut aside = self.aside();
+        let waiting = aside.get_mut(key).map(take).filter(|waiting| !waiting.is_empty());
+        if waiting.is_none() {
+            aside.remove(key);
+        }
+        waiting
+    }
+
+    fn without_those_aside(&self, batch: Vec<Queued>) -> Vec<Queued> {
+        let mut aside = self.aside();
+        if aside.is_empty() {
+            return batch;
+        }
+        let mut rest = Vec::with_capacity(batch.len());
+        for job in batch {
+            match aside.get_mut(&job.work.append.key) {
+                Some(waiting) => waiting.push(job),
+                None => rest.push(job),
+            }
+        }
+        rest
+    }
+
+    /// While the database is down, what has waited for its time already is told so at once.
+    fn without_those_given_up(&self, batch: Vec<Queued>) -> Vec<Queued> {
+        if !self.is_down.load(Ordering::Relaxed) {
+            return batch;
+        }
+        let (late, rest) = batch.into_iter().partition(|job| job.work.since.elapsed() >= self.retry_timeout);
+        let seconds = self.retry_timeout.as_secs_f64();
+        let message = format!("the database could not be reached within {seconds} s; try again with the same event id");
+        fail(late, &Error::new(ErrorKind::Unavailable, message).for_operator());
+        rest
+    }
+
+    /// Writes a batch, or finds that it cannot be written as one. The one that has waited longest says for how long it
+    /// is tried.
+    async fn write(&self, batch: &[Queued], again: Again) -> Attempt<Vec<AppendRow>> {
+        let appends: Vec<&NewAppend> = batch.iter().map(|job| &job.work.append).collect();
+        let appends = appends.as_slice();
+        let waited = batch.iter().map(|job| job.work.since.elapsed()).max().unwrap_or_default();
+        let mut tries = 0;
+        let written = retry(self.retry_timeout.saturating_sub(waited), again, || {
+            tries += 1;
+            let last = tries == TRIES_TOGETHER && appends.len() > 1;
+            async move {
+                let written = self.after.dialect.append(appends).await;
+                written.map_err(|failure| match failure.done {
+                    Done::Undone if last => Failure::new(Done::Refused, failure.error),
+                    _ => failure,
+                })
+            }
+        })
+        .await;
+        let lost = written.as_ref().is_err_and(|failure| matches!(failure.done, Done::Unreached | Done::Unknown));
+        self.is_down.store(lost, Ordering::Relaxed);
+        written
+    }
+
+    fn answer(&self, mut batch: Vec<Queued>, written: Attempt<Vec<AppendRow>>) {
+        match written {
+            Ok(rows) if rows.len() == batch.len() => {
+                if let Some(job) = batch.first() {
+                    let whose: Vec<_> = batch.iter().map(|job| Whose::session(&job.work.append.key)).collect();
+                    self.after.committed(&whose, &job.work.pass);
+                }
+                for (mut job, row) in batch.into_iter().zip(rows) {
+                    let (committed, pass) = (committed(&job.work.append, row), job.work.pass.clone());
+                    let stored = committed.as_ref().ok().filter(|committed| committed.outcome == Outcome::Stored);
+                    // Kept or given back before the answer: its caller may write again at once.
+                    let held = take(&mut job.work.held);
+                    match stored {
+                        Some(_) => held.keep(),
+                        None => drop(held),
+                    }
+                    let seq = stored.and_then(|committed| committed.event.seq).unwrap_or_default();
+                    self.after.fold_to(&job.work.append.key, seq, &pass);
+                    job.answer(committed);
+                }
+            }
+            Ok(rows) => {
+                let error = Error::internal(format!("{} answers to {} appends", rows.len(), batch.len()));
+                fail(batch, &error);
+            }
+            Err(failure) => {
+                if failure.done == Done::Unknown {
+                    batch.iter_mut().for_each(|job| take(&mut job.work.held).keep_unsure());
+                }
+                fail(batch, &failure.error);
+            }
+        }
+    }
+
+    fn aside(&self) -> MutexGuard<'_, HashMap<SessionKey, Vec<Queued>>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a batch failed for one of its appends, of which the others may know nothing.
+fn stands_in_the_way(failure: &Failure) -> bool {
+    matches!(failure.done, Done::Refused | Done::Blocked | Done::Undone)
+}
+
+/// Batches in which no event is twice. One that is there again is a retry that overtook its answer, and waits for it.
+fn distinct(mut batch: Vec<Queued>) -> Vec<Vec<Queued>> {
+    let mut batches = Vec::with_capacity(1);
+    while !batch.is_empty() {
+        let mut seen = HashSet::with_capacity(batch.len());
+        let firsts: Vec<bool> = batch.iter().map(|job| seen.insert(id(job))).collect();
+        drop(seen);
+        let mut first = firsts.into_iter();
+        let (now, later) = batch.into_iter().partition(|_| first.next().unwrap_or(true));
+        batches.push(now);
+        batch = later;
+    }
+    batches
+}
+
+fn id(job: &Queued) -> (&SessionKey, &str) {
+    (&job.work.append.key, &job.work.append.event.prepared.event.id)
+}
+
+fn fail(batch: Vec<Queued>, error: &Error) {
+    for mut job in batch {
+        drop(take(&mut job.work.held));
+        job.answer(Err(error.again()));
+    }
+}
+
+/// What the caller is told of an append.
+fn committed(append: &NewAppend, row: AppendRow) -> Result<Committed> {
+    answer_to(&append.key, &append.event.prepared, append.event.prepared.event.clone(), row)
+}
+
+/// What the caller is told of an event that was sent and then, where it is stored, became this.
+pub(super) fn answer_to(key: &SessionKey, sent: &Prepared, mut event: Event, row: AppendRow) -> Result<Committed> {
+    match row {
+        AppendRow::Stored { seq, logs } => {
+            event.seq = Some(rows::number(seq, || format!("the number of an event just stored in {key}"))?);
+            Ok(Committed::new(Arc::new(event), Outcome::Stored).with_log_positions(logs))
+        }
+        AppendRow::Known { seq, text, hash, logs } => {
+            let outcome = replay(sent, &hash)?;
+            Ok(Committed::new(Arc::new(rows::event(seq, &text, key)?), outcome).with_log_positions(logs))
+        }
+        AppendRow::NoSession => Err(no_session(key)),
+        AppendRow::Refused(error) => Err(error),
+    }
+}

@@ -1,0 +1,62 @@
+//! Artifacts, in the same database.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::failure::Again;
+use super::{DatabaseSessionService, Dialect};
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::content::Part;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::quota::hold;
+use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
+use scratchbook_core::session::{SessionKey, Whose};
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<D: Dialect> ArtifactService for DatabaseSessionService<D> {
+    async fn save_artifact(
+        &self,
+        session: &SessionKey,
+        filename: &str,
+        artifact: Part,
+        custom_metadata: Map<String, Value>,
+    ) -> Result<u64> {
+        let address = ArtifactAddress::new(session, filename)?;
+        let new = NewArtifact::new(address, artifact, custom_metadata, self.environment().now(), &self.options.limits)?;
+        let held = hold(self, session, new.usage()).await?;
+        let new = Arc::new(new);
+        let save = move |dialect: Arc<D>| {
+            let new = Arc::clone(&new);
+            async move { dialect.save_artifact(&new).await }
+        };
+        self.write_charged(Whose::Nobody, Again::Twice, held.kept_if(|_| true), save).await
+    }
+
+    async fn load_artifact(&self, session: &SessionKey, filename: &str, version: Option<u64>) -> Result<Option<Part>> {
+        let address = ArtifactAddress::new(session, filename)?;
+        self.read(|| self.dialect.load_artifact(&address, version)).await
+    }
+
+    async fn list_artifacts(&self, session: &SessionKey) -> Result<Vec<String>> {
+        self.read(|| self.dialect.list_artifacts(session)).await
+    }
+
+    async fn list_artifact_versions(&self, session: &SessionKey, filename: &str) -> Result<Vec<ArtifactVersion>> {
+        let address = ArtifactAddress::new(session, filename)?;
+        self.read(|| self.dialect.list_artifact_versions(&address)).await
+    }
+
+    async fn delete_artifact(&self, session: &SessionKey, filename: &str) -> Result<()> {
+        let address = Arc::new(ArtifactAddress::new(session, filename)?);
+        let delete = move |dialect: Arc<D>| {
+            let address = Arc::clone(&address);
+            async move { dialect.delete_artifact(&address).await }
+        };
+        self.write(Whose::Nobody, Again::Same, delete).await?;
+        self.quotas.forget(&session.user());
+        Ok(())
+    }
+}

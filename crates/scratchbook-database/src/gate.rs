@@ -1,0 +1,41 @@
+//! Whether a service takes calls.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use scratchbook_core::error::Result;
+use scratchbook_core::store::closed;
+
+/// Lets calls in until it is closed, which waits for those that are inside.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// `None` once closed.
+    open: Mutex<Option<watch::Sender<()>>>,
+    inside: watch::Receiver<()>,
+}
+
+/// Held by a call for as long as it runs.
+#[derive(Clone, Debug)]
+pub(super) struct Pass {
+    _inside: watch::Sender<()>,
+}
+
+impl Gate {
+    pub(super) fn new() -> Self {
+        let (open, inside) = watch::channel(());
+        Self { open: Mutex::new(Some(open)), inside }
+    }
+
+    pub(super) fn enter(&self) -> Result<Pass> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map(|open| Pass { _inside: open.clone() }).ok_or_else(closed)
+    }
+
+    pub(super) async fn close(&self) {
+        drop(self.open.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut inside = self.inside.clone();
+        // Ends with an error when the last pass is gone.
+        while inside.changed().await.is_ok() {}
+    }
+}

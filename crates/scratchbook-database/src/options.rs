@@ -1,0 +1,285 @@
+//! How a database is used, in code or in a URI.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::{Error, Result};
+
+use super::uri::DatabaseUri;
+use scratchbook_core::plan::limits::Limits;
+
+/// Whether the tables are made and brought up to date when a database is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Migrate {
+    /// They are.
+    #[default]
+    Auto,
+    /// They are not; opening fails where they are not up to date. For a role that may not change tables.
+    Check,
+    /// They are not, and nothing is looked at.
+    Off,
+}
+
+/// Whether the connection is encrypted, and what is checked of the server: the modes of PostgreSQL's `sslmode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Never encrypted.
+    Disable,
+    /// Encrypted where the server can; nothing is checked.
+    #[default]
+    Prefer,
+    /// Encrypted; nothing is checked.
+    Require,
+    /// Encrypted, and the certificate is one of a trusted authority.
+    VerifyCa,
+    /// Encrypted, and the certificate is one of a trusted authority for this host.
+    VerifyFull,
+}
+
+/// How a service on a database server works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DatabaseOptions {
+    /// How many connections there are at most; 8 otherwise.
+    pub pool_size: usize,
+    /// How long a connection may take to be made; 10 s otherwise.
+    pub connect_timeout: Duration,
+    /// How long a statement may take, a commit included; 30 s otherwise. Its connection is given up then, and the
+    /// statement is tried again where that is safe.
+    pub statement_timeout: Duration,
+    /// How long a call is tried again while the database cannot be reached; 30 s otherwise.
+    pub retry_timeout: Duration,
+    /// Whether the connection is encrypted; `Prefer` otherwise.
+    pub tls: TlsMode,
+    /// A file with the certificates of trusted authorities; the system's otherwise.
+    pub root_certificate: Option<PathBuf>,
+    /// The PostgreSQL schema of the tables; the connection's first otherwise. It is made where it is missing.
+    pub schema: Option<String>,
+    /// What the names of the tables begin with in MySQL; nothing otherwise.
+    pub table_prefix: Option<String>,
+    /// Whether the tables are brought up to date.
+    pub migrate: Migrate,
+    /// How many appends may wait; 1,024 otherwise.
+    pub queue_capacity: usize,
+    /// How long an append waits for a place in a full queue before it is refused; 5 s otherwise.
+    pub queue_timeout: Duration,
+    /// How large and how many things may be.
+    pub limits: Limits,
+    /// Where times and ids come from.
+    pub environment: Arc<dyn Environment>,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        Self {
+            pool_size: 8,
+            connect_timeout: Duration::from_secs(10),
+            statement_timeout: Duration::from_secs(30),
+            retry_timeout: Duration::from_secs(30),
+            tls: TlsMode::default(),
+            root_certificate: None,
+            schema: None,
+            table_prefix: None,
+            migrate: Migrate::default(),
+            queue_capacity: 1024,
+            queue_timeout: Duration::from_secs(5),
+            limits: Limits::default(),
+            environment: Arc::new(SystemEnvironment),
+        }
+    }
+}
+
+/// How many connections a service may have.
+const MAX_POOL_SIZE: usize = 10_000;
+
+/// The parameters that every database's URI may have.
+const COMMON: &[&str] =
+    &["pool_size", "connect_timeout", "statement_timeout_ms", "retry_timeout_ms", "sslmode", "sslrootcert", "migrate"];
+
+/// No wait is longer: 24 days, the most that every part below can count in milliseconds.
+const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+
+impl DatabaseOptions {
+    /// How many connections there are at most.
+    #[must_use]
+    pub fn with_pool_size(mut self, size: usize) -> Self {
+        self.pool_size = size;
+        self
+    }
+
+    /// How long a connection may take to be made.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a statement may take, a commit included.
+    #[must_use]
+    pub fn with_statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
+    }
+
+    /// How long a call is tried again while the database cannot be reached.
+    #[must_use]
+    pub fn with_retry_timeout(mut self, timeout: Duration) -> Self {
+        self.retry_timeout = timeout;
+        self
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn with_tls(mut self, mode: TlsMode) -> Self {
+        self.tls = mode;
+        self
+    }
+
+    /// Whether the tables are brought up to date.
+    #[must_use]
+    pub fn with_migrate(mut self, migrate: Migrate) -> Self {
+        self.migrate = migrate;
+        self
+    }
+
+    /// How many appends may wait.
+    #[must_use]
+    pub fn with_queue_capacity(mut self, capacity: usize) -> Self {
+        self.queue_capacity = capacity;
+        self
+    }
+
+    /// How long an append waits for a place in a full queue.
+    #[must_use]
+    pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
+        self.queue_timeout = timeout;
+        self
+    }
+
+    /// How large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Where times and ids come from.
+    #[must_use]
+    pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// A file with the certificates of trusted authorities.
+    #[must_use]
+    pub fn with_root_certificate(mut self, path: impl Into<PathBuf>) -> Self {
+        self.root_certificate = Some(path.into());
+        self
+    }
+
+    /// The PostgreSQL schema of the tables.
+    #[must_use]
+    pub fn with_schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = Some(name.into());
+        self
+    }
+
+    /// What the names of the tables begin with in MySQL.
+    #[must_use]
+    pub fn with_table_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.table_prefix = Some(prefix.into());
+        self
+    }
+
+    /// The same within what can be carried out.
+    pub(super) fn bounded(mut self) -> Self {
+        for time in
+            [&mut self.connect_timeout, &mut self.statement_timeout, &mut self.retry_timeout, &mut self.queue_timeout]
+        {
+            *time = (*time).clamp(Duration::from_millis(1), LONGEST);
+        }
+        self.pool_size = self.pool_size.clamp(1, MAX_POOL_SIZE);
+        self
+    }
+
+    /// Takes what is ours out of a URI's parameters.
+    #[doc(hidden)]
+    pub fn from_uri(uri: &mut DatabaseUri) -> Result<Self> {
+        let mut options = Self::default();
+        for name in COMMON.iter().chain(&Limits::PARAMETERS) {
+            if let Some(value) = uri.take(name) {
+                options.read(name, &value)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn read(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "pool_size" => {
+                self.pool_size =
+                    value.parse().ok().filter(|size| (1..=MAX_POOL_SIZE).contains(size)).ok_or_else(|| {
+                        Error::invalid(format!(
+                            "pool_size={value}; it is a number of connections, 1 to {MAX_POOL_SIZE}"
+                        ))
+                    })?;
+            }
+            "connect_timeout" => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds > 0).ok_or_else(|| {
+                    Error::invalid(format!("connect_timeout={value}; it is a whole number of seconds, 1 or more"))
+                })?;
+                self.connect_timeout = Duration::from_secs(seconds);
+            }
+            "statement_timeout_ms" => self.statement_timeout = millis(name, value)?,
+            "retry_timeout_ms" => self.retry_timeout = millis(name, value)?,
+            "sslmode" => {
+                self.tls = match value {
+                    "disable" => TlsMode::Disable,
+                    "allow" | "prefer" => TlsMode::Prefer,
+                    "require" => TlsMode::Require,
+                    "verify-ca" => TlsMode::VerifyCa,
+                    "verify-full" => TlsMode::VerifyFull,
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "sslmode={value}; it is 'disable', 'prefer', 'require', 'verify-ca' or 'verify-full'"
+                        )));
+                    }
+                };
+            }
+            "sslrootcert" => self.root_certificate = Some(PathBuf::from(value)),
+            "migrate" => {
+                self.migrate = match value {
+                    "auto" => Migrate::Auto,
+                    "check" => Migrate::Check,
+                    "off" => Migrate::Off,
+                    _ => return Err(Error::invalid(format!("migrate={value}; it is 'auto', 'check' or 'off'"))),
+                };
+            }
+            _ if self.limits.read_parameter(name, value)? => {}
+            _ => return Err(Error::internal(format!("no option is called '{name}'"))),
+        }
+        Ok(())
+    }
+}
+
+fn millis(name: &str, value: &str) -> Result<Duration> {
+    let number = value.parse().ok().filter(|millis| *millis > 0);
+    number
+        .map(Duration::from_millis)
+        .ok_or_else(|| Error::invalid(format!("{name}={value}; it is a whole number of milliseconds, 1 or more")))
+}
+
+/// A part of a table's name, which is written into statements: letters, digits and underscores.
+#[doc(hidden)]
+pub fn check_name(what: &str, name: &str, most: usize) -> Result<()> {
+    let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if plain && name.len() <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{what}={name:?}; it is at most {most} letters, digits and underscores, the first no digit"
+    )))
+}

@@ -1,0 +1,93 @@
+//! Pages that end by their bytes. Which items fit only the database knows, and it is asked for a number of them: where
+//! these have more bytes than a page, reading stops, and fewer are asked for.
+
+use std::future::Future;
+
+use super::failure::{Again, retry};
+use super::{Attempt, DatabaseSessionService, Dialect, Done, Failure};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::room::{MOST_AT_ONCE, too_much};
+
+/// How many bytes of rows a statement may give.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRoom {
+    /// In the rows of a page's items.
+    items: u64,
+    /// In all rows.
+    all: u64,
+}
+
+impl RowRoom {
+    /// Any number.
+    #[doc(hidden)]
+    pub const ANY: Self = Self { items: u64::MAX, all: u64::MAX };
+
+    /// For a page of this many items: one item is always read, as far as anything may be read in one piece.
+    fn of(limit: usize, page_bytes: u64) -> Self {
+        match limit {
+            0 | 1 => Self { items: u64::MAX, all: MOST_AT_ONCE },
+            _ => Self { items: page_bytes, all: page_bytes.saturating_add(MOST_AT_ONCE) },
+        }
+    }
+
+    /// The same, but if one item alone is asked for, whatever it has: it came in one commit.
+    pub(super) fn or_one(self, limit: usize) -> Self {
+        if limit > 1 { self } else { Self::ANY }
+    }
+}
+
+/// Counts the rows of a statement as they come.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct RowCount {
+    left: RowRoom,
+    rows: usize,
+}
+
+impl RowCount {
+    #[doc(hidden)]
+    pub fn new(room: RowRoom) -> Self {
+        Self { left: room, rows: 0 }
+    }
+
+    /// Counts a row of this many bytes.
+    ///
+    /// # Errors
+    ///
+    /// `Done::TooMuch` if there is no room for it: the rest is not to be read.
+    #[doc(hidden)]
+    pub fn take(&mut self, bytes: u64, is_of_item: bool) -> Attempt<()> {
+        let of_items = if is_of_item { bytes } else { 0 };
+        match (self.left.items.checked_sub(of_items), self.left.all.checked_sub(bytes)) {
+            (Some(items), Some(all)) => {
+                self.left = RowRoom { items, all };
+                self.rows += 1;
+                Ok(())
+            }
+            _ => Err(Failure { done: Done::TooMuch { rows: self.rows }, error: too_much() }),
+        }
+    }
+}
+
+impl<D: Dialect> DatabaseSessionService<D> {
+    /// Has a page read, of at most `limit` items and about this many bytes.
+    pub(super) async fn read_page<T, F: Future<Output = Attempt<T>>>(
+        &self,
+        limit: usize,
+        page_bytes: u64,
+        mut read: impl FnMut(usize, RowRoom) -> F,
+    ) -> Result<T> {
+        let _pass = self.gate.enter()?;
+        let mut limit = limit;
+        loop {
+            let room = RowRoom::of(limit, page_bytes);
+            match retry(self.options.retry_timeout, Again::Same, || read(limit, room)).await {
+                Err(Failure { done: Done::TooMuch { rows }, .. }) if limit > 1 => {
+                    // Each item has a row at least, and some rows are of none.
+                    limit = rows.saturating_sub(1).min(limit / 4).max(1);
+                }
+                done => return done.map_err(|failure| failure.error),
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A session's past: what a database reads of it, folded into the state as it stood.
+
+use std::sync::Arc;
+
+use super::after::AfterCommit;
+use super::{Dialect, gate::Pass};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::SessionKey;
+use scratchbook_core::state::{ScopeMap, StateMap};
+
+/// Which keys are read of the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastScopes {
+    /// The session's own.
+    Own,
+    /// Those of the user and the app as well.
+    All,
+}
+
+/// What a database has of a session up to one of its events.
+#[derive(Debug, Default)]
+pub struct Past {
+    /// Tells the session from another that is made under its address later.
+    #[doc(hidden)]
+    pub incarnation: String,
+    /// The last checkpoint before the event, or where the fold begins.
+    #[doc(hidden)]
+    pub base: Folded,
+    /// The events from there on, in any order: their numbers and texts.
+    #[doc(hidden)]
+    pub events: Vec<(i64, String)>,
+    /// The user's keys as they stood then.
+    #[doc(hidden)]
+    pub user: ScopeMap,
+    /// The app's.
+    #[doc(hidden)]
+    pub app: ScopeMap,
+}
+
+/// A fold that is kept, so that reading what came after it folds less.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Of which session at the address.
+    #[doc(hidden)]
+    pub incarnation: String,
+    /// The number of the last event in it.
+    #[doc(hidden)]
+    pub seq: u64,
+    #[doc(hidden)]
+    pub text: String,
+}
+
+impl Past {
+    /// The session's keys after the last of the events, which has this number; each fold on the way is shown.
+    #[doc(hidden)]
+    pub fn fold(
+        &mut self,
+        key: &SessionKey,
+        seq: u64,
+        mut each: impl FnMut(&mut Folded) -> Result<()>,
+    ) -> Result<Folded> {
+        let (mut folded, mut events) = (std::mem::take(&mut self.base), std::mem::take(&mut self.events));
+        events.sort_unstable_by_key(|(number, _)| *number);
+        for (number, text) in events {
+            let next = folded.seq + 1;
+            if u64::try_from(number).ok() != Some(next) {
+                return Err(rows::damaged(format!("the event {next} of {key}, which is not there, ")));
+            }
+            folded.apply(next, &text, key)?;
+            each(&mut folded)?;
+        }
+        if folded.seq == seq {
+            return Ok(folded);
+        }
+        Err(rows::damaged(format!("the event {} of {key}, which is not there, ", folded.seq + 1)))
+    }
+
+    /// The merged state after the event, and the folds on the way that are to be kept: none where the way was short.
+    pub(super) fn into_state(mut self, key: &SessionKey, seq: u64) -> Result<(StateMap, Vec<Checkpoint>)> {
+        let is_long = self.events.len() as u64 > 2 * CHECKPOINT_EVENTS;
+        let mut due = Vec::new();
+        let incarnation = self.incarnation.clone();
+        let folded = self.fold(key, seq, |folded| {
+            let text = if is_long { folded.take_checkpoint()? } else { None };
+            due.extend(text.map(|text| Checkpoint { incarnation: incarnation.clone(), seq: folded.seq, text }));
+            Ok(())
+        })?;
+        Ok((StateMap::new(folded.into_scope(), self.user, self.app), due))
+    }
+}
+
+impl<D: Dialect> AfterCommit<D> {
+    /// Keeps the fold at an event that has just been stored, where one is due.
+    pub(super) fn fold_to(self: &Arc<Self>, key: &SessionKey, seq: u64, pass: &Pass) {
+        if seq == 0 || !seq.is_multiple_of(CHECKPOINT_EVENTS) {
+            return;
+        }
+        let (after, key) = (Arc::clone(self), key.clone());
+        self.aside(pass, async move {
+            let past = after.dialect.past(&key, seq, PastScopes::Own).await.map_err(|failure| failure.error);
+            let checkpoint = past.and_then(|mut past| {
+                let text = past.fold(&key, seq, |_| Ok(()))?.take_checkpoint()?;
+                Ok(text.map(|text| Checkpoint { incarnation: past.incarnation, seq, text }))
+            });
+            match checkpoint {
+                Ok(Some(checkpoint)) => after.keep(&key, &checkpoint).await,
+                Ok(None) => {}
+                // The session may have been deleted meanwhile; and no read needs it.
+                Err(error) => tracing::debug!(%error, "no checkpoint of a session was made"),
+            }
+        });
+    }
+
+    /// Keeps folds that a read has made on its way.
+    pub(super) fn keep_all(self: &Arc<Self>, key: &SessionKey, checkpoints: Vec<Checkpoint>, pass: &Pass) {
+        if checkpoints.is_empty() {
+            return;
+        }
+        let (after, key) = (Arc::clone(self), key.clone());
+        self.aside(pass, async move {
+            for checkpoint in &checkpoints {
+                after.keep(&key, checkpoint).await;
+            }
+        });
+    }
+
+    /// Has something done when its turn comes, which nobody waits for but closing.
+    fn aside(self: &Arc<Self>, pass: &Pass, work: impl Future<Output = ()> + Send + 'static) {
+        let (after, pass) = (Arc::clone(self), pass.clone());
+        tokio::spawn(async move {
+            let _pass = pass;
+            if let Ok(_turn) = after.checkpoints.acquire().await {
+                work.await;
+            }
+        });
+    }
+
+    async fn keep(&self, key: &SessionKey, checkpoint: &Checkpoint) {
+        if let Err(failure) = self.dialect.keep_checkpoint(key, checkpoint).await {
+            tracing::debug!(error = %failure.error, "no checkpoint of a session was kept");
+        }
+    }
+}

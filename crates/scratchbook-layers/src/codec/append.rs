@@ -1,0 +1,241 @@
+//! Appends: plain ones in one call, those with operations by reading, resolving and guarding.
+//!
+//! The store cannot compute with values in another form. What it can do is to compare them: an operation becomes the guard
+//! that the stored form is the one that was read, and the form of what the operation comes to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::check::OpenedCheck;
+use super::event::Sent;
+use super::{Codec, Coded, Place};
+use scratchbook_core::error::{ConflictCause, Error, ErrorKind, KeyConflict, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::commit::{Prepared, prepare_event};
+use scratchbook_core::plan::resolve::Found;
+use scratchbook_core::session::{
+    AppendOptions, Committed, GetSessionConfig, Outcome, SessionKey, SessionService, StateCheck, no_session,
+    retry_pauses,
+};
+use scratchbook_core::state::{Change, Operation, Scope, StateDelta};
+
+/// Values as they are stored, by the key with its prefix.
+pub(super) type Raw = HashMap<String, Option<Value>>;
+
+/// How often a write with operations is tried again, some 100 times.
+const ROUNDS: usize = 5;
+
+/// What came of one try.
+pub(super) enum Tried<T> {
+    Answered(Result<T>),
+    /// Others were faster.
+    Late(Error),
+}
+
+impl<S: SessionService, C: Codec> Coded<S, C> {
+    pub(super) async fn append_coded(
+        &self,
+        key: &SessionKey,
+        event: Event,
+        mut options: AppendOptions,
+    ) -> Result<Committed> {
+        if event.is_partial() {
+            // The store says whether it is open; the event is none of its business.
+            let piece = Event { partial: Some(true), ..Event::default() };
+            self.service.append(key, piece, AppendOptions::default()).await?;
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let (has_time, has_id) = (event.timestamp.is_some(), !event.id.is_empty());
+        let prepared = prepare_event(event, self.environment.as_ref(), &self.limits)?;
+        options.check = self.opened_check(key.app_name(), key.user_id(), options.check);
+        let sent = Sent { hash: prepared.hash, has_time, has_operations: prepared.text.is_empty() };
+        let appended = match sent.has_operations {
+            false => {
+                let coded = self.coder.encode_event(key, prepared.event.clone(), sent)?;
+                self.service.append(key, coded, options).await.map_err(|error| self.opened_error(key, error))
+            }
+            true => self.append_operations(key, &prepared, sent, options).await,
+        };
+        match appended {
+            Ok(committed) => self.coder.open_committed(key, committed),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && has_id => {
+                self.replayed(key, &prepared, has_time, error).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn opened_error(&self, key: &SessionKey, error: Error) -> Error {
+        self.coder.open_error(key.app_name(), key.user_id(), error)
+    }
+
+    async fn append_operations(
+        &self,
+        key: &SessionKey,
+        prepared: &Prepared,
+        sent: Sent,
+        options: AppendOptions,
+    ) -> Result<Committed> {
+        let delta = &prepared.event.actions.state_delta;
+        let names = operated(delta);
+        let _turn = self.turns.take(names.iter().map(|name| turn(key, name))).await;
+        let mut late = None;
+        for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
+            if late.is_some() {
+                tokio::time::sleep(pause).await;
+            }
+            match self.try_operations(key, prepared, &names, sent, &options).await? {
+                Tried::Answered(answer) => return answer,
+                Tried::Late(error) => late = Some(error),
+            }
+        }
+        Err(late.unwrap_or_else(|| no_session(key)))
+    }
+
+    async fn try_operations(
+        &self,
+        key: &SessionKey,
+        prepared: &Prepared,
+        names: &[String],
+        sent: Sent,
+        options: &AppendOptions,
+    ) -> Result<Tried<Committed>> {
+        let config = GetSessionConfig::state_only().with_state_keys(names);
+        let session = self.service.get_session(key, &config).await?.ok_or_else(|| no_session(key))?;
+        let raw: Raw = names.iter().map(|name| (name.clone(), session.state().get(name).cloned())).collect();
+        let mut found = Found::new(session.seq());
+        for (name, value) in &raw {
+            let place = Place::value(key.app_name(), key.user_id(), name);
+            let value = value.as_ref().map(|value| self.coder.decode_value(value, &place)).transpose()?;
+            let (scope, name) = Scope::split(name);
+            found.insert(scope, name, value.map(std::borrow::Cow::into_owned), 0);
+        }
+        // The check is asked by the store, in its commit.
+        let mut unchecked = options.clone();
+        unchecked.check = None;
+        let resolved = match prepared.resolve(&unchecked, &found) {
+            Ok(resolved) => resolved,
+            Err(refusal) => return Ok(self.refused(key, prepared, unchecked, refusal.into_error([]), &raw).await),
+        };
+        let mut coded = self.coder.encode_event(key, resolved.event, sent)?;
+        let given = &prepared.event.actions.state_delta;
+        coded.actions.state_delta = guarded(given.iter().map(|(name, _)| name), &coded.actions.state_delta, &raw)?;
+        Ok(match self.service.append(key, coded, options.clone()).await {
+            Err(error) if is_late(&error, &raw) => Tried::Late(self.opened_error(key, error)),
+            answer => Tried::Answered(answer.map_err(|error| self.opened_error(key, error))),
+        })
+    }
+
+    /// What is said of an event that is refused for what was read: the store knows who wrote it, whether the writer is
+    /// late besides, and whether the event is there already.
+    async fn refused(
+        &self,
+        key: &SessionKey,
+        prepared: &Prepared,
+        options: AppendOptions,
+        error: Error,
+        raw: &Raw,
+    ) -> Tried<Committed> {
+        let Event { id, author, invocation_id, actions, .. } = &prepared.event;
+        let probe = match refused_whatever(actions.state_delta.iter().map(|(key, _)| key)) {
+            Ok(probe) => Event::new(author).with_id(id).with_invocation_id(invocation_id).with_state_delta(probe),
+            Err(error) => return Tried::Answered(Err(error)),
+        };
+        match self.service.append(key, probe, options).await {
+            Err(told) if told.kind() == ErrorKind::Conflict => {
+                let late = is_other(&told, raw);
+                let told = self.opened_error(key, told);
+                if late { Tried::Late(told) } else { Tried::Answered(Err(with_writers(error, &told))) }
+            }
+            answer => Tried::Answered(answer),
+        }
+    }
+
+    /// The caller's check, as the store is to ask it.
+    pub(super) fn opened_check(
+        &self,
+        app: &str,
+        user: &str,
+        check: Option<Arc<dyn StateCheck>>,
+    ) -> Option<Arc<dyn StateCheck>> {
+        let (coder, app, user) = (Arc::clone(&self.coder), app.to_owned(), user.to_owned());
+        check.map(|check| Arc::new(OpenedCheck { coder, app, user, check }) as Arc<dyn StateCheck>)
+    }
+}
+
+/// What has a turn of its own: a key of a session, of a user or of an app.
+fn turn<'a>(session: &'a SessionKey, key: &'a str) -> [&'a str; 4] {
+    let (app, user, id) = (session.app_name(), session.user_id(), session.session_id());
+    match Scope::split(key).0 {
+        Scope::App => [app, "", "", key],
+        Scope::User => [app, user, "", key],
+        Scope::Session | Scope::Temp => [app, user, id, key],
+    }
+}
+
+/// The keys of a delta that have operations.
+pub(super) fn operated(delta: &StateDelta) -> Vec<String> {
+    let operated = delta.iter().filter(|(_, change)| change.operations().is_some());
+    operated.map(|(key, _)| key.to_owned()).collect()
+}
+
+/// Changes with the guard, before each key that was read, that it is still as it was read.
+pub(super) fn guarded<'a>(keys: impl Iterator<Item = &'a str>, changes: &StateDelta, raw: &Raw) -> Result<StateDelta> {
+    let mut guarded = StateDelta::new();
+    for key in keys {
+        let known = changes.get(key);
+        let Some(read) = raw.get(key) else {
+            known.cloned().into_iter().try_for_each(|change| guarded.insert(key.to_owned(), change))?;
+            continue;
+        };
+        let mut operations = vec![match read {
+            Some(value) => Operation::Expect(value.clone()),
+            None => Operation::ExpectAbsent,
+        }];
+        operations.extend(known.map(|change| match change {
+            Change::Set(value) => Operation::Set(value.clone()),
+            Change::Remove | Change::Apply(_) => Operation::Remove,
+        }));
+        guarded.insert(key.to_owned(), Change::Apply(operations))?;
+    }
+    Ok(guarded)
+}
+
+/// A delta that no store carries out: each key would have to be absent, and then there. The refusal tells of each key who
+/// wrote it.
+pub(super) fn refused_whatever<'a>(keys: impl Iterator<Item = &'a str>) -> Result<StateDelta> {
+    let mut delta = StateDelta::new();
+    for key in keys {
+        let never = vec![Operation::ExpectAbsent, Operation::Expect(Value::Null)];
+        delta.insert(key.to_owned(), Change::Apply(never))?;
+    }
+    Ok(delta)
+}
+
+/// Whether a write was refused by a guard of ours: a key is not as it was read any more.
+pub(super) fn is_late(error: &Error, raw: &Raw) -> bool {
+    let ours = |conflict: &KeyConflict| conflict.cause == ConflictCause::Guard && raw.contains_key(&conflict.key);
+    error.kind() == ErrorKind::Conflict && error.conflicts().iter().any(ours)
+}
+
+/// Whether a refusal tells of another value than the one that was read.
+pub(super) fn is_other(told: &Error, raw: &Raw) -> bool {
+    told.conflicts().iter().any(|found| raw.get(&found.key).is_some_and(|raw| *raw != found.found))
+}
+
+/// The error for what was read, with what a refusal tells: who wrote the keys whose guards do not hold, and the keys for
+/// which the writer is late.
+pub(super) fn with_writers(error: Error, told: &Error) -> Error {
+    let merged = told.conflicts().iter().filter_map(|told| match told.cause {
+        ConflictCause::Changed => Some(told.clone()),
+        ConflictCause::Guard => {
+            let mut ours = error.conflicts().iter().find(|conflict| conflict.key == told.key)?.clone();
+            ours.writer.clone_from(&told.writer);
+            Some(ours)
+        }
+    });
+    let merged: Vec<_> = merged.collect();
+    if merged.is_empty() { error } else { Error::conflict(merged) }
+}

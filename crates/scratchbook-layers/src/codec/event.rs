@@ -1,0 +1,137 @@
+//! Events: what stays readable of one, and what is encoded of it as one text.
+
+use std::mem::take;
+
+use serde_json::Value;
+
+use super::text::{marked, unreadable};
+use super::{Codec, Coder, Place};
+use scratchbook_core::error::Result;
+use scratchbook_core::event::Event;
+use scratchbook_core::extra::ExtraFields;
+use scratchbook_core::json;
+use scratchbook_core::session::SessionKey;
+use scratchbook_core::state::{Change, StateDelta};
+
+/// How an event was sent: what a retry is known by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// The hash of the event as it was sent.
+    pub(super) hash: [u8; 32],
+    /// Whether it came with a time. One without gets it from the store, so that the store knows a retry without as the
+    /// same; if the form binds the time, it is given here, and a retry is known by the hash.
+    pub(super) has_time: bool,
+    /// Whether it came with operations. What they came to is no part of what was sent, so that the hash has to be kept.
+    pub(super) has_operations: bool,
+}
+
+impl<C: Codec> Coder<C> {
+    /// An event as it is stored: without operations, whole, and with an id.
+    pub(super) fn encode_event(&self, session: &SessionKey, mut event: Event, sent: Sent) -> Result<Event> {
+        if !sent.has_time && !C::BINDS {
+            event.timestamp = None;
+        }
+        let mut clear = take_clear(&mut event);
+        let salt = salt(session, &clear.id);
+        let given = take(&mut event.actions.state_delta);
+        clear.actions.state_delta = self.encode_delta(session, &given, &salt)?;
+        let text = json::to_text(&event, "the event")?;
+        let must = sent.has_operations || event.extra.contains_key(C::FIELD);
+        if !must && !self.0.wants(text.len()) {
+            return Ok(put_back(event, clear));
+        }
+        let mut plain = sent.hash.to_vec();
+        plain.extend_from_slice(text.as_bytes());
+        let place = Place::event(session, &clear, &clear.actions.state_delta);
+        let encoded = self.0.encode(&plain, &place, &salt)?.to_text(C::MARK);
+        if !must && !self.0.keeps(text.len(), encoded.len()) {
+            return Ok(put_back(event, clear));
+        }
+        clear.extra.insert(C::FIELD.to_owned(), Value::String(encoded));
+        Ok(clear)
+    }
+
+    /// An event as it was committed, and the hash that was kept with it.
+    pub(super) fn decode_event(&self, session: &SessionKey, stored: &Event) -> Result<(Event, Option<[u8; 32]>)> {
+        let place = Place::event(session, stored, &stored.actions.state_delta);
+        let Some(text) = stored.extra.get(C::FIELD).and_then(marked::<C>) else {
+            self.0.check_plain(&place)?;
+            let mut event = stored.clone();
+            event.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
+            return Ok((event, None));
+        };
+        let plain = self.decode_text(text, &place)?;
+        let Some((hash, text)) = plain.split_first_chunk::<32>() else {
+            return Err(unreadable(&place));
+        };
+        let event: Event = serde_json::from_slice(text).map_err(|_| unreadable(&place))?;
+        // The time is in both. Only an event from before it was bound may have got its time from the store.
+        let is_same = |sent: f64| stored.timestamp.is_some_and(|time| time.to_bits() == sent.to_bits());
+        if !event.timestamp.is_none_or(is_same) {
+            return Err(unreadable(&place));
+        }
+        let mut clear = Event { extra: ExtraFields::default(), ..stored.clone() };
+        clear.actions.state_delta = self.decode_delta(session, &stored.actions.state_delta)?;
+        Ok((put_back(event, clear), Some(*hash)))
+    }
+
+    /// A delta with its values as they are stored.
+    fn encode_delta(&self, session: &SessionKey, delta: &StateDelta, salt: &[u8]) -> Result<StateDelta> {
+        map_values(delta, |key, value| {
+            self.encode_value(value, &Place::value(session.app_name(), session.user_id(), key), salt)
+        })
+    }
+
+    fn decode_delta(&self, session: &SessionKey, delta: &StateDelta) -> Result<StateDelta> {
+        map_values(delta, |key, value| {
+            let place = Place::value(session.app_name(), session.user_id(), key);
+            Ok(self.decode_value(value, &place)?.into_owned())
+        })
+    }
+}
+
+/// What makes the form of an event another one in each session. Nothing needs it to read the form: a fork copies inside
+/// of the store, to a session of another id.
+fn salt(session: &SessionKey, id: &str) -> Vec<u8> {
+    let session = session.session_id().as_bytes();
+    [&(session.len() as u64).to_le_bytes(), session, id.as_bytes()].concat()
+}
+
+fn map_values(delta: &StateDelta, map: impl Fn(&str, &Value) -> Result<Value>) -> Result<StateDelta> {
+    let mut mapped = StateDelta::new();
+    for (key, change) in delta.iter() {
+        let change = match change {
+            Change::Set(value) => Change::Set(map(key, value)?),
+            other => other.clone(),
+        };
+        mapped.insert(key.to_owned(), change)?;
+    }
+    Ok(mapped)
+}
+
+/// Takes out of an event what stores and their readers go by. The time is left in it as well.
+fn take_clear(event: &mut Event) -> Event {
+    Event {
+        id: take(&mut event.id),
+        timestamp: event.timestamp,
+        author: take(&mut event.author),
+        invocation_id: take(&mut event.invocation_id),
+        branch: take(&mut event.branch),
+        ..Event::default()
+    }
+}
+
+/// The event with what was taken out of it.
+fn put_back(event: Event, clear: Event) -> Event {
+    let mut whole = Event {
+        id: clear.id,
+        timestamp: clear.timestamp,
+        author: clear.author,
+        invocation_id: clear.invocation_id,
+        branch: clear.branch,
+        seq: clear.seq,
+        ..event
+    };
+    whole.actions.state_delta = clear.actions.state_delta;
+    whole
+}

@@ -1,0 +1,84 @@
+//! Titles and labels, for an encoding that has them too.
+
+use uuid::Uuid;
+
+use super::text::unreadable;
+use super::{Codec, Coded, Coder, Place};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::filter::SessionFilter;
+use scratchbook_core::session::{
+    ListSessionsConfig, ListSessionsResponse, SessionKey, SessionMetadata, SessionService, SessionUpdate,
+};
+
+impl<S: SessionService, C: Codec> Coded<S, C> {
+    pub(super) async fn update_coded(&self, key: &SessionKey, mut update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        if let Some(title) = update.title.as_mut().filter(|title| !title.is_empty()) {
+            *title = self.coder.encode_metadata(title, &Place::title(key))?;
+        }
+        for (name, value) in &mut update.labels {
+            if let Some(value) = value {
+                *value = self.coder.encode_metadata(value, &Place::label(key, name))?;
+            }
+        }
+        self.service.update_session(key, update).await
+    }
+
+    /// Lists sessions. Where the store cannot read what they are looked for by, it lists all of them.
+    pub(super) async fn list_coded(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        let filter = SessionFilter::new(config)?;
+        let mut asked = config.clone();
+        if C::OF_METADATA {
+            (asked.title, asked.labels) = Default::default();
+        }
+        let page = self.service.list_sessions(app_name, &asked).await?;
+        let sessions = page.sessions.into_iter().map(|session| self.coder.open_session(session));
+        let mut sessions = sessions.collect::<Result<Vec<_>>>()?;
+        sessions.retain(|session| filter.matches(session.metadata()));
+        Ok(ListSessionsResponse::new(sessions, page.next_page_token))
+    }
+}
+
+impl<C: Codec> Coder<C> {
+    /// A session's title and labels as they are stored.
+    pub(super) fn coded_metadata(&self, key: &SessionKey, mut metadata: SessionMetadata) -> Result<SessionMetadata> {
+        if let Some(title) = &mut metadata.title {
+            *title = self.encode_metadata(title, &Place::title(key))?;
+        }
+        for (name, value) in &mut metadata.labels {
+            *value = self.encode_metadata(value, &Place::label(key, name))?;
+        }
+        Ok(metadata)
+    }
+
+    /// A session's title and labels as they were given.
+    pub(super) fn open_metadata(&self, key: &SessionKey, metadata: &SessionMetadata) -> Result<SessionMetadata> {
+        let mut metadata = metadata.clone();
+        if let Some(title) = &mut metadata.title {
+            *title = self.decode_metadata(title, &Place::title(key))?;
+        }
+        for (name, value) in &mut metadata.labels {
+            *value = self.decode_metadata(value, &Place::label(key, name))?;
+        }
+        Ok(metadata)
+    }
+
+    fn encode_metadata(&self, text: &str, place: &Place<'_>) -> Result<String> {
+        if !C::OF_METADATA {
+            return Ok(text.to_owned());
+        }
+        let salt = Uuid::new_v4();
+        Ok(self.0.encode(text.as_bytes(), place, salt.as_bytes())?.to_text(C::MARK))
+    }
+
+    fn decode_metadata(&self, stored: &str, place: &Place<'_>) -> Result<String> {
+        if !C::OF_METADATA {
+            return Ok(stored.to_owned());
+        }
+        let Some(text) = stored.strip_prefix(C::MARK) else {
+            self.0.check_plain(place)?;
+            return Ok(stored.to_owned());
+        };
+        String::from_utf8(self.decode_text(text, place)?).map_err(|_| unreadable(place))
+    }
+}

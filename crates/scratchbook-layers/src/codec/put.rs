@@ -1,0 +1,134 @@
+//! State outside of any session.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::append::{Raw, Tried, guarded, is_late, is_other, refused_whatever, with_writers};
+use super::place::scope_of;
+use super::{Codec, Coded, Place};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::plan::commit::{KeyChange, PreparedState, prepare_state};
+use scratchbook_core::plan::resolve::Found;
+use scratchbook_core::session::{ListStateConfig, PutStateOptions, SessionService, StateOwner, retry_pauses};
+use scratchbook_core::state::{Change, StateDelta};
+
+/// How often a change with operations is tried again, some 100 times.
+const ROUNDS: usize = 5;
+
+impl<S: SessionService, C: Codec> Coded<S, C> {
+    pub(super) async fn put_coded(
+        &self,
+        owner: &StateOwner,
+        delta: StateDelta,
+        mut options: PutStateOptions,
+    ) -> Result<u64> {
+        let check = options.check.take();
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
+        let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+        options.check = self.opened_check(app, user, check);
+        if prepared.is_plain() {
+            let coded = self.coded_changes(owner, &prepared.changes)?;
+            let put = self.service.put_state(owner, coded, options).await;
+            return put.map_err(|error| self.coder.open_error(app, user, error));
+        }
+        let scope = scope_of(owner);
+        let turns = prepared.reads().map(|change| [app, user, "", &change.name].map(str::to_owned)).map(|mut turn| {
+            turn[3] = scope.key(&turn[3]).into_owned();
+            turn
+        });
+        let _turn = self.turns.take(turns.collect::<Vec<_>>()).await;
+        let mut late = None;
+        for pause in std::iter::repeat_with(retry_pauses).take(ROUNDS).flatten() {
+            if late.is_some() {
+                tokio::time::sleep(pause).await;
+            }
+            match self.try_put(owner, &prepared, &options).await? {
+                Tried::Answered(answer) => return answer,
+                Tried::Late(error) => late = Some(error),
+            }
+        }
+        Err(late.unwrap_or_else(|| Error::internal("a change of state was not tried")))
+    }
+
+    async fn try_put(
+        &self,
+        owner: &StateOwner,
+        prepared: &PreparedState,
+        options: &PutStateOptions,
+    ) -> Result<Tried<u64>> {
+        let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+        let (mut raw, mut found) = (Raw::new(), Found::new(0));
+        for KeyChange { scope, name, .. } in prepared.reads() {
+            let value = self.read_raw(owner, name).await?;
+            let opened = value.as_ref().map(|value| self.coder.decode_value(value, &Place::owned(owner, name)));
+            found.insert(*scope, name, opened.transpose()?.map(std::borrow::Cow::into_owned), 0);
+            raw.insert(name.clone(), value);
+        }
+        let names = || prepared.changes.iter().map(|change| change.name.as_str());
+        let changes = match prepared.resolve(&found) {
+            Ok(changes) => changes,
+            Err(refusal) => {
+                let refused = refusal.into_error([]);
+                return self.refused_put(owner, refused_whatever(names())?, options, refused, &raw).await;
+            }
+        };
+        let coded = guarded(names(), &self.coded_changes(owner, &changes)?, &raw)?;
+        let put = self.service.put_state(owner, coded, options.clone()).await;
+        let raw = prefixed(owner, raw);
+        Ok(match put {
+            Err(error) if is_late(&error, &raw) => Tried::Late(self.coder.open_error(app, user, error)),
+            answer => Tried::Answered(answer.map_err(|error| self.coder.open_error(app, user, error))),
+        })
+    }
+
+    /// As for an append: the store tells who wrote the keys in the way.
+    async fn refused_put(
+        &self,
+        owner: &StateOwner,
+        probe: StateDelta,
+        options: &PutStateOptions,
+        refused: Error,
+        raw: &Raw,
+    ) -> Result<Tried<u64>> {
+        let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
+        let mut unchecked = options.clone();
+        unchecked.check = None;
+        Ok(match self.service.put_state(owner, probe, unchecked).await {
+            Err(told) if told.kind() == ErrorKind::Conflict => {
+                let late = is_other(&told, &prefixed(owner, raw.clone()));
+                let told = self.coder.open_error(app, user, told);
+                if late { Tried::Late(told) } else { Tried::Answered(Err(with_writers(refused, &told))) }
+            }
+            answer => Tried::Answered(answer),
+        })
+    }
+
+    /// The value of one key as it is stored: the first name with itself for a prefix.
+    pub(super) async fn read_raw(&self, owner: &StateOwner, name: &str) -> Result<Option<Value>> {
+        let config = ListStateConfig::default().with_prefix(name).with_page_size(1);
+        let mut page = self.service.list_state(owner, &config).await?;
+        Ok(page.values.remove(name))
+    }
+
+    fn coded_changes(&self, owner: &StateOwner, changes: &[KeyChange]) -> Result<StateDelta> {
+        let mut coded = StateDelta::new();
+        for KeyChange { name, change, .. } in changes {
+            // No retry is known by it, so that it may be another each time.
+            let salt = Uuid::new_v4();
+            let change = match change {
+                Change::Set(value) => {
+                    let place = Place::owned(owner, name);
+                    Change::Set(self.coder.encode_value(value, &place, salt.as_bytes())?)
+                }
+                other => other.clone(),
+            };
+            coded.insert(name.clone(), change)?;
+        }
+        Ok(coded)
+    }
+}
+
+/// By the key with its prefix, as errors name them.
+fn prefixed(owner: &StateOwner, raw: Raw) -> Raw {
+    raw.into_iter().map(|(name, value)| (scope_of(owner).key(&name).into_owned(), value)).collect()
+}

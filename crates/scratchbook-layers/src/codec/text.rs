@@ -1,0 +1,87 @@
+//! The encoded form as text and as bytes, and values in it.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::Value;
+
+use super::{Codec, Coder, Place};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::json;
+
+/// What an encoding gives: a word that says how to read it, without a `:` at its ends, and the bytes.
+#[derive(Debug)]
+pub struct Encoded {
+    pub(crate) header: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Encoded {
+    /// `MARK header:base64`.
+    pub(super) fn to_text(&self, mark: &str) -> String {
+        let mut text = format!("{mark}{}:", self.header);
+        URL_SAFE_NO_PAD.encode_string(&self.body, &mut text);
+        text
+    }
+
+    /// What stands behind the mark; `None` where that is no such text.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let (header, body) = text.rsplit_once(':')?;
+        Some(Self { header: header.to_owned(), body: URL_SAFE_NO_PAD.decode(body).ok()? })
+    }
+
+    /// The same without base64.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        let mut bytes = self.header.into_bytes();
+        bytes.push(0);
+        bytes.extend(self.body);
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        let header = std::str::from_utf8(&bytes[..end]).ok()?.to_owned();
+        Some(Self { header, body: bytes[end + 1..].to_vec() })
+    }
+}
+
+/// The part of a text behind an encoding's mark.
+pub(crate) fn marked<C: Codec>(value: &Value) -> Option<&str> {
+    value.as_str()?.strip_prefix(C::MARK)
+}
+
+impl<C: Codec> Coder<C> {
+    /// A value as it is stored.
+    pub(crate) fn encode_value(&self, value: &Value, place: &Place<'_>, salt: &[u8]) -> Result<Value> {
+        let text = json::to_text(value, "a value")?;
+        // A value that looks encoded is encoded once more, so that it comes back as it is.
+        let looks_encoded = marked::<C>(value).is_some();
+        if !looks_encoded && !self.0.wants(text.len()) {
+            return Ok(value.clone());
+        }
+        let encoded = self.0.encode(text.as_bytes(), place, salt)?.to_text(C::MARK);
+        let keeps = looks_encoded || self.0.keeps(text.len(), encoded.len());
+        Ok(if keeps { Value::String(encoded) } else { value.clone() })
+    }
+
+    /// A value as it was given.
+    pub(crate) fn decode_value<'v>(&self, stored: &'v Value, place: &Place<'_>) -> Result<Cow<'v, Value>> {
+        let Some(text) = marked::<C>(stored) else {
+            self.0.check_plain(place)?;
+            return Ok(Cow::Borrowed(stored));
+        };
+        let plain = self.decode_text(text, place)?;
+        let value = serde_json::from_slice(&plain).map_err(|_| unreadable(place))?;
+        Ok(Cow::Owned(value))
+    }
+
+    pub(super) fn decode_text(&self, text: &str, place: &Place<'_>) -> Result<Vec<u8>> {
+        self.0.decode(&Encoded::from_text(text).ok_or_else(|| unreadable(place))?, place)
+    }
+}
+
+/// The error for what is in no form that is known. Its cause is left out: it would show a part of the value.
+pub(crate) fn unreadable(place: &Place<'_>) -> Error {
+    Error::corrupted(format!("{place} is stored in a form that cannot be read; restore it from a backup"))
+}

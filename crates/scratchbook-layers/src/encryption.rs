@@ -1,0 +1,226 @@
+//! Values, events and artifacts sealed before a store sees them: XChaCha20-Poly1305, keys by id.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use serde_json::Value;
+use sha2::Sha256;
+
+use super::codec::{Codec, Coded, Encoded, Place};
+use super::keyring::{Key, Keyring, is_key_id};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::session::Session;
+
+const NONCE_BYTES: usize = 24;
+const TAG_BYTES: usize = 16;
+/// What the bytes are made of; another way would be another version.
+const VERSION: &str = "1";
+
+/// A service behind which everything is sealed: values in all scopes, whatever events say and carry, artifacts with their
+/// descriptions, titles of sessions and values of labels.
+///
+/// The store has the names of things in the clear, because it needs them: app, user, session and event ids, authors,
+/// invocation ids, branches, times, and the names of keys, labels and artifacts. What is sealed is bound to its place: a
+/// value that is copied to another key or user of the database is found to be `DataCorrupted`, and so is a changed author
+/// or time of an event. The order of a session's events is not bound: the store numbers them after they are sealed.
+///
+/// An event without a time is given it here. The same content looks different in every event and session.
+///
+/// Operations are carried out here and not in the store: such a write reads first, and is tried again where others were
+/// faster. Sealed values are about a third longer, plus some hundred bytes: see [`sealed_limits`].
+///
+/// Sessions are looked for by title and label here as well: they are read from the store page by page and opened, so that a
+/// page may have fewer than were asked for. What is sealed has to keep to the store's limits on titles and labels, so that
+/// a title has at most about 1,400 bytes and a label's value 300.
+///
+/// Put it inside of `WithCompression`: what is sealed cannot be compressed any more.
+///
+/// ```
+/// use scratchbook::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let store = std::sync::Arc::new(InMemorySessionService::new());
+/// let keys = Keyring::new("2026-11", [7; 32])?;
+/// let sessions = WithEncryption::new(store.clone(), keys);
+///
+/// let config = CreateSessionConfig::default().with_state(json!({"user:diagnosis": "flu"}));
+/// let session = sessions.create_session("clinic", "alice", config).await?;
+/// assert_eq!(session.state().get("user:diagnosis"), Some(&json!("flu")));
+///
+/// let stored = store.get_user_state("clinic", "alice").await?;
+/// assert!(stored["diagnosis"].as_str().unwrap().starts_with("scratchbook:sealed:1:2026-11:"));
+/// # Ok(()) }
+/// ```
+pub type WithEncryption<S> = Coded<S, Encryption>;
+
+impl<S> Coded<S, Encryption> {
+    /// Seals what a service, for sessions or artifacts, is given. What was stored in the clear before is read as it is.
+    #[must_use]
+    pub fn new(service: S, keys: Keyring) -> Self {
+        Self::around(service, Encryption { keys, plain: PlainValues::default() })
+    }
+
+    /// The same keys on another service, with what is stored in the clear read or refused.
+    #[must_use]
+    pub fn new_with(service: S, keys: Keyring, plain: PlainValues) -> Self {
+        Self::around(service, Encryption { keys, plain })
+    }
+}
+
+/// What is done where something is stored in the clear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlainValues {
+    /// It is read as it is: it is from before there were keys. Whoever can write to the database can put it there.
+    #[default]
+    Read,
+    /// It is refused as `DataCorrupted`.
+    Refused,
+}
+
+/// The limits that a store needs so that what is sealed has room in it, where these are the limits on what is given.
+///
+/// ```
+/// use scratchbook::*;
+///
+/// # fn main() -> Result<()> {
+/// let limits = Limits::default().with_value_bytes(1 << 20);
+/// let store = InMemorySessionService::new().with_limits(sealed_limits(limits));
+/// let sessions = WithEncryption::new(store, Keyring::new("2026-11", [7; 32])?).with_limits(limits);
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn sealed_limits(mut limits: Limits) -> Limits {
+    // A third for base64, and some hundred bytes for each of many small values.
+    let room = |bytes: u64| bytes.saturating_mul(2).saturating_add(4 << 20);
+    limits.value_bytes = room(limits.value_bytes);
+    limits.delta_bytes = room(limits.delta_bytes);
+    limits.event_bytes = room(limits.event_bytes);
+    limits.artifact_bytes = room(limits.artifact_bytes);
+    limits
+}
+
+/// The id of the key by which something of a session is sealed, if anything is: of a session as it is read past
+/// [`WithEncryption`], by a program that wants to know whether it lacks a key.
+///
+/// Anybody who may write to a store without keys can write a text that looks sealed: it is a hint and no proof.
+///
+/// ```
+/// use scratchbook::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let store = std::sync::Arc::new(InMemorySessionService::new());
+/// let sessions = WithEncryption::new(store.clone(), Keyring::new("2026-11", [7; 32])?);
+/// let config = CreateSessionConfig::default().with_state(json!({"diagnosis": "flu"}));
+/// let session = sessions.create_session("clinic", "alice", config).await?;
+/// assert_eq!(sealed_by(&session), None);
+///
+/// let stored = store.get_session(session.key(), &Default::default()).await?.unwrap();
+/// assert_eq!(sealed_by(&stored), Some("2026-11".to_owned()));
+/// # Ok(()) }
+/// ```
+#[must_use]
+pub fn sealed_by(session: &Session) -> Option<String> {
+    let events = session.events().iter().rev().filter_map(|event| event.extra().get(Encryption::FIELD));
+    let values = session.state().iter().map(|(_, value)| value);
+    let texts = events.chain(values).filter_map(Value::as_str);
+    texts.chain(session.title()).chain(session.labels().values().map(String::as_str)).find_map(sealed_text)
+}
+
+/// The id of the key of a text that is sealed. It has room for a nonce and a tag, which a text that only begins so may
+/// not have.
+fn sealed_text(text: &str) -> Option<String> {
+    let encoded = Encoded::from_text(text.strip_prefix(Encryption::MARK)?)?;
+    let id = key_id(&encoded).filter(|id| is_key_id(id))?;
+    (encoded.body.len() >= NONCE_BYTES + TAG_BYTES).then(|| id.to_owned())
+}
+
+/// The keys, as an encoding.
+#[derive(Debug)]
+pub struct Encryption {
+    pub(super) keys: Keyring,
+    plain: PlainValues,
+}
+
+impl Codec for Encryption {
+    const MARK: &'static str = "scratchbook:sealed:";
+    const FIELD: &'static str = "scratchbookSealed";
+    const MIME_TYPE: &'static str = "application/vnd.scratchbook.sealed";
+    const OF_METADATA: bool = true;
+    const BINDS: bool = true;
+
+    fn wants(&self, _: usize) -> bool {
+        true
+    }
+
+    fn keeps(&self, _: usize, _: usize) -> bool {
+        true
+    }
+
+    fn encode(&self, plain: &[u8], place: &Place<'_>, salt: &[u8]) -> Result<Encoded> {
+        let (key, place) = (self.keys.sealing(), place.to_bytes());
+        let nonce = nonce(key, &place, salt, plain)?;
+        let sealed = cipher(key).encrypt(&XNonce::from(nonce), Payload { msg: plain, aad: &place });
+        let sealed = sealed.map_err(|e| Error::internal("a value cannot be sealed").with_source(e))?;
+        let mut body = nonce.to_vec();
+        body.extend(sealed);
+        Ok(Encoded { header: format!("{VERSION}:{}", key.id), body })
+    }
+
+    fn decode(&self, encoded: &Encoded, place: &Place<'_>) -> Result<Vec<u8>> {
+        let id = key_id(encoded).ok_or_else(|| tampered(place))?;
+        let key = self.keys.key(id).ok_or_else(|| {
+            let message =
+                format!("{place} is sealed by the key '{id}', which is not in the keyring; add it as an old one");
+            Error::new(ErrorKind::FailedPrecondition, message).for_operator()
+        })?;
+        let (nonce, sealed) = encoded.body.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| tampered(place))?;
+        let payload = Payload { msg: sealed, aad: &place.to_bytes() };
+        cipher(key).decrypt(&XNonce::from(*nonce), payload).map_err(|_| tampered(place))
+    }
+
+    fn check_plain(&self, place: &Place<'_>) -> Result<()> {
+        match self.plain {
+            PlainValues::Read => Ok(()),
+            PlainValues::Refused => Err(Error::corrupted(format!(
+                "{place} is stored in the clear, which PlainValues::Refused does not allow; write it again, or read plain \
+                 values"
+            ))),
+        }
+    }
+}
+
+/// The id of the key that has sealed something.
+pub(super) fn key_id(encoded: &Encoded) -> Option<&str> {
+    encoded.header.strip_prefix(VERSION)?.strip_prefix(':')
+}
+
+fn cipher(key: &Key) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new((&*key.sealing).into())
+}
+
+/// A nonce that is the same for the same bytes with the same salt at the same place, so that a retry is sealed as it was
+/// the first time, and another for everything else: a synthetic IV, as in RFC 5297. It is stored with what is sealed, so
+/// that nothing that went into it is needed to open it.
+fn nonce(key: &Key, place: &[u8], salt: &[u8], plain: &[u8]) -> Result<[u8; NONCE_BYTES]> {
+    let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&*key.nonces)
+        .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;
+    for part in [place, salt, plain] {
+        mac.update(&(part.len() as u64).to_le_bytes());
+        mac.update(part);
+    }
+    let whole: [u8; 32] = mac.finalize().into_bytes().into();
+    let mut nonce = [0; NONCE_BYTES];
+    nonce.copy_from_slice(&whole[..NONCE_BYTES]);
+    Ok(nonce)
+}
+
+fn tampered(place: &Place<'_>) -> Error {
+    Error::corrupted(format!(
+        "{place} cannot be opened: it was changed or moved outside of scratchbook, or its key is another one with the same \
+         id"
+    ))
+}

@@ -1,0 +1,232 @@
+//! The keys that values are sealed by, each with an id.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use serde::Deserialize;
+use sha2::Sha256;
+use zeroize::{Zeroize, Zeroizing};
+
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// How long a key is, in bytes.
+const KEY_BYTES: usize = 32;
+const MAX_ID_BYTES: usize = 64;
+/// From how many bytes on a file is no keyring: one has room for some thousand keys.
+const MAX_FILE_BYTES: usize = 1 << 20;
+
+/// Keys by id: what is written is sealed by the current one; what older ones have sealed can be read.
+///
+/// Copies share their keys, which are wiped from memory with the last copy. `Debug` shows ids alone.
+///
+/// ```
+/// use scratchbook::Keyring;
+///
+/// let keys = Keyring::new("2026-11", [7; 32])?.with_old("2026-05", [3; 32])?;
+/// assert_eq!(format!("{keys:?}"), r#"Keyring { current: "2026-11", old: ["2026-05"] }"#);
+///
+/// let json = r#"{"current": "2026-11", "keys": {"2026-11": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="}}"#;
+/// assert_eq!(Keyring::from_json(json)?.current(), "2026-11");
+/// # Ok::<(), scratchbook::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Keyring {
+    current: Arc<Key>,
+    old: BTreeMap<String, Arc<Key>>,
+}
+
+impl Keyring {
+    /// A key of 32 random bytes that seals what is written. Its id is stored with everything that it seals.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for an id that is empty, over 64 bytes, or of other characters than ASCII letters, digits, `.`,
+    /// `_` and `-`.
+    pub fn new(id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
+        Ok(Self { current: Arc::new(Key::new(id.into(), key)?), old: BTreeMap::new() })
+    }
+
+    /// With a key that has sealed what is there, and seals nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for a bad id, and for one that is in the ring already.
+    pub fn with_old(mut self, id: impl Into<String>, key: [u8; KEY_BYTES]) -> Result<Self> {
+        let key = Key::new(id.into(), key)?;
+        if self.key(&key.id).is_some() {
+            return Err(Error::invalid(format!(
+                "the keyring has two keys with the id '{}'; give each its own",
+                key.id
+            )));
+        }
+        self.old.insert(key.id.clone(), Arc::new(key));
+        Ok(self)
+    }
+
+    /// Reads `{"current": ID, "keys": {ID: BASE64, ...}}`: each key is the base64 of 32 bytes, such as
+    /// `openssl rand -base64 32` gives.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for anything else; the message shows no key.
+    pub fn from_json(text: &str) -> Result<Self> {
+        let mut file: File = scratchbook_core::json::from_str(text).map_err(|e| e.context("the keyring"))?;
+        let Some(current) = file.keys.remove(&file.current) else {
+            return Err(Error::invalid(format!("the keyring's current key '{}' is not among its keys", file.current)));
+        };
+        let mut ring = Self::new(file.current.clone(), current.to_key(&file.current)?)?;
+        for (id, key) in &file.keys {
+            ring = ring.with_old(id.clone(), key.to_key(id)?)?;
+        }
+        Ok(ring)
+    }
+
+    /// Reads a file as [`from_json`](Self::from_json) does.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` and `PermissionDenied` for a file that cannot be read; as [`from_json`](Self::from_json).
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read(path).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+                _ => ErrorKind::InvalidArgument,
+            };
+            Error::new(kind, format!("cannot read the keyring {}", path.display())).with_source(error)
+        })?;
+        Self::from_json(&text).map_err(|e| e.context(path.display()))
+    }
+
+    /// The id of the key that seals what is written.
+    #[must_use]
+    pub fn current(&self) -> &str {
+        &self.current.id
+    }
+
+    /// Whether what the key with this id has sealed can be read.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        self.key(id).is_some()
+    }
+
+    pub(super) fn sealing(&self) -> &Key {
+        &self.current
+    }
+
+    pub(super) fn key(&self, id: &str) -> Option<&Key> {
+        if self.current.id == id { Some(&self.current) } else { self.old.get(id).map(Arc::as_ref) }
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let old: Vec<_> = self.old.keys().collect();
+        f.debug_struct("Keyring").field("current", &self.current.id).field("old", &old).finish()
+    }
+}
+
+/// A key, as one that seals and one that makes nonces: neither is used for two things.
+pub(super) struct Key {
+    pub(super) id: String,
+    pub(super) sealing: Zeroizing<[u8; KEY_BYTES]>,
+    pub(super) nonces: Zeroizing<[u8; KEY_BYTES]>,
+}
+
+impl Key {
+    fn new(id: String, mut key: [u8; KEY_BYTES]) -> Result<Self> {
+        if !is_key_id(&id) {
+            let rule = "it has 1 to 64 ASCII letters, digits, '.', '_' and '-'";
+            return Err(Error::invalid(format!("{id:?} is no id of a key; {rule}")));
+        }
+        let derived = |label: &str| {
+            let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(&key)
+                .map_err(|e| Error::internal("a key of the wrong length").with_source(e))?;
+            mac.update(label.as_bytes());
+            Ok::<_, Error>(Zeroizing::new(mac.finalize().into_bytes().into()))
+        };
+        let (sealing, nonces) = (derived("scratchbook 1 sealing")?, derived("scratchbook 1 nonces")?);
+        key.zeroize();
+        Ok(Self { id, sealing, nonces })
+    }
+}
+
+/// Whether a key may have this id.
+pub(super) fn is_key_id(id: &str) -> bool {
+    let is_plain = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
+    (1..=MAX_ID_BYTES).contains(&id.len()) && id.bytes().all(is_plain)
+}
+
+/// The text of a file. One that is longer than any keyring is refused: it may have no end.
+fn read(path: &Path) -> std::io::Result<Zeroizing<String>> {
+    // The room is made at once: a text that grows leaves copies of itself in memory.
+    let mut text = Zeroizing::new(String::with_capacity(MAX_FILE_BYTES));
+    std::fs::File::open(path)?.take(MAX_FILE_BYTES as u64).read_to_string(&mut text)?;
+    if text.len() == MAX_FILE_BYTES {
+        let message = format!("it has {MAX_FILE_BYTES} bytes or more, and no keyring has");
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
+    }
+    Ok(text)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    current: String,
+    keys: BTreeMap<String, Text>,
+}
+
+/// A key as text, wiped like one.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text(Zeroizing<String>);
+
+impl Text {
+    fn to_key(&self, id: &str) -> Result<[u8; KEY_BYTES]> {
+        let bytes = STANDARD.decode(self.0.trim()).map(Zeroizing::new).ok();
+        let key = bytes.and_then(|bytes| bytes.as_slice().try_into().ok());
+        key.ok_or_else(|| Error::invalid(format!("the key '{id}' is not the base64 of {KEY_BYTES} bytes")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEVENS: &str = "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+
+    #[test]
+    fn what_is_no_keyring_is_refused_without_showing_a_key() {
+        for json in [
+            "",
+            "{}",
+            r#"{"current": "a", "keys": {}}"#,
+            &format!(r#"{{"current": "b", "keys": {{"a": "{SEVENS}"}}}}"#),
+            &format!(r#"{{"current": "a b", "keys": {{"a b": "{SEVENS}"}}}}"#),
+            &format!(r#"{{"current": "a", "keys": {{"a": "{SEVENS}AAAA"}}}}"#),
+            &format!(r#"{{"current": "a", "keys": {{"a": "{SEVENS}", "b": "BwcH"}}}}"#),
+            &format!(r#"{{"current": "a", "keys": {{"a": 7}}, "more": "{SEVENS}"}}"#),
+        ] {
+            let error = Keyring::from_json(json).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{json}");
+            assert!(!format!("{error:?}").contains("BwcH"), "{error:?}");
+        }
+        let error = Keyring::from_file("/no/such/keyring.json").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_id_is_there_once() {
+        let ring = Keyring::new("a", [1; 32]).unwrap().with_old("b", [2; 32]).unwrap();
+        for id in ["a", "b"] {
+            assert_eq!(ring.clone().with_old(id, [3; 32]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A service whose writes are held to a schema, as a wrapper on the trait.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::StateSchema;
+use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+};
+use scratchbook_core::state::{Scope, StateDelta, StateMap};
+
+/// A service whose every write to an app's state is held to the app's [`StateSchema`].
+///
+/// What breaks the schema is `InvalidArgument`, whether a value is sent so or an operation comes to it; the message names
+/// the key, the place in its value, what the schema wants and its version, and never the value. Nothing has changed
+/// then. Values that a delta sets are checked before the store is asked. What depends on what is stored, an operation's
+/// outcome or a schema of a whole scope, is checked in the commit, so that it holds whoever else writes.
+///
+/// State that broke the schema before, because it is older, stays readable, and stops only who writes to what is wrong:
+/// a key that is set has to be right then, and nothing may become wrong that was right. A scope begins with its first
+/// key; with that, everything that its schema requires has to be there.
+///
+/// What goes around this service is not checked, and what is copied as it stood is not, either: a fork.
+///
+/// ```
+/// use scratchbook::*;
+/// use serde_json::json;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// let schema = StateSchema::new(1).with_key("user:cart", json!({"properties": {"total": {"minimum": 0}}}))?;
+/// let sessions = WithStateSchema::new(InMemorySessionService::new()).with_app("shop", schema);
+/// let mut session = sessions.create_session("shop", "alice", Default::default()).await?;
+///
+/// let delta = StateDelta::new().with("user:cart", json!({"total": -1}))?;
+/// let error = sessions.append_event(&mut session, Event::new("till").with_state_delta(delta)).await.unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// assert_eq!(
+///     error.to_string(),
+///     "'user:cart' breaks version 1 of the state's schema at /total: the value is less than the minimum of 0",
+/// );
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct WithStateSchema<S> {
+    service: S,
+    apps: HashMap<String, Arc<StateSchema>>,
+}
+
+impl<S> WithStateSchema<S> {
+    /// A service that checks nothing yet.
+    #[must_use]
+    pub fn new(service: S) -> Self {
+        Self { service, apps: HashMap::new() }
+    }
+
+    /// Holds an app's state to a schema, in place of one that it has already.
+    #[must_use]
+    pub fn with_app(mut self, app_name: impl Into<String>, schema: StateSchema) -> Self {
+        self.apps.insert(app_name.into(), Arc::new(schema));
+        self
+    }
+
+    fn schema(&self, app_name: &str) -> Option<&Arc<StateSchema>> {
+        self.apps.get(app_name)
+    }
+}
+
+/// The values that a creation sets, its events among them.
+fn check_creation(schema: &StateSchema, config: &CreateSessionConfig) -> Result<()> {
+    // What is no object is refused by the service.
+    for (key, value) in config.state.as_object().into_iter().flatten() {
+        let (scope, name) = Scope::split(key);
+        schema.check_value(scope, name, Some(value))?;
+    }
+    let events = config.events.iter().filter(|event| !event.is_partial());
+    events.into_iter().try_for_each(|event| schema.check_delta(&event.actions.state_delta))
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: SessionService> SessionService for WithStateSchema<S> {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let config = match self.schema(app_name) {
+            Some(schema) => {
+                check_creation(schema, &config)?;
+                config.with_check(Arc::<StateSchema>::clone(schema))
+            }
+            None => config,
+        };
+        self.service.create_session(app_name, user_id, config).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        self.service.get_session(key, config).await
+    }
+
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
+        self.service.get_initial_state(key).await
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        self.service.get_state_at(key, seq).await
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        self.service.blame(key).await
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        self.service.fork_session(key, config).await
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        self.service.list_state(owner, config).await
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        self.service.list_key_changes(owner, name, before, limit).await
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        self.service.list_feed(owner, start, limit).await
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.service.commits()
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        self.service.set_expiry(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.service.update_session(key, update).await
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        self.service.delete_expired(limit).await
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        self.service.prune_events(key, before, limit).await
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        self.service.prune_state_log(owner, before, limit).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        self.service.list_sessions(app_name, config).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        self.service.locate_session(app_name, session_id).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        self.service.delete_session(key).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        let options = match self.schema(key.app_name()).filter(|_| !event.is_partial()) {
+            Some(schema) => {
+                schema.check_delta(&event.actions.state_delta)?;
+                options.with_check(Arc::<StateSchema>::clone(schema))
+            }
+            None => options,
+        };
+        self.service.append(key, event, options).await
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        self.service.get_state(owner).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let options = match self.schema(owner.app_name()) {
+            Some(schema) => {
+                let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };
+                delta.iter().try_for_each(|(name, change)| schema.check_value(scope, name, change.value()))?;
+                options.with_check(Arc::<StateSchema>::clone(schema))
+            }
+            None => options,
+        };
+        self.service.put_state(owner, delta, options).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        self.service.list_state_changes(owner, after, limit).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        self.service.list_owners(after, limit).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        self.service.delete_user(app_name, user_id).await
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        self.service.check_writable().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.service.close().await
+    }
+}

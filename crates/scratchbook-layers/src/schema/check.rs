@@ -1,0 +1,164 @@
+//! What a write has to hold to.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::breach::{Breach, Count, breaches};
+use super::compiled::Compiled;
+use super::{StateSchema, is_of_framework};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::session::{CheckedWrite, StateCheck};
+use scratchbook_core::state::{Scope, StateDelta};
+
+impl StateSchema {
+    /// Checks the values that a delta sets, as far as nothing else has to be known: by the schemas of keys, and those of
+    /// scopes that judge each key by itself. The name of a key has its prefix.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` names the key, the place in its value, what the schema wants, and its version; never the value.
+    pub fn check_delta(&self, delta: &StateDelta) -> Result<()> {
+        delta.iter().try_for_each(|(key, change)| {
+            let (scope, name) = Scope::split(key);
+            self.check_value(scope, name, change.value())
+        })
+    }
+
+    pub(super) fn check_value(&self, scope: Scope, name: &str, value: Option<&Value>) -> Result<()> {
+        // A key that is absent breaks no schema of its own.
+        let Some(value) = value else {
+            return Ok(());
+        };
+        if let Some(schema) = self.key(scope, name)
+            && let Some(breach) = first(schema, value)
+        {
+            return Err(self.refused(&format!("'{}'", scope.key(name)), &breach));
+        }
+        if let Some(schema) = self.scope_of(scope, name).filter(|schema| schema.is_of_single_keys()) {
+            let alone = Value::Object(Map::from_iter([(name.to_owned(), value.clone())]));
+            if let Some(mut breach) = first(schema, &alone) {
+                // Whatever is wrong with an object of one member, it is this member.
+                if breach.path.is_empty() {
+                    breach.path.push(name.to_owned());
+                }
+                return Err(self.refused_in(scope, breach));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a scope as one object. What was wrong before and is not touched does not matter.
+    fn check_scope(&self, scope: Scope, schema: &Compiled, write: &CheckedWrite<'_>) -> Result<()> {
+        let Some((before, after)) = write.before(scope).zip(write.after(scope)) else {
+            return Err(Error::internal("a scope that was to be read was not; this is a defect of the store"));
+        };
+        let (before, after) = (without_framework(before), without_framework(after));
+        let (had, has) = (before.len(), after.len());
+        let wrong = if had + has == 0 { BTreeSet::new() } else { all(schema, after) };
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        // A scope begins with its first key: then it has to be whole.
+        let known = if had == 0 { BTreeSet::new() } else { all(schema, before) };
+        let is_set =
+            |name: &String| write.changes().any(|(of, key, value)| of == scope && key == name && value.is_some());
+        let is_worse = |breach: &Breach| match breach.counts {
+            Some(Count::TooMany) if breach.path.is_empty() => has > had,
+            Some(Count::TooFew) if breach.path.is_empty() => has < had,
+            _ => breach.path.first().is_some_and(is_set),
+        };
+        let refused = wrong.into_iter().filter(|breach| is_worse(breach) || !known.contains(breach));
+        // A key says more than a whole scope.
+        match refused.min_by_key(|breach| breach.path.is_empty()) {
+            Some(breach) => Err(self.refused_in(scope, breach)),
+            None => Ok(()),
+        }
+    }
+
+    /// The error for a breach of a scope's schema: the first name on the way is the key's.
+    fn refused_in(&self, scope: Scope, mut breach: Breach) -> Error {
+        if breach.path.is_empty() {
+            return self.refused(&format!("the {}'s state", scope.as_str()), &breach);
+        }
+        let name = breach.path.remove(0);
+        self.refused(&format!("'{}'", scope.key(&name)), &breach)
+    }
+
+    fn refused(&self, what: &str, breach: &Breach) -> Error {
+        Error::invalid(format!("{what} breaks version {} of the state's schema{breach}", self.version))
+    }
+}
+
+impl StateCheck for StateSchema {
+    fn needs_scope(&self, scope: Scope, name: &str) -> bool {
+        self.scope_of(scope, name).is_some_and(|schema| !schema.is_of_single_keys())
+    }
+
+    fn check(&self, write: &CheckedWrite<'_>) -> Result<()> {
+        write.changes().try_for_each(|(scope, name, value)| self.check_value(scope, name, value))?;
+        self.scopes.iter().try_for_each(|(scope, schema)| {
+            match write.changes().any(|(of, name, _)| of == *scope && self.needs_scope(of, name)) {
+                true => self.check_scope(*scope, schema, write),
+                false => Ok(()),
+            }
+        })
+    }
+}
+
+/// What is wrong first.
+fn first(schema: &Compiled, value: &Value) -> Option<Breach> {
+    // Without a look at all that is wrong: mostly nothing is.
+    let error = schema.validator().validate(value).err()?;
+    breaches(&error).into_iter().next()
+}
+
+/// All that is wrong.
+fn all(schema: &Compiled, state: Map<String, Value>) -> BTreeSet<Breach> {
+    schema.validator().iter_errors(&Value::Object(state)).flat_map(|error| breaches(&error)).collect()
+}
+
+fn without_framework(state: Map<String, Value>) -> Map<String, Value> {
+    state.into_iter().filter(|(name, _)| !is_of_framework(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::schema::{StateSchema, WithStateSchema};
+    use scratchbook_core::event::Event;
+    use scratchbook_core::memory::InMemorySessionService;
+    use scratchbook_core::session::{CreateSessionConfig, SessionService};
+    use scratchbook_core::state::{Scope, StateDelta};
+
+    #[tokio::test]
+    async fn what_was_wrong_before_excuses_no_key_that_is_set() {
+        let old = json!({"id": 1, "OLD": 1, "cart": {"a": 1, "b": 1, "c": 1}, "few": {}});
+        let sessions = InMemorySessionService::new();
+        let config = CreateSessionConfig::default().with_state(old);
+        let session = sessions.create_session("shop", "alice", config).await.unwrap();
+        let scope = json!({
+            "required": ["id"],
+            "propertyNames": {"pattern": "^[a-z]+$"},
+            "properties": {"cart": {"maxProperties": 2}, "few": {"minProperties": 1}},
+        });
+        let schema = StateSchema::new(2).with_scope(Scope::Session, scope).unwrap();
+        let held = WithStateSchema::new(sessions).with_app("shop", schema);
+        let set = async |state: Value| {
+            let event = Event::new("agent").with_state_delta(StateDelta::try_from(state).unwrap());
+            held.append(session.key(), event, Default::default()).await.map(drop)
+        };
+        set(json!({"fine": 1})).await.unwrap();
+        for (wrong, key) in [
+            (json!({"BAD": 1}), "'BAD'"),
+            (json!({"OLD": 2}), "'OLD'"),
+            (json!({"cart": {"a": 1, "b": 1, "c": 1, "d": 1}}), "'cart'"),
+            (json!({"few": {}}), "'few'"),
+        ] {
+            let error = set(wrong).await.unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("version 2"), "{error}");
+        }
+        set(json!({"cart": {"a": 1}, "few": {"a": 1}})).await.unwrap();
+    }
+}

@@ -1,0 +1,73 @@
+//! Function calls of an answer, and why an answer ended: together they say which calls are to be made.
+
+use serde_json::{Map, Value};
+
+/// A function call, its arguments as text that may come in fragments, or as a whole.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    /// Which call of the answer this is, where the wire numbers them.
+    pub(super) index: Option<u64>,
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) whole: Option<Value>,
+}
+
+impl Call {
+    /// The arguments, where they are an object and the call has a name. None at all are an empty object, except at the
+    /// limit of tokens, where they may only not have come yet.
+    pub(super) fn arguments(&self, finish: Finish) -> Option<Map<String, Value>> {
+        if self.name.is_empty() {
+            return None;
+        }
+        let none = self.text.trim().is_empty();
+        match &self.whole {
+            Some(Value::Object(args)) if none => return Some(args.clone()),
+            None | Some(Value::Null) if none && finish != Finish::MaxTokens => return Some(Map::new()),
+            _ if none => return None,
+            _ => {}
+        }
+        scratchbook_core::json::from_str(&self.text).ok()
+    }
+}
+
+/// What to say where arguments of these calls are no JSON object.
+pub(super) fn void(names: &[String], finish: Finish) -> (&'static str, String) {
+    if finish == Finish::MaxTokens {
+        let message = "Tool call arguments were truncated and could not be parsed as valid JSON. Increase \
+                       `max_output_tokens` and retry.";
+        return (finish.as_str(), message.to_owned());
+    }
+    let names = names.join(", ");
+    (
+        "MALFORMED_FUNCTION_CALL",
+        format!("Arguments for the following function calls were not a valid JSON object: {names}"),
+    )
+}
+
+/// Why an answer ended, in ADK's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    Stop,
+    MaxTokens,
+    Safety,
+    Other,
+}
+
+impl Finish {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "STOP",
+            Self::MaxTokens => "MAX_TOKENS",
+            Self::Safety => "SAFETY",
+            Self::Other => "OTHER",
+        }
+    }
+
+    pub(super) fn message(self) -> String {
+        match self {
+            Self::MaxTokens => "Maximum tokens reached".to_owned(),
+            other => format!("Finished with {}", other.as_str()),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The conversation as turns that every provider takes: each call with its answer right after it, each by its id.
+
+use std::collections::HashMap;
+
+use genai::adapter::AdapterKind;
+
+use scratchbook_core::content::{Content, FunctionCall, FunctionResponse, Part};
+
+/// What a call is answered with that has no answer in the conversation, in ADK's words.
+const MISSING: &str =
+    "Error: Missing tool result (tool execution may have been interrupted before a response was recorded).";
+
+/// One side's turn.
+#[derive(Debug)]
+pub(super) enum Turn {
+    User(Vec<Part>),
+    Model(Vec<Part>),
+    /// Answers to the calls of the turn before, in their order.
+    Answers(Vec<Reply>),
+}
+
+/// The answer to a call.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// JSON text.
+    pub(super) text: String,
+    /// Media that a tool gave beside it.
+    pub(super) media: Vec<Part>,
+}
+
+/// The turns of a conversation.
+///
+/// A provider refuses calls without answers and answers without calls. So an answer stands right after its call even where
+/// it came later, the last of several counts, a call without one is answered with ADK's word for that, and an answer to
+/// a call that is not there is told as text.
+pub(super) fn turns(contents: &[Content], provider: AdapterKind) -> Vec<Turn> {
+    let mut pairing = Pairing { provider, turns: Vec::new(), open: HashMap::new(), nameless: Vec::new(), made: 0 };
+    contents.iter().for_each(|content| pairing.read(content));
+    pairing.turns
+}
+
+/// The names of the tools that are called or answer in a turn.
+pub(super) fn names(turn: &mut Turn) -> Vec<&mut String> {
+    match turn {
+        Turn::User(_) => Vec::new(),
+        Turn::Model(said) => {
+            let calls = said.iter_mut().filter_map(|part| part.function_call.as_mut());
+            calls.map(|call| call.name.get_or_insert_default()).collect()
+        }
+        Turn::Answers(replies) => replies.iter_mut().map(|reply| &mut reply.name).collect(),
+    }
+}
+
+/// Where the answer to a call belongs: which turn, and which place in it.
+type Place = (usize, usize);
+
+struct Pairing {
+    provider: AdapterKind,
+    turns: Vec<Turn>,
+    /// The last call of each id.
+    open: HashMap<String, Place>,
+    /// Calls without ids that nobody has answered yet, with their names.
+    nameless: Vec<(String, Place)>,
+    /// How many ids were made here.
+    made: usize,
+}
+
+impl Pairing {
+    fn read(&mut self, content: &Content) {
+        let mut said = Vec::new();
+        let mut calls = false;
+        for part in content.parts() {
+            if let Some(response) = &part.function_response {
+                said.extend(self.answer(response));
+            } else {
+                calls |= part.function_call.is_some();
+                said.push(part.clone());
+            }
+        }
+        if said.is_empty() {
+            return;
+        }
+        if calls || matches!(content.role.as_deref(), Some("model" | "assistant")) {
+            self.model(said);
+        } else {
+            self.turns.push(Turn::User(said));
+        }
+    }
+
+    fn model(&mut self, mut said: Vec<Part>) {
+        let turn = self.turns.len() + 1;
+        let mut replies = Vec::new();
+        for call in said.iter_mut().filter_map(|part| part.function_call.as_mut()) {
+            let name = call.name.clone().unwrap_or_default();
+            let id = self.open(call, &name, (turn, replies.len()));
+            call.id = Some(id.clone());
+            replies.push(Reply { id, name, text: MISSING.to_owned(), media: Vec::new() });
+        }
+        self.turns.push(Turn::Model(said));
+        if !replies.is_empty() {
+            self.turns.push(Turn::Answers(replies));
+        }
+    }
+
+    /// Remembers where a call's answer belongs, and gives the id by which the provider is told of both.
+    fn open(&mut self, call: &FunctionCall, name: &str, place: Place) -> String {
+        match call.id.as_deref().filter(|id| !id.is_empty()) {
+            Some(id) => {
+                self.open.insert(id.to_owned(), place);
+                if is_taken(self.provider, id) {
+                    return id.to_owned();
+                }
+            }
+            None => self.nameless.push((name.to_owned(), place)),
+        }
+        self.made += 1;
+        format!("call{:05}", self.made)
+    }
+
+    /// Puts an answer where it belongs; where there is no such call, what to tell of it.
+    fn answer(&mut self, response: &FunctionResponse) -> Vec<Part> {
+        let name = response.name.clone().unwrap_or_default();
+        let text = serde_json::to_string(&response.response.clone().unwrap_or_default()).unwrap_or_default();
+        // What cannot be read as media has nothing to show.
+        let media = response.parts.iter().flatten().filter_map(|part| serde_json::from_value(part.clone()).ok());
+        let media: Vec<Part> =
+            media.filter(|part: &Part| part.inline_data.is_some() || part.file_data.is_some()).collect();
+        let place = match response.id.as_deref().filter(|id| !id.is_empty()) {
+            Some(id) => self.open.get(id).copied(),
+            None => {
+                let found = self.nameless.iter().position(|(of, _)| *of == name);
+                found.map(|n| self.nameless.remove(n).1)
+            }
+        };
+        let reply = place.and_then(|(turn, n)| match self.turns.get_mut(turn) {
+            Some(Turn::Answers(replies)) => replies.get_mut(n),
+            _ => None,
+        });
+        match reply {
+            Some(reply) => {
+                reply.text = text;
+                reply.media = media;
+                Vec::new()
+            }
+            None => [Part::text(format!("`{name}` tool returned result: {text}"))].into_iter().chain(media).collect(),
+        }
+    }
+}
+
+/// Whether a provider takes an id that another one, or ADK, may have made.
+fn is_taken(provider: AdapterKind, id: &str) -> bool {
+    let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    match provider {
+        AdapterKind::Mistral => id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+        // OpenAI's limit; Anthropic's ids are plain.
+        AdapterKind::OpenAI => id.len() <= 40,
+        _ => plain && id.len() <= 64,
+    }
+}

@@ -1,0 +1,94 @@
+//! Models that Ollama runs, here or in its cloud. Without genai, which knows neither schemas of answers nor the names of tools
+//! that answered, and takes a stream that broke off for one that has ended.
+
+mod read;
+mod request;
+
+use reqwest::{Response, Url};
+use serde_json::Value;
+
+pub(super) use read::{read, usage};
+pub(super) use request::body as request_body;
+
+use crate::body;
+use crate::body::Room;
+use crate::client::Call;
+use crate::retry::Failure;
+use scratchbook_core::error::{Error, Result};
+
+/// Where Ollama is, unless somebody says otherwise.
+const LOCAL: &str = "http://localhost:11434/";
+const CLOUD: &str = "https://ollama.com/";
+
+/// The answer in one piece.
+pub(super) async fn whole(call: &Call, asked: &Value) -> Result<Value, Failure> {
+    let response = send(call, asked).await?;
+    let text = body::whole(call, response).await?;
+    Ok(scratchbook_core::json::from_slice(&text).map_err(|error| call.unreadable(&error.to_string()))?)
+}
+
+/// Sends the request; the answer comes as lines.
+pub(super) async fn lines(call: &Call, asked: &Value) -> Result<Lines, Failure> {
+    Ok(Lines { response: send(call, asked).await?, buffer: Vec::new(), searched: 0, room: Room::default() })
+}
+
+async fn send(call: &Call, asked: &Value) -> Result<Response, Failure> {
+    let mut request = call.http.post(url(call)?).json(asked);
+    if let Some(key) = &call.key {
+        request = request.bearer_auth(key.as_str());
+    }
+    let response = request.send().await.map_err(|error| call.unreached(error))?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let headers = response.headers().clone();
+    Err(call.refused(status, &headers, &body::complaint(response).await))
+}
+
+fn url(call: &Call) -> Result<Url> {
+    let own = if call.target.provider == genai::adapter::AdapterKind::OllamaCloud { CLOUD } else { LOCAL };
+    let base = call.endpoint.as_ref().map_or(own, Url::as_str);
+    let url = Url::parse(base).and_then(|base| base.join("api/chat"));
+    url.map_err(|error| Error::invalid("an endpoint is an address such as 'http://localhost:11434'").with_source(error))
+}
+
+/// An answer that comes line by line.
+pub(super) struct Lines {
+    response: Response,
+    buffer: Vec<u8>,
+    /// How much of the buffer is known to hold no end of a line.
+    searched: usize,
+    room: Room,
+}
+
+impl Lines {
+    /// The next lines that are whole; `None` at the end.
+    pub(super) async fn next(&mut self, call: &Call) -> Result<Option<Vec<String>>, Failure> {
+        loop {
+            match self.response.chunk().await.map_err(|error| call.unreached(error))? {
+                Some(bytes) => {
+                    self.room.take(call, bytes.len())?;
+                    self.buffer.extend_from_slice(&bytes);
+                }
+                None if self.buffer.is_empty() => return Ok(None),
+                // The last line may do without its end.
+                None => return text(call, std::mem::take(&mut self.buffer)).map(Some),
+            }
+            let end = self.buffer[self.searched..].iter().rposition(|byte| *byte == b'\n');
+            let Some(end) = end.map(|end| self.searched + end + 1) else {
+                self.searched = self.buffer.len();
+                continue;
+            };
+            let rest = self.buffer.split_off(end);
+            let lines = std::mem::replace(&mut self.buffer, rest);
+            self.searched = self.buffer.len();
+            return text(call, lines).map(Some);
+        }
+    }
+}
+
+fn text(call: &Call, bytes: Vec<u8>) -> Result<Vec<String>, Failure> {
+    let text = String::from_utf8(bytes).map_err(|_| call.unreadable("what is no UTF-8"))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}

@@ -1,0 +1,231 @@
+//! Parts of the conversation as each provider takes them.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use genai::chat::{Binary, ContentPart, CustomPart};
+use serde_json::{Value, json};
+
+use super::{Dialect, Wire};
+use scratchbook_core::content::{Blob, FileData, Part};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// What becomes of data that a provider does not take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// It is an error: the user is to know that the model does not see it.
+    Refused,
+    /// It is only named: nobody can do anything about it any more, and the conversation is not to end over it.
+    Named,
+}
+
+/// What a user said. Text that follows text is one text, for providers that would join it in other ways.
+pub(super) fn user(parts: &[Part], dialect: &Dialect, not_taken: NotTaken) -> Result<Vec<ContentPart>> {
+    let mut content = Vec::new();
+    for part in parts.iter().filter(|part| part.thought != Some(true)) {
+        if let Some(text) = words(part) {
+            say(&mut content, text, dialect);
+            continue;
+        }
+        if let Some(text) = part.inline_data.as_deref().and_then(as_text) {
+            say(&mut content, text, dialect);
+            continue;
+        }
+        let data = match (&part.inline_data, &part.file_data) {
+            (Some(blob), _) => inline(blob, dialect),
+            (None, Some(file)) => by_uri(file, dialect).map(Some),
+            (None, None) => Ok(None),
+        };
+        match data {
+            Ok(data) => content.extend(data),
+            Err(error) if not_taken == NotTaken::Refused => return Err(error),
+            Err(_) => say(&mut content, not_shown(part), dialect),
+        }
+    }
+    Ok(content)
+}
+
+/// What the model said. No provider takes media back from it.
+pub(super) fn model(parts: &[Part], dialect: &Dialect) -> Vec<ContentPart> {
+    let mut content = Vec::new();
+    let calls = parts.iter().any(|part| part.function_call.is_some());
+    for part in parts {
+        if part.thought == Some(true) {
+            content.extend(thought(part, calls, dialect));
+        } else if let Some(call) = &part.function_call {
+            content.push(ContentPart::ToolCall(genai::chat::ToolCall {
+                call_id: call.id.clone().unwrap_or_default(),
+                fn_name: call.name.clone().unwrap_or_default(),
+                fn_arguments: Value::Object(call.args.clone().unwrap_or_default()),
+                thought_signatures: None,
+            }));
+        } else if let Some(text) = words(part) {
+            say(&mut content, text, dialect);
+        }
+    }
+    content
+}
+
+/// A block of a message in Anthropic's own words, for what genai has none.
+pub(super) fn block(data: Value) -> ContentPart {
+    ContentPart::Custom(CustomPart { model_iden: None, data })
+}
+
+/// Media that a tool gave. What the provider does not take is only named: whoever wrote the tool may know nothing of the
+/// provider, and the conversation is not to end over it.
+pub(super) fn media(part: &Part, dialect: &Dialect) -> Vec<ContentPart> {
+    user(std::slice::from_ref(part), dialect, NotTaken::Named).unwrap_or_default()
+}
+
+/// Media that a tool gave, as a block of Anthropic's.
+pub(super) fn media_block(part: &Part) -> Value {
+    let blob = part.inline_data.clone().unwrap_or_default();
+    let (kind, data) = (mime_type(blob.mime_type.as_deref()), STANDARD.encode(bytes(&blob)));
+    if data.is_empty() || anthropic_takes(&kind).is_err() {
+        let text = as_text(&blob).filter(|text| !text.trim().is_empty()).unwrap_or_else(|| not_shown(part));
+        return json!({"type": "text", "text": text});
+    }
+    let block = if kind == "application/pdf" { "document" } else { "image" };
+    json!({"type": block, "source": {"type": "base64", "media_type": kind, "data": data}})
+}
+
+fn not_shown(part: &Part) -> String {
+    let blob = part.inline_data.as_ref().and_then(|blob| blob.mime_type.as_deref());
+    let kind = blob.or_else(|| part.file_data.as_ref()?.mime_type.as_deref());
+    format!("(data of type '{}', which cannot be shown)", mime_type(kind).escape_debug())
+}
+
+fn say(content: &mut Vec<ContentPart>, text: String, dialect: &Dialect) {
+    // It would refuse the whole conversation.
+    if dialect.wire == Wire::Anthropic && text.trim().is_empty() {
+        return;
+    }
+    match content.last_mut() {
+        // As ADK's `LiteLlm` joins it.
+        Some(ContentPart::Text(said)) if dialect.wire != Wire::Anthropic => {
+            said.push('\n');
+            said.push_str(&text);
+        }
+        _ => content.push(ContentPart::Text(text)),
+    }
+}
+
+/// What is text, or is told as text: code that was run on the model's side, in the words ADK has for it.
+fn words(part: &Part) -> Option<String> {
+    if let Some(text) = part.text.as_ref().filter(|text| !text.is_empty()) {
+        return Some(text.clone());
+    }
+    if let Some(code) = &part.executable_code {
+        return Some(format!("Code:```python\n{}\n```", code.code.as_deref().unwrap_or_default()));
+    }
+    let result = part.code_execution_result.as_ref()?;
+    Some(format!("Execution Result:```code_output\n{}\n```", result.output.as_deref().unwrap_or_default()))
+}
+
+/// A thought of the model, where it has to come back.
+///
+/// Anthropic takes back what it has signed, and needs it beside calls; its signatures are ASCII, which those of Gemini are not.
+/// Some others want the thoughts that led to a call. The rest think anew.
+fn thought(part: &Part, calls: bool, dialect: &Dialect) -> Vec<ContentPart> {
+    let text = part.text.as_deref().unwrap_or_default();
+    let signature = part.thought_signature.as_ref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+    let signature = signature.filter(|signature| signature.is_ascii() && !signature.is_empty());
+    match (dialect.wire, signature) {
+        (Wire::Anthropic, Some(data)) if text.is_empty() => {
+            vec![block(json!({"type": "redacted_thinking", "data": data}))]
+        }
+        (Wire::Anthropic, Some(signature)) => {
+            vec![block(json!({"type": "thinking", "thinking": text, "signature": signature}))]
+        }
+        (Wire::Chat | Wire::Ollama, _) if calls && dialect.wants_thoughts() && !text.is_empty() => {
+            vec![ContentPart::ReasoningContent(text.to_owned())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Data that is text.
+fn as_text(blob: &Blob) -> Option<String> {
+    let kind = mime_type(blob.mime_type.as_deref());
+    let text = kind.starts_with("text/") || matches!(kind.as_str(), "application/json" | "application/xml");
+    text.then(|| String::from_utf8_lossy(bytes(blob)).into_owned())
+}
+
+fn inline(blob: &Blob, dialect: &Dialect) -> Result<Option<ContentPart>> {
+    if bytes(blob).is_empty() {
+        return Ok(None);
+    }
+    let kind = mime_type(blob.mime_type.as_deref());
+    let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
+    let taken = match dialect.wire {
+        Wire::Anthropic => return anthropic_takes(&kind).map(|()| Some(binary(blob, kind, dialect))),
+        Wire::Chat => image || pdf || kind.starts_with("audio/") || kind.starts_with("video/"),
+        Wire::Responses => image || pdf,
+        Wire::Ollama => image,
+    };
+    if taken { Ok(Some(binary(blob, kind, dialect))) } else { Err(not_taken(&kind, dialect.provider())) }
+}
+
+fn binary(blob: &Blob, kind: String, dialect: &Dialect) -> ContentPart {
+    // OpenAI refuses files without a name.
+    let name = blob.display_name.clone().or_else(|| {
+        let nameless = dialect.wire == Wire::Chat && kind == "application/pdf";
+        nameless.then(|| "document.pdf".to_owned())
+    });
+    ContentPart::Binary(Binary::from_base64(kind, STANDARD.encode(bytes(blob)), name))
+}
+
+fn anthropic_takes(kind: &str) -> Result<()> {
+    match kind {
+        "image/jpeg" | "image/png" | "image/gif" | "image/webp" | "application/pdf" => Ok(()),
+        _ => Err(not_taken(kind, "anthropic")),
+    }
+}
+
+fn by_uri(file: &FileData, dialect: &Dialect) -> Result<ContentPart> {
+    let uri = file.file_uri.as_deref().unwrap_or_default();
+    let kind = match file.mime_type.as_deref() {
+        Some(kind) => mime_type(Some(kind)),
+        None => by_ending(uri).to_owned(),
+    };
+    let web = uri.starts_with("https://") || uri.starts_with("http://");
+    let (image, pdf) = (kind.starts_with("image/"), kind == "application/pdf");
+    let url = || ContentPart::Binary(Binary::from_url(kind.clone(), uri, file.display_name.clone()));
+    match dialect.wire {
+        Wire::Chat if web && (image || kind.starts_with("video/")) => Ok(url()),
+        Wire::Responses if web && (image || pdf) => Ok(url()),
+        Wire::Anthropic if web && image => Ok(block(json!({"type": "image", "source": {"type": "url", "url": uri}}))),
+        Wire::Anthropic if web && pdf => Ok(url()),
+        // The address is not repeated: it may hold a secret.
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("{} takes no file of type '{kind}' by its address; send its bytes", dialect.provider()),
+        )),
+    }
+}
+
+fn not_taken(kind: &str, provider: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{provider} takes no data of type '{}'", kind.escape_debug()))
+}
+
+fn bytes(blob: &Blob) -> &[u8] {
+    blob.data.as_deref().unwrap_or_default()
+}
+
+/// A MIME type without its parameters.
+fn mime_type(of: Option<&str>) -> String {
+    of.and_then(|of| of.split(';').next()).unwrap_or("application/octet-stream").trim().to_ascii_lowercase()
+}
+
+/// What an address says of its file.
+fn by_ending(uri: &str) -> &'static str {
+    let path = uri.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    match path.rsplit('.').next().unwrap_or_default() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "pdf" => "application/pdf",
+        "mp4" => "video/mp4",
+        _ => "application/octet-stream",
+    }
+}

@@ -1,0 +1,124 @@
+//! How a model is reached: one HTTP client with our own TLS, and genai on top of it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use genai::resolver::{AuthData, Endpoint, ProviderConfig};
+use genai::{Client, ClientConfig, ModelIden};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::redirect::Policy;
+use rustls::crypto::ring;
+use rustls::{ClientConfig as TlsConfig, RootCertStore};
+
+use super::provider::{Key, Target, endpoint};
+use super::retry::Patience;
+use super::secrets::Secrets;
+use scratchbook_agent::model::LlmRequest;
+use scratchbook_core::error::{Error, Result};
+
+/// A connection takes no longer to make; what a model needs to think begins after it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// All that a call of a model needs, apart from the request.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// Knows the endpoint and the key of the provider, and no other.
+    pub(super) genai: Client,
+    /// What genai sends by, too.
+    pub(super) http: reqwest::Client,
+    pub(super) target: Target,
+    /// Where the provider is, if not where genai thinks it is.
+    pub(super) endpoint: Option<Url>,
+    pub(super) key: Option<Key>,
+    pub(super) secrets: Secrets,
+    pub(super) patience: Patience,
+}
+
+/// What a builder was told.
+#[derive(Clone, Default)]
+pub(super) struct Options {
+    pub(super) endpoint: Option<String>,
+    pub(super) api_key: Option<String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_retries: Option<usize>,
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Call {
+    pub(super) fn new(name: &str, options: Options) -> Result<Self> {
+        let target = Target::parse(name)?;
+        let key = Key::find(target.provider, options.api_key)?;
+        let endpoint = endpoint(target.provider, options.endpoint)?;
+        let secrets = Secrets::new(key.as_ref(), options.headers.iter().map(|(_, value)| value.as_str()));
+        let http = http_client(options.headers)?;
+        let config = ProviderConfig {
+            endpoint: endpoint.as_ref().map(|url| Endpoint::from_owned(url.as_str())),
+            auth: key.as_ref().map(|key| AuthData::from_single(key.as_str())),
+        };
+        let config = ClientConfig::default().append_provider_config(target.provider, config);
+        let genai = Client::builder().with_config(config).with_reqwest(http.clone()).build();
+        let genai = genai.map_err(|_| Error::internal("no client for models can be had"))?;
+        // What the official clients of OpenAI and Anthropic wait, and how often they try again.
+        let timeout = options.timeout.unwrap_or(Duration::from_secs(600));
+        let patience = Patience { timeout, max_retries: options.max_retries.unwrap_or(2) };
+        Ok(Self { genai, http, target, endpoint, key, secrets, patience })
+    }
+
+    /// The call for a request, which may name another model of the same provider.
+    pub(super) fn of(&self, name: &str, request: &LlmRequest) -> Result<Self> {
+        let mut call = self.clone();
+        if !request.model.is_empty() && request.model != name {
+            call.target = self.target.sibling(&request.model)?;
+        }
+        Ok(call)
+    }
+
+    /// The model, as genai is to be given it.
+    pub(super) fn model(&self) -> ModelIden {
+        ModelIden::new(self.target.provider, self.target.model.as_str())
+    }
+
+    /// The provider's name, for messages.
+    pub(super) fn provider(&self) -> &'static str {
+        self.target.provider.as_lower_str()
+    }
+}
+
+fn http_client(headers: Vec<(String, String)>) -> Result<reqwest::Client> {
+    let mut all = HeaderMap::new();
+    for (name, value) in headers {
+        let wrong = || Error::invalid(format!("'{}' is no HTTP header, or its value is none", name.escape_debug()));
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        let mut value = HeaderValue::from_str(&value).map_err(|_| wrong())?;
+        value.set_sensitive(true);
+        all.insert(key, value);
+    }
+    reqwest::Client::builder()
+        .user_agent(concat!("scratchbook/", env!("CARGO_PKG_VERSION")))
+        .default_headers(all)
+        .connect_timeout(CONNECT_TIMEOUT)
+        // Keys stand in headers that a redirect would carry to another host.
+        .redirect(Policy::none())
+        .tls_backend_preconfigured(tls()?)
+        .build()
+        .map_err(|error| Error::internal("no HTTP client can be had").with_source(error))
+}
+
+/// TLS by `ring`, with the system's authorities, which are read once.
+fn tls() -> Result<TlsConfig> {
+    static CONFIG: OnceLock<TlsConfig> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(config.clone());
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    // Named, because rustls panics where the program has no default provider, or two to choose from.
+    let mut config = TlsConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::internal("no version of TLS can be had").with_source(error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(CONFIG.get_or_init(|| config).clone())
+}

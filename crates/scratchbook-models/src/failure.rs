@@ -1,0 +1,185 @@
+//! What goes wrong on the way to a model, as errors: of the connection, of HTTP, and of what a provider says of itself.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+use super::client::Call;
+use super::retry::{Again, Failure};
+use scratchbook_core::error::{Error, ErrorKind};
+
+/// How much of a provider's words a message repeats, in characters.
+const LONGEST_MESSAGE: usize = 1000;
+
+impl Call {
+    /// The failure of a call through genai.
+    pub(super) fn failure(&self, error: genai::Error) -> Failure {
+        use genai::Error as E;
+        use genai::webc::Error as W;
+        match error {
+            E::HttpError { status, body, headers, .. } => self.refused(status, &headers, &body),
+            E::WebModelCall { webc_error, .. } | E::WebAdapterCall { webc_error, .. } => match webc_error {
+                W::ResponseFailedStatus { status, body, headers } => self.refused(status, &headers, &body),
+                W::Reqwest(error) => self.unreached(error),
+                W::ResponseFailedNotJson { content_type, .. } => {
+                    self.unreadable(&format!("content of type '{content_type}' instead of JSON")).into()
+                }
+                W::ResponseFailedInvalidJson { .. } | W::JsonValueExt(_) => self.unreadable("malformed JSON").into(),
+            },
+            E::WebStream { error, .. } => match error.downcast::<E>() {
+                Ok(error) => self.failure(*error),
+                Err(error) => match error.downcast::<reqwest::Error>() {
+                    Ok(error) => self.unreached(*error),
+                    Err(_) => self.broken_off().into(),
+                },
+            },
+            E::StreamParse { serde_error, .. } => {
+                self.unreadable(&scratchbook_core::json::describe(&serde_error)).into()
+            }
+            E::ChatResponse { body, .. } => self.told(&body).into(),
+            E::ChatResponseGeneration { response_body, .. } => self.told(&response_body).into(),
+            // What it says may hold the request.
+            _ => Error::internal(format!("the request to {} cannot be put into words", self.provider())).into(),
+        }
+    }
+
+    /// The failure that a status means.
+    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, body: &str) -> Failure {
+        self.refused_with(status, headers, serde_json::from_str(body).ok())
+    }
+
+    /// The failure that comes in a body, in place of a status.
+    pub(super) fn refused_in_body(&self, code: u16, body: Value) -> Failure {
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+        self.refused_with(status, &HeaderMap::new(), Some(body))
+    }
+
+    fn refused_with(&self, status: StatusCode, headers: &HeaderMap, parsed: Option<Value>) -> Failure {
+        let said = parsed.as_ref().and_then(message).unwrap_or_default();
+        let mut text = format!("{} answered {}", self.provider(), status.as_u16());
+        match parsed.as_ref().and_then(|body| said_in(body)?.get("status")?.as_str()) {
+            Some(name) => text = format!("{text} {name}"),
+            None => text.extend(status.canonical_reason().map(|reason| format!(" {reason}"))),
+        }
+        if !said.is_empty() {
+            text = format!("{text}: {}", self.quoted(said));
+        }
+        let wanted = wanted_pause(headers).or_else(|| wanted_by_google(parsed.as_ref()));
+        if let Some(pause) = wanted {
+            text = format!("{text}; it asks to wait {} s", pause.as_secs_f64());
+        }
+        let again = match status.as_u16() {
+            408 | 429 | 500 | 502 | 503 | 504 | 529 => wanted.map_or(Again::Later, Again::After),
+            _ => Again::Never,
+        };
+        Failure { error: Error::new(kind(status, parsed.as_ref()), text), again }
+    }
+
+    /// The failure of a connection. What was cut off half-way is not for the caller to try again.
+    pub(super) fn unreached(&self, error: reqwest::Error) -> Failure {
+        if error.is_builder() {
+            return Error::invalid("the request cannot be sent").with_source(error.without_url()).into();
+        }
+        let innermost = innermost(&error);
+        let what = if error.is_connect() { "cannot be reached" } else { "has closed the connection" };
+        let text = format!("{} {what}: {innermost}", self.provider());
+        Failure {
+            error: Error::new(ErrorKind::Unavailable, text).with_source(error.without_url()),
+            again: Again::Later,
+        }
+    }
+
+    /// An answer without its end.
+    pub(super) fn broken_off(&self) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("the answer of {} broke off before its end", self.provider()))
+    }
+
+    /// An answer that cannot be read.
+    pub(super) fn unreadable(&self, what: &str) -> Error {
+        Error::new(ErrorKind::Unavailable, format!("{} answered with {what}", self.provider()))
+    }
+
+    /// An answer that is a complaint.
+    fn told(&self, body: &Value) -> Error {
+        match message(body) {
+            Some(said) => {
+                Error::new(ErrorKind::Unavailable, format!("{} broke off with: {}", self.provider(), self.quoted(said)))
+            }
+            None => self.unreadable("what is no answer"),
+        }
+    }
+
+    /// A provider's words, without secrets and not too many of them.
+    pub(super) fn quoted(&self, said: &str) -> String {
+        let said = self.secrets.hidden_in(said);
+        let said = said.trim();
+        match said.char_indices().nth(LONGEST_MESSAGE) {
+            Some((end, _)) => format!("{}...", &said[..end]),
+            None => said.to_owned(),
+        }
+    }
+}
+
+fn kind(status: StatusCode, body: Option<&Value>) -> ErrorKind {
+    let is = |word: &str| body.is_some_and(|body| has_word(body, word));
+    match status.as_u16() {
+        400 if is("API_KEY_INVALID") => ErrorKind::PermissionDenied,
+        400 if is("FAILED_PRECONDITION") => ErrorKind::FailedPrecondition,
+        401 | 403 => ErrorKind::PermissionDenied,
+        402 | 429 => ErrorKind::ResourceExhausted,
+        404 => ErrorKind::NotFound,
+        408 | 409 | 500.. => ErrorKind::Unavailable,
+        400..500 => ErrorKind::InvalidArgument,
+        // A redirect is not followed: the key would go along.
+        _ => ErrorKind::FailedPrecondition,
+    }
+}
+
+/// Whether Google's error is of this status or has this reason.
+fn has_word(body: &Value, word: &str) -> bool {
+    let Some(error) = said_in(body) else {
+        return false;
+    };
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let reasons = details.filter_map(|detail| detail.get("reason"));
+    error.get("status").into_iter().chain(reasons).any(|found| found.as_str() == Some(word))
+}
+
+/// The object of an error: `{"error": {..}}` with most, `[{"error": {..}}]` with Google, the body itself with some.
+fn said_in(body: &Value) -> Option<&Value> {
+    let body = body.as_array().map_or(Some(body), |list| list.first())?;
+    Some(body.get("error").unwrap_or(body))
+}
+
+/// The words of an error.
+fn message(body: &Value) -> Option<&str> {
+    let error = said_in(body)?;
+    let said = error.as_str().or_else(|| error.get("message")?.as_str()).or_else(|| error.get("detail")?.as_str())?;
+    (!said.trim().is_empty()).then_some(said)
+}
+
+/// The pause a provider names in a header, in seconds or, with OpenAI, milliseconds. A date means no pause of ours.
+fn wanted_pause(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The pause Google names in an error's details, as `"34s"`.
+fn wanted_by_google(body: Option<&Value>) -> Option<Duration> {
+    let details = said_in(body?)?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+}
+
+/// The cause of causes: reqwest's own words say only that something failed.
+fn innermost(error: &dyn StdError) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

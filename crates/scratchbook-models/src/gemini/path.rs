@@ -1,0 +1,118 @@
+//! Where in the arguments of a call a streamed piece belongs: JSON paths such as `$.route.stops[2].name`.
+
+use serde_json::{Map, Value};
+
+use scratchbook_core::json::MAX_DEPTH;
+
+/// A step from a value to one in it.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// Finds the value at a path.
+pub(super) fn get<'a>(args: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let steps = parse(path)?;
+    let (Step::Key(first), rest) = steps.split_first()? else {
+        return None;
+    };
+    rest.iter().try_fold(args.get(first)?, |value, step| match step {
+        Step::Key(key) => value.get(key),
+        Step::Index(index) => value.get(index),
+    })
+}
+
+/// Puts a value at a path, making what leads there. A path that contradicts what is there changes nothing, nor does one that
+/// leads deeper than values go.
+pub(super) fn set(args: &mut Map<String, Value>, path: &str, value: Value) {
+    let steps = parse(path).unwrap_or_default();
+    let Some((Step::Key(first), rest)) = steps.split_first() else {
+        return;
+    };
+    let mut place = args.entry(first.as_str()).or_insert(Value::Null);
+    for step in rest {
+        if place.is_null() {
+            *place = match step {
+                Step::Key(_) => Value::Object(Map::new()),
+                Step::Index(_) => Value::Array(Vec::new()),
+            };
+        }
+        place = match (step, place) {
+            (Step::Key(key), Value::Object(fields)) => fields.entry(key.as_str()).or_insert(Value::Null),
+            // Items come in order. Room for more than the next would let a few bytes of path take megabytes.
+            (Step::Index(index), Value::Array(items)) if *index <= items.len() => {
+                if items.len() == *index {
+                    items.push(Value::Null);
+                }
+                &mut items[*index]
+            }
+            _ => return,
+        };
+    }
+    *place = value;
+}
+
+/// Reads `$.name`, `[0]`, `['name']` and `["name"]`, one after the other; `None` for more steps than a value has levels: dropping
+/// what they would make takes stack at each.
+fn parse(path: &str) -> Option<Vec<Step>> {
+    let mut rest = path.strip_prefix('$').unwrap_or(path);
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        let (step, after) = bracket(rest).unwrap_or_else(|| name(rest));
+        steps.extend(step);
+        if steps.len() > MAX_DEPTH {
+            return None;
+        }
+        rest = after;
+    }
+    Some(steps)
+}
+
+/// A step in brackets, and what follows it.
+fn bracket(text: &str) -> Option<(Option<Step>, &str)> {
+    let inner = text.strip_prefix('[')?;
+    let quote = inner.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    let Some(quote) = quote else {
+        let (digits, after) = inner.split_once(']')?;
+        return Some((Some(Step::Index(digits.trim().parse().ok()?)), after));
+    };
+    let mut key = String::new();
+    let mut chars = inner.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => key.push(escaped(&mut chars)?),
+            _ if c == quote => return Some((Some(Step::Key(key)), inner[at + 1..].strip_prefix(']')?)),
+            _ => key.push(c),
+        }
+    }
+    None
+}
+
+fn escaped(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
+    Some(match chars.next()?.1 {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'u' => {
+            let digits: String = chars.take(4).map(|(_, c)| c).collect();
+            char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+        }
+        other => other,
+    })
+}
+
+/// A step by a plain name, and what follows it.
+fn name(text: &str) -> (Option<Step>, &str) {
+    let text = text.strip_prefix('.').unwrap_or(text);
+    // What is no bracket's begin is skipped, so that every path has an end.
+    let from = text.find(|c| !matches!(c, '[' | ']')).filter(|from| *from > 0).map_or(text, |from| &text[from..]);
+    let end = from.find(['.', '[', ']']).unwrap_or(from.len());
+    let key = &from[..end];
+    (
+        (!key.is_empty()).then(|| Step::Key(key.to_owned())),
+        if end == 0 { &from[from.len().min(1)..] } else { &from[end..] },
+    )
+}

@@ -1,0 +1,165 @@
+//! Removing sessions and users: locks first, in the order of everybody else, then what is theirs.
+
+use std::collections::BTreeSet;
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::pool::{Care, Lease};
+use super::row::Cells;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::session::{RemovalKind, SessionKey};
+use scratchbook_database::{Attempt, Done, Failure};
+
+/// The tables that hold what is a session's own.
+const OF_SESSION: [&str; 5] = ["session_states", "initial_states", "events", "checkpoints", "artifacts"];
+
+/// How many sessions are removed by one statement.
+const SESSIONS_AT_ONCE: usize = 1000;
+
+/// How many rows of other tables are changed by one statement: each is to end well within the statement timeout.
+const ROWS_AT_ONCE: u64 = 5000;
+
+impl MySql {
+    /// Removes a session and what is its own.
+    pub(super) async fn remove_session(&self, key: &SessionKey) -> Attempt<()> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        self.remove_where(&mut lease, key, RemovalKind::Deleted).await?;
+        lease.commit().await
+    }
+
+    /// Removes a session that has expired; `false` where it has not.
+    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let removed = self.make_room(&mut lease, key).await?;
+        lease.commit().await?;
+        Ok(removed)
+    }
+
+    /// Begins a transaction in which a session that has expired is not there any more; says whether there was one.
+    pub(super) async fn make_room(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        lease.begin().await?;
+        self.remove_expired_on(lease, key).await
+    }
+
+    /// The same in a transaction that has begun.
+    pub(super) async fn remove_expired_on(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<bool> {
+        self.remove_where(lease, key, RemovalKind::Expired).await
+    }
+
+    /// Removes a session in the transaction, or only one that has expired; says whether there was one.
+    async fn remove_where(&self, lease: &mut Lease<'_>, key: &SessionKey, kind: RemovalKind) -> Attempt<bool> {
+        let address = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let (which, now) = match kind {
+            RemovalKind::Expired => ("AND expire_time <= ?", Some(Value::from(self.now()))),
+            _ => ("", None),
+        };
+        let lock = format!(
+            "SELECT seq FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ? {which} FOR UPDATE"
+        );
+        let locked = lease.rows(&self.sql(&lock), [&address[..], now.as_slice()].concat()).await?;
+        let Some(row) = locked.into_iter().next() else {
+            return Ok(false);
+        };
+        let last = Cells::from(row).integer(0, || format!("the session {key}"))?;
+        for table in OF_SESSION {
+            self.delete(lease, table, "WHERE app_name = ? AND user_id = ? AND session_id = ?", &address).await?;
+        }
+        self.delete(lease, "sessions", "WHERE app_name = ? AND user_id = ? AND id = ?", &address).await?;
+        self.record(lease, key, kind, last).await?;
+        Ok(true)
+    }
+
+    /// Removes a user from an app, and the user's name from the app's log.
+    pub(super) async fn remove_user(&self, app_name: &str, user_id: &str) -> Attempt<()> {
+        let address = [app_name, user_id].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let sessions = "SELECT id FROM `{prefix}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? AND user_id = ?";
+        let locked = self.ids(&mut lease, &format!("{sessions} ORDER BY id FOR UPDATE"), &address).await?;
+        // Made where it is missing, so that it can be locked: nobody else makes a session of this user's any more.
+        let lock = "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
+            ON DUPLICATE KEY UPDATE position = `{prefix}users`.position";
+        lease.rows(&self.sql(lock), address.to_vec()).await?;
+        let was_there = lease.affected_rows() != 1;
+        // Asked under the lock: another may have removed the user meanwhile, and its entry says how many sessions went.
+        let more = "(SELECT 1 FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? LIMIT 1)
+            UNION ALL (
+                SELECT 1 FROM `{prefix}removals` WHERE app_name = ? AND user_id = ? AND session_id > '' LIMIT 1
+            )";
+        let more = lease.rows(&self.sql(more), [&address[..], &address].concat()).await?;
+        let all = self.ids(&mut lease, sessions, &address).await?;
+        if all.iter().any(|id| !locked.contains(id)) {
+            // Locking it now would be against the order, so all begins anew.
+            let what = format!("{}: a session of the user was made meanwhile", self.connections.place());
+            return Err(Failure::new(Done::Undone, Error::new(ErrorKind::Unavailable, what)));
+        }
+        let of_user = "WHERE app_name = ? AND user_id = ?";
+        for table in OF_SESSION.into_iter().chain(["user_states"]) {
+            self.delete(&mut lease, table, of_user, &address).await?;
+        }
+        let commits = "WHERE app_name = ? AND scope = 'user' AND user_id = ?";
+        self.delete(&mut lease, "state_commits", commits, &address).await?;
+        self.delete(&mut lease, "state_log", "WHERE app_name = ? AND scope = 'user' AND user_id = ?", &address).await?;
+        self.forget_name(&mut lease, &address).await?;
+        // One by one: another that is being made just now waits for the user's row, and a range would wait for it.
+        for ids in all.iter().collect::<Vec<_>>().chunks(SESSIONS_AT_ONCE) {
+            let sql = self.sql(
+                "DELETE s FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                     id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR
+                 )) AS j
+                 STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                     ON s.app_name = ? AND s.user_id = ? AND s.id = j.id",
+            );
+            let ids = Value::from(serde_json::json!(ids).to_string());
+            lease.renew();
+            lease.rows(&sql, [&[ids], &address[..]].concat()).await?;
+        }
+        if was_there || !all.is_empty() || !more.is_empty() {
+            self.record_user(&mut lease, &address, all.len()).await?;
+        }
+        self.delete(&mut lease, "users", of_user, &address).await?;
+        lease.commit().await
+    }
+
+    async fn ids(&self, lease: &mut Lease<'_>, sql: &str, address: &[Value]) -> Attempt<BTreeSet<String>> {
+        let rows = lease.rows(&self.sql(sql), address.to_vec()).await?;
+        let ids = rows.into_iter().map(|row| Cells::from(row).text(0, || "the id of a session".to_owned()));
+        Ok(ids.collect::<Result<_>>()?)
+    }
+
+    /// Takes a user's name out of the log of the app's keys.
+    async fn forget_name(&self, lease: &mut Lease<'_>, address: &[Value; 2]) -> Attempt<()> {
+        let session = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_session_user)
+             SET session_user = NULL, session_id = NULL, seq = NULL
+             WHERE app_name = ? AND scope = 'app' AND session_user = ?";
+        self.in_parts(lease, session, address).await?;
+        // The index finds also what differs in trailing spaces.
+        let author = "UPDATE `{prefix}state_log` FORCE INDEX (state_log_by_author) SET author = ''
+             WHERE app_name = ? AND scope = 'app' AND author = ? AND CAST(author AS BINARY) = ?";
+        self.in_parts(lease, author, &[&address[..], &address[1..]].concat()).await
+    }
+
+    pub(super) async fn delete(
+        &self,
+        lease: &mut Lease<'_>,
+        table: &str,
+        which: &str,
+        values: &[Value],
+    ) -> Attempt<()> {
+        self.in_parts(lease, &format!("DELETE FROM `{{prefix}}{table}` {which}"), values).await
+    }
+
+    /// Runs a statement on so many rows at a time, until there are none left. All of it is one transaction still.
+    async fn in_parts(&self, lease: &mut Lease<'_>, sql: &str, values: &[Value]) -> Attempt<()> {
+        let sql = self.sql(&format!("{sql} LIMIT {ROWS_AT_ONCE}"));
+        loop {
+            lease.renew();
+            lease.rows(&sql, values.to_vec()).await?;
+            if lease.affected_rows() < ROWS_AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which events a read picks, as a part of its statement. Each costs what it returns, however long the session is.
+
+use mysql_async::Value;
+
+use super::read::EVENT;
+use scratchbook_core::plan::query::{EventQuery, since_bounds};
+
+/// A part of a statement, with the values of its parameters.
+#[derive(Default)]
+pub(super) struct Picked {
+    pub(super) sql: String,
+    pub(super) values: Vec<Value>,
+}
+
+/// The events of one session.
+const OF_SESSION: &str = "app_name = ? AND user_id = ? AND session_id = ?";
+
+pub(super) fn pick(address: &[&str; 3], query: EventQuery) -> Picked {
+    match query {
+        EventQuery::None => Picked::default(),
+        EventQuery::All => in_order(address, "seq > ?", "seq", 0, usize::MAX),
+        EventQuery::Last(count) => in_order(address, "seq < ?", "seq DESC", u64::MAX, count),
+        EventQuery::After(seq, limit) => in_order(address, "seq > ?", "seq", seq, limit),
+        EventQuery::Before(seq, limit) => in_order(address, "seq < ?", "seq DESC", seq, limit),
+        EventQuery::Since(seconds, count) => match count.and_then(|count| Some((count, since_bounds(count)?))) {
+            Some((count, bounds)) => last_since(address, seconds, count, bounds),
+            None => all_since(address, seconds),
+        },
+    }
+}
+
+fn in_order(address: &[&str; 3], bound: &str, order: &str, seq: u64, limit: usize) -> Picked {
+    let sql = format!(
+        " UNION ALL (SELECT {EVENT}, NULL, event, seq, 0 FROM `{{prefix}}events` FORCE INDEX (PRIMARY)
+          WHERE {OF_SESSION} AND {bound} ORDER BY {order} LIMIT ?)"
+    );
+    let mut values = address.map(Value::from).to_vec();
+    values.extend([number(seq), sql_limit(limit)]);
+    Picked { sql, values }
+}
+
+fn all_since(address: &[&str; 3], seconds: f64) -> Picked {
+    let sql = format!(
+        " UNION ALL SELECT {EVENT}, NULL, event, seq, 0 FROM `{{prefix}}events` FORCE INDEX (events_by_time)
+          WHERE {OF_SESSION} AND timestamp >= ?"
+    );
+    let mut values = address.map(Value::from).to_vec();
+    values.push(seconds.into());
+    Picked { sql, values }
+}
+
+/// Events from a time on, the last `count` of them in the store's order.
+///
+/// Where they are few, the index on time finds them; where they are many, the last ones are soon met on the way back
+/// by number, unless the clock was very wrong. Which of the two it is, the statement finds out for itself: of the two
+/// parts one has a first table without rows, and so reads nothing.
+fn last_since(address: &[&str; 3], seconds: f64, count: usize, (many, far): (usize, usize)) -> Picked {
+    // The session is one row, read before the plan is made, so that its number bounds a range.
+    let near = "SELECT back.seq FROM `{prefix}sessions` AS s
+         STRAIGHT_JOIN `{prefix}events` AS back FORCE INDEX (PRIMARY)
+         WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?
+             AND back.app_name = ? AND back.user_id = ? AND back.session_id = ? AND back.seq > s.seq - ?
+             AND back.timestamp >= ?
+         ORDER BY back.seq DESC LIMIT ?";
+    let by_time = format!("FROM `{{prefix}}events` FORCE INDEX (events_by_time) WHERE {OF_SESSION} AND timestamp >= ?");
+    let is_near = format!(
+        "(SELECT COUNT(*) FROM (SELECT 1 {by_time} LIMIT ?) AS matching) = ?
+         AND (SELECT COUNT(*) FROM ({near}) AS met) = ?"
+    );
+    let events = |gate: &str, numbers: &str| {
+        format!(
+            " UNION ALL SELECT {EVENT}, NULL, e.event, e.seq, 0
+              FROM (SELECT 1 AS one FROM (SELECT 1 AS one) AS always WHERE {gate}) AS gate
+              STRAIGHT_JOIN ({numbers}) AS n
+              STRAIGHT_JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
+                  ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = n.seq"
+        )
+    };
+    let sql = events(&is_near, near)
+        + &events(&format!("NOT ({is_near})"), &format!("SELECT seq {by_time} ORDER BY seq DESC LIMIT ?"));
+
+    let (here, since) = (address.map(Value::from), Value::from(seconds));
+    let [count, many, far] = [count, many, far].map(sql_limit);
+    let near = [here.as_slice(), &here, &[far, since.clone(), count.clone()]].concat();
+    let by_time = [here.as_slice(), &[since]].concat();
+    let gate = [&by_time[..], &[many.clone(), many], &near, std::slice::from_ref(&count)].concat();
+    let values = [&gate[..], &near, &here, &gate, &by_time, &[count], &here].concat();
+    Picked { sql, values }
+}
+
+/// A count for LIMIT, which takes no more than this.
+pub(super) fn sql_limit(count: usize) -> Value {
+    number(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+/// A number of ours, which fits the columns.
+pub(super) fn number(number: u64) -> Value {
+    i64::try_from(number).unwrap_or(i64::MAX).into()
+}

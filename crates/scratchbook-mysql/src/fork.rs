@@ -1,0 +1,222 @@
+//! Forks: a session with the events of another, copied by the server.
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::batch::json;
+use super::events::number;
+use super::past::Head;
+use super::pool::{Care, Lease};
+use super::row::Cells;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::json;
+use scratchbook_core::plan::fork::check_event_number;
+use scratchbook_core::plan::query::{EventQuery, StateQuery};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::text::TextMetadata;
+use scratchbook_core::session::{Session, SessionKey, micros_of_seconds, no_session};
+use scratchbook_database::{Attempt, Done, Failure, NewFork, PastScopes, RowRoom};
+
+/// How many events, or keys, are copied by one statement: each is to end well within the statement timeout.
+const AT_ONCE: u64 = 5000;
+
+/// How many bytes of keys and values go in one statement, unless one alone has more.
+const BYTES_AT_ONCE: usize = 4 << 20;
+
+impl MySql {
+    /// Makes a session of another; `None` where its id is taken.
+    pub(super) async fn write_fork(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let (at, created, metadata) = self.lock_source(&mut lease, new).await?;
+        let head = self.head(&mut lease, &new.source, at).await?.ok_or_else(|| no_session(&new.source))?;
+        check_event_number(&new.source, at, head.base, head.last)?;
+        let updated = head.time.map_or(created, micros_of_seconds);
+        if !self.insert_fork(&mut lease, new, &head, at, updated, token).await? {
+            lease.rollback().await?;
+            drop(lease);
+            return self.forked_before(new, token).await;
+        }
+        if !metadata.is_empty() {
+            self.set_metadata(&mut lease, &new.key, &metadata).await?;
+        }
+        let (source, target) = (address(&new.source), address(&new.key));
+        let to_at = [&target[2..], &source, &[number(at)]].concat();
+        let events = (head.base, at);
+        self.copy_events(&mut lease, &source, &target, events).await?;
+        if at == head.last {
+            let sql = "INSERT INTO `{prefix}session_states` (app_name, user_id, session_id, `key`, value, seq)
+                SELECT app_name, user_id, ?, `key`, value, seq FROM `{prefix}session_states`
+                WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?";
+            lease.renew();
+            lease.rows(&self.sql(sql), to_at.clone()).await?;
+        } else {
+            self.write_keys(&mut lease, new, at, head).await?;
+        }
+        let checkpoints = "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state)
+            SELECT app_name, user_id, ?, seq, state FROM `{prefix}checkpoints`
+            WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?";
+        lease.renew();
+        lease.rows(&self.sql(checkpoints), to_at).await?;
+        let artifacts = "INSERT INTO `{prefix}artifacts` (app_name, user_id, session_id, filename, version, mime_type,
+                custom_metadata, create_time, artifact)
+            SELECT app_name, user_id, ?, filename, version, mime_type, custom_metadata, create_time, artifact
+            FROM `{prefix}artifacts` WHERE app_name = ? AND user_id = ? AND session_id = ?";
+        lease.renew();
+        lease.rows(&self.sql(artifacts), [&target[2..], &source].concat()).await?;
+        self.count_bytes(&mut lease, &new.key).await?;
+        lease.commit().await?;
+        drop(lease);
+        self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+    }
+
+    /// Locks the session that is forked, so that nobody prunes or deletes it meanwhile: up to which event it is taken
+    /// over, when it was made, and its title and labels.
+    async fn lock_source(&self, lease: &mut Lease<'_>, new: &NewFork) -> Attempt<(u64, i64, TextMetadata)> {
+        let key = &new.source;
+        let lock = "SELECT seq, create_time, title, labels FROM `{prefix}sessions`
+            WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE";
+        let values = [&address(key)[..], &[self.now().into()]].concat();
+        let Some(row) = lease.rows(&self.sql(lock), values).await?.into_iter().next() else {
+            return Err(no_session(key).into());
+        };
+        let (mut cells, place) = (Cells::from(row), || format!("the session {key}"));
+        let last = rows::number(cells.integer(0, place)?, place)?;
+        let metadata = TextMetadata { title: cells.optional_text(2, place)?, labels: cells.optional_text(3, place)? };
+        Ok((new.at.unwrap_or(last), cells.integer(1, place)?, metadata))
+    }
+
+    /// Writes the rows of the new session; `false` where its id is taken.
+    async fn insert_fork(
+        &self,
+        lease: &mut Lease<'_>,
+        new: &NewFork,
+        head: &Head,
+        at: u64,
+        updated: i64,
+        token: &str,
+    ) -> Attempt<bool> {
+        let target = address(&new.key);
+        let values = [
+            &target[..],
+            &[number(at), new.created.into(), updated.into(), token.into()],
+            &[head.began.0.into(), head.began.1.into()],
+        ]
+        .concat();
+        let insert = self.sql(
+            "INSERT IGNORE INTO `{prefix}sessions` (app_name, user_id, id, seq, create_time, update_time, token,
+                 user_position, app_position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        );
+        for _ in 0..2 {
+            lease.rows(&insert, values.clone()).await?;
+            if lease.affected_rows() > 0 {
+                self.insert_beginning(lease, new, at).await?;
+                return Ok(true);
+            }
+            if !self.remove_expired_on(lease, &new.key).await? {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes where the fold of the new session begins. Its user is locked before, as in every creation.
+    async fn insert_beginning(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64) -> Attempt<()> {
+        let (source, target) = (address(&new.source), address(&new.key));
+        let lock = self.sql(
+            "INSERT INTO `{prefix}users` (app_name, user_id, position) VALUES (?, ?, 0)
+             ON DUPLICATE KEY UPDATE position = `{prefix}users`.position",
+        );
+        lease.rows(&lock, target[..2].to_vec()).await?;
+        let beginning = self.sql(
+            "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, forked_at, user_position,
+                 app_position)
+             SELECT s.app_name, s.user_id, ?, COALESCE(i.state, '{}'), COALESCE(i.seq, 0), ?,
+                 COALESCE(u.position, 0), COALESCE(a.position, 0)
+             FROM `{prefix}sessions` AS s
+             LEFT JOIN `{prefix}initial_states` AS i
+                 ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+             LEFT JOIN `{prefix}users` AS u ON u.app_name = s.app_name AND u.user_id = s.user_id
+             LEFT JOIN `{prefix}apps` AS a ON a.app_name = s.app_name
+             WHERE s.app_name = ? AND s.user_id = ? AND s.id = ?",
+        );
+        lease.rows(&beginning, [&target[2..], &[number(at)], &source].concat()).await.map(drop)
+    }
+
+    /// Copies the events after one up to another. They are not told in a feed again.
+    async fn copy_events(
+        &self,
+        lease: &mut Lease<'_>,
+        source: &[Value; 3],
+        target: &[Value; 3],
+        (mut from, to): (u64, u64),
+    ) -> Attempt<()> {
+        let sql = self.sql(
+            "INSERT INTO `{prefix}events` (app_name, user_id, session_id, seq, id, hash, invocation_id, author,
+                 timestamp, event, user_position, app_position, feed_position)
+             SELECT app_name, user_id, ?, seq, id, hash, invocation_id, author, timestamp, event, user_position,
+                 app_position, 0
+             FROM `{prefix}events` FORCE INDEX (PRIMARY)
+             WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq > ? AND seq <= ?",
+        );
+        while from < to {
+            let end = to.min(from + AT_ONCE);
+            lease.renew();
+            lease.rows(&sql, [&target[2..], source, &[number(from), number(end)]].concat()).await?;
+            from = end;
+        }
+        Ok(())
+    }
+
+    /// Writes the session's keys as they stood at an event.
+    async fn write_keys(&self, lease: &mut Lease<'_>, new: &NewFork, at: u64, head: Head) -> Attempt<()> {
+        let mut past = self.past_from(lease, &new.source, at, head, PastScopes::Own).await?;
+        let folded = past.fold(&new.source, at, |_| Ok(()))?;
+        let keys = folded.keys.iter().map(|(name, (seq, value))| Ok((name, seq, json::to_text(value, "a value")?)));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let sql = self.sql(
+            "INSERT INTO `{prefix}session_states` (app_name, user_id, session_id, `key`, value, seq)
+             SELECT ?, ?, ?, j.name, j.value, j.seq FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 seq BIGINT PATH '$[1]' ERROR ON ERROR,
+                 value LONGTEXT CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+             )) AS j",
+        );
+        let mut rest = keys.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(name, _, text): &&(&String, &u64, String)| {
+                bytes += name.len() + text.len();
+                bytes <= BYTES_AT_ONCE
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            lease.renew();
+            lease.rows(&sql, [&address(&new.key)[..], &[json(now)?.into()]].concat()).await?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// What is told where the id is taken: the fork, where a try before this one has made it.
+    async fn forked_before(&self, new: &NewFork, token: &str) -> Attempt<Option<Session>> {
+        let sql = self.sql("SELECT token FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ?");
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let row = lease.rows(&sql, address(&new.key).to_vec()).await?.into_iter().next();
+        drop(lease);
+        let known = row.map(|row| Cells::from(row).text(0, || format!("the session {}", new.key))).transpose()?;
+        match known {
+            Some(known) if known == token => {
+                self.read_session(&new.key, EventQuery::None, &StateQuery::All, RowRoom::ANY).await
+            }
+            Some(_) => Ok(None),
+            None => {
+                let message = format!("the session {} was deleted just now; try again", new.key);
+                Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, message) })
+            }
+        }
+    }
+}
+
+fn address(key: &SessionKey) -> [Value; 3] {
+    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
+}

@@ -1,0 +1,60 @@
+//! Whether there is room for the keys that a commit brings: counted where the procedure has said that there may be none.
+
+use std::collections::{HashMap, HashSet};
+
+use super::resolve::SCOPES;
+use super::write::Answer;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::state::Scope;
+
+/// How many keys each scope has, and which of those that are written are among them.
+#[derive(Debug, Default)]
+pub(super) struct Growth<'a> {
+    counts: HashMap<Scope, u64>,
+    present: HashSet<(Scope, &'a str)>,
+}
+
+impl<'a> Growth<'a> {
+    /// What was found under the locks of a write that reads these keys.
+    pub(super) fn new(reads: &[(Scope, &'a str)], answers: &[Answer]) -> Self {
+        let mut growth = Self::default();
+        for answer in answers {
+            match answer {
+                Answer::Count { scope, keys } => drop(growth.counts.insert(*scope, keys.unsigned_abs())),
+                Answer::Key { scope, place, name: None, value: Some(_), .. } => {
+                    let name = reads.iter().filter(|(of, _)| of == scope).nth(*place);
+                    growth.present.extend(name.map(|(_, name)| (*scope, *name)));
+                }
+                _ => {}
+            }
+        }
+        growth
+    }
+
+    /// Counts changes that are made after those before, and refuses what leaves more keys than there were and may be.
+    pub(super) fn add(&mut self, changes: impl IntoIterator<Item = &'a TextChange>, limits: &Limits) -> Result<()> {
+        let before = self.counts.clone();
+        let mut new = HashMap::new();
+        for TextChange { scope, name, value } in changes {
+            let count = self.counts.entry(*scope).or_default();
+            let key = (*scope, name.as_str());
+            match value {
+                Some(_) if self.present.insert(key) => {
+                    *count += 1;
+                    new.insert(*scope, name);
+                }
+                None if self.present.remove(&key) => *count = count.saturating_sub(1),
+                _ => {}
+            }
+        }
+        for scope in SCOPES {
+            if let Some(name) = new.get(&scope) {
+                let count = |counts: &HashMap<Scope, u64>| counts.get(&scope).copied().unwrap_or_default();
+                limits.check_keys(scope, name, count(&before), count(&self.counts))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The migrations themselves, as they are run and as they are printed.
+
+use refinery_core::AsyncMigrate;
+use refinery_core::traits::r#async::{AsyncQuery, AsyncTransaction};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::pool::Lease;
+use super::row::Cells;
+use super::script::{made, statements, with_prefix};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::plan::migrate::Migration;
+use scratchbook_database::{Attempt, Failure};
+
+/// Every version of the tables, by number.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("V1__init", include_str!("migrations/V1__init.sql")),
+    ("V2__sessions_by_id", include_str!("migrations/V2__sessions_by_id.sql")),
+    ("V3__bytes_and_feeds", include_str!("migrations/V3__bytes_and_feeds.sql")),
+    ("V4__removals", include_str!("migrations/V4__removals.sql")),
+];
+
+/// The version that this build needs.
+pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
+
+/// The table of what was applied.
+pub(super) const HISTORY: &str = "scratchbook_migrations";
+
+/// The procedures that this build calls.
+pub(super) const PROCEDURES: [&str; 2] = ["scratchbook_write_2", "scratchbook_lock_1"];
+
+/// What a client says before it runs what is printed: a procedure keeps the mode that it was made in.
+const SETUP: &str = "SET NAMES utf8mb4;\nSET sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\n";
+
+/// What is found in a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// 0 for none.
+    pub(super) version: i32,
+    /// Whether the procedures are there, and for us to call.
+    pub(super) procedures: [bool; PROCEDURES.len()],
+}
+
+impl Seen {
+    /// The procedures that are not.
+    pub(super) fn missing(self) -> impl Iterator<Item = &'static str> {
+        PROCEDURES.into_iter().zip(self.procedures).filter(|(_, there)| !there).map(|(name, _)| name)
+    }
+}
+
+/// The names of all tables, views and procedures that the user sees.
+pub(super) async fn names(lease: &mut Lease<'_>) -> Attempt<Vec<String>> {
+    let sql = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()
+        UNION ALL SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE()";
+    let names = lease.rows(sql, Vec::new()).await?.into_iter();
+    let names = names.map(|row| Cells::from(row).text(0, || "the name of a table".to_owned()));
+    Ok(names.collect::<Result<_>>()?)
+}
+
+/// The table of what was applied, quoted.
+pub(super) fn history(prefix: &str) -> String {
+    format!("`{prefix}{HISTORY}`")
+}
+
+/// All of them with the prefix filled in.
+pub(super) fn embedded(prefix: &str) -> Result<Vec<refinery::Migration>> {
+    let migration = |(name, sql): &(&str, &str)| {
+        let migration = refinery::Migration::unapplied(name, &with_prefix(sql, prefix));
+        migration.map_err(|e| Error::internal("a migration that is none").with_source(e))
+    };
+    MIGRATIONS.iter().map(migration).collect()
+}
+
+/// What makes the procedures that a database has lost, if any: a copy may lack them, since mysqldump leaves them out
+/// unless asked.
+pub(super) fn lost_procedures(seen: Seen, prefix: &str) -> Result<Option<String>> {
+    let names: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
+    let mut sql = String::new();
+    for migration in embedded(prefix)?.iter().filter(|migration| migration.version() <= seen.version) {
+        for procedure in statements(migration.sql().unwrap_or_default()) {
+            if made(&procedure).is_some_and(|name| names.iter().any(|missing| missing == name)) {
+                sql += procedure.trim_end();
+                sql += "//\n";
+            }
+        }
+    }
+    Ok((!sql.is_empty()).then(|| format!("{SETUP}DELIMITER //\n{sql}DELIMITER ;\n")))
+}
+
+/// A migration as users are shown it, with these statements.
+fn described(migration: &refinery::Migration, sql: String) -> Migration {
+    Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
+}
+
+/// What a database lacks: the migrations above its version with the statements that record them, behind the procedures
+/// that it has lost; or those alone.
+pub(super) fn lacking(seen: Seen, prefix: &str) -> Result<Vec<Migration>> {
+    let all = embedded(prefix)?;
+    let mut lost = lost_procedures(seen, prefix)?;
+    if seen.version == NEWEST {
+        return Ok(all.last().zip(lost).map(|(newest, sql)| described(newest, sql)).into_iter().collect());
+    }
+    let described = all.into_iter().filter(|migration| migration.version() > seen.version).map(|migration| {
+        let (table, name, checksum) = (history(prefix), migration.name(), migration.checksum());
+        let version = migration.version();
+        // The history first: by it the tables are known for ours, also where what follows is cut off.
+        let sql = format!(
+            "{}{SETUP}{};\n\n{}\nINSERT INTO {table} (version, name, applied_on, checksum)\nVALUES ({version}, \
+             '{name}', DATE_FORMAT(UTC_TIMESTAMP(), '%Y-%m-%dT%H:%i:%sZ'), '{checksum}');\n",
+            lost.take().unwrap_or_default(),
+            Migrating::assert_migrations_table_query(&table).trim_end().trim_end_matches(';'),
+            migration.sql().unwrap_or_default(),
+        );
+        self::described(&migration, sql)
+    });
+    Ok(described.collect())
+}
+
+/// A connection as the migrations see it.
+pub(super) struct Migrating<'a> {
+    pub(super) lease: Lease<'a>,
+    /// What failed last: refinery wraps it.
+    pub(super) failure: Option<Failure>,
+}
+
+impl Migrating<'_> {
+    /// Runs a statement, unless it would make a view or a procedure that is there: processes call it meanwhile.
+    async fn run(&mut self, statement: &str) -> Attempt<()> {
+        if let Some(name) = made(statement)
+            && names(&mut self.lease).await?.iter().any(|known| known.eq_ignore_ascii_case(name))
+        {
+            return Ok(());
+        }
+        self.lease.query(statement).await.map(drop)
+    }
+}
+
+impl AsyncTransaction for Migrating<'_> {
+    type Error = Error;
+
+    async fn execute<'a, T: Iterator<Item = &'a str> + Send + 'a>(&'a mut self, files: T) -> Result<usize> {
+        let mut count = 0;
+        for statement in files.flat_map(statements) {
+            count += 1;
+            if let Err(Failure { done, error }) = self.run(&statement).await {
+                let first = statement.lines().next().unwrap_or_default();
+                let error = Error::new(error.kind(), format!("{first} ...: {error}"));
+                self.failure = Some(Failure::new(done, error.again()));
+                return Err(error);
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl AsyncQuery<Vec<refinery::Migration>> for Migrating<'_> {
+    async fn query<'a>(&'a mut self, query: &'a str) -> Result<Vec<refinery::Migration>> {
+        let rows = match self.lease.rows(query, Vec::new()).await {
+            Ok(rows) => rows,
+            Err(Failure { done, error }) => {
+                self.failure = Some(Failure::new(done, error.again()));
+                return Err(error);
+            }
+        };
+        let place = || "the history of migrations".to_owned();
+        let applied = rows.into_iter().map(|row| {
+            let mut cells = Cells::from(row);
+            let (version, name) = (cells.integer(0, place)?, cells.text(1, place)?);
+            let (time, checksum) = (cells.text(2, place)?, cells.text(3, place)?);
+            Ok(refinery::Migration::applied(
+                i32::try_from(version).unwrap_or(i32::MAX),
+                name,
+                OffsetDateTime::parse(&time, &Rfc3339).unwrap_or(OffsetDateTime::UNIX_EPOCH),
+                checksum.parse().unwrap_or_default(),
+            ))
+        });
+        applied.collect()
+    }
+}
+
+impl AsyncMigrate for Migrating<'_> {}

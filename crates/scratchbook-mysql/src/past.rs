@@ -1,0 +1,324 @@
+//! A session's past: what the state at one of its events is folded from, and who wrote each key.
+
+use std::collections::BTreeMap;
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::events::number;
+use super::pool::{Care, Lease};
+use super::read::insert;
+use super::row::Cells;
+use scratchbook_core::error::{Error, ErrorKind, KeyWriter, Result};
+use scratchbook_core::plan::folded::Folded;
+use scratchbook_core::plan::fork::{check_event_number, log_pruned};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{InitialState, SessionKey, no_session};
+use scratchbook_core::state::{Scope, ScopeMap};
+use scratchbook_database::{Attempt, Checkpoint, Done, Failure, Past, PastScopes};
+
+/// What a row of the first statement is of.
+const SESSION: i64 = 0;
+const INITIAL: i64 = 1;
+const CHECKPOINT: i64 = 2;
+
+/// Where a session stands, and where the fold up to one of its events begins.
+pub(super) struct Head {
+    pub(super) token: String,
+    /// The session's last event.
+    pub(super) last: u64,
+    /// The event that the fold of all its events begins after.
+    pub(super) base: u64,
+    /// A checkpoint, or that.
+    folded: Folded,
+    /// How far the logs were at the event.
+    pub(super) user_position: i64,
+    pub(super) app_position: i64,
+    /// And where the fold of all its events begins.
+    pub(super) began: (i64, i64),
+    /// The event's timestamp, where there is one.
+    pub(super) time: Option<f64>,
+}
+
+impl MySql {
+    /// Reads what the state of a session at an event is folded from.
+    pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let head = self.head(&mut lease, key, seq).await?.ok_or_else(|| no_session(key))?;
+        check_event_number(key, seq, head.base, head.last)?;
+        self.past_from(&mut lease, key, seq, head, scopes).await
+    }
+
+    /// Where a session stands, and where the fold up to an event begins; `None` where there is no such session.
+    pub(super) async fn head(&self, lease: &mut Lease<'_>, key: &SessionKey, seq: u64) -> Attempt<Option<Head>> {
+        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let of_session = "app_name = ? AND user_id = ? AND session_id = ?";
+        let sql = self.sql(&format!(
+            "SELECT {SESSION} AS part, seq, user_position, app_position, token AS text, NULL AS time
+             FROM `{{prefix}}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?)
+             UNION ALL SELECT {INITIAL}, seq, 0, 0, state, NULL FROM `{{prefix}}initial_states` WHERE {of_session}
+             UNION ALL (SELECT {CHECKPOINT}, seq, 0, 0, state, NULL FROM `{{prefix}}checkpoints` FORCE INDEX (PRIMARY)
+                 WHERE {of_session} AND seq <= ? ORDER BY seq DESC LIMIT 1)
+             UNION ALL SELECT 3, seq, user_position, app_position, NULL, timestamp FROM `{{prefix}}events`
+             FORCE INDEX (PRIMARY) WHERE {of_session} AND seq = ?"
+        ));
+        let (now, seq) = (Value::from(self.now()), number(seq));
+        let seq = [seq];
+        let values = [&here[..], &[now], &here, &here, &seq, &here, &seq].concat();
+        let place = || format!("the session {key}");
+        let (mut session, mut initial, mut checkpoint, mut event) = (None, None, None, None);
+        for row in lease.rows(&sql, values).await? {
+            let mut cells = Cells::from(row);
+            let (part, at) = (cells.integer(0, place)?, rows::number(cells.integer(1, place)?, place)?);
+            let positions = (cells.integer(2, place)?, cells.integer(3, place)?);
+            match part {
+                SESSION => session = Some((at, positions, cells.text(4, place)?)),
+                INITIAL => {
+                    let place = || format!("the state where {key} begins");
+                    initial = Some(InitialState::new(at, rows::json(&cells.text(4, place)?, place)?));
+                }
+                CHECKPOINT => checkpoint = Some((at, cells.text(4, place)?)),
+                _ => event = Some((positions, cells.double(5, place)?)),
+            }
+        }
+        let Some((last, began, token)) = session else {
+            return Ok(None);
+        };
+        let initial = initial.unwrap_or_default();
+        let base = initial.seq;
+        let folded = match checkpoint.filter(|(at, _)| *at > base) {
+            Some((at, text)) => Folded::from_checkpoint(at, &text, key)?,
+            None => Folded::begin(initial),
+        };
+        let (user_position, app_position) = event.map_or(began, |(positions, _)| positions);
+        let time = event.map(|(_, time)| time);
+        Ok(Some(Head { token, last, base, folded, user_position, app_position, began, time }))
+    }
+
+    /// Reads the events between, and the keys of the user and the app as they stood.
+    pub(super) async fn past_from(
+        &self,
+        lease: &mut Lease<'_>,
+        key: &SessionKey,
+        seq: u64,
+        head: Head,
+        scopes: PastScopes,
+    ) -> Attempt<Past> {
+        let (app, user) = (key.app_name(), key.user_id());
+        let here = [app, user, key.session_id()].map(Value::from);
+        // Anew: between the two statements the session may have become another, or lost events.
+        let mut sql = String::from(
+            "SELECT 0 AS part, NULL AS name, token AS text, 0 AS number FROM `{prefix}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ?
+             UNION ALL SELECT 1, NULL, event, seq FROM `{prefix}events` FORCE INDEX (PRIMARY)
+             WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq > ? AND seq <= ?",
+        );
+        let mut values = [&here[..], &here, &[number(head.folded.seq), number(seq)]].concat();
+        if scopes == PastScopes::All {
+            add_shared(&mut sql, &mut values, &[app, user], head.user_position);
+            add_shared(&mut sql, &mut values, &[app], head.app_position);
+        }
+        let (mut token, mut events) = (None, Vec::new());
+        let (mut users, mut apps) = (ScopeMap::new(), ScopeMap::new());
+        let (mut later_of_user, mut later_of_app) = (Vec::new(), Vec::new());
+        let place = || format!("the past of {key}");
+        for row in lease.rows(&self.sql(&sql), values).await? {
+            let mut cells = Cells::from(row);
+            let (part, at) = (cells.integer(0, place)?, cells.integer(3, place)?);
+            match part {
+                0 => token = cells.optional_text(2, place)?,
+                1 => events.push((at, cells.text(2, || format!("the event {at} of {key}"))?)),
+                USERS => insert(&mut users, Scope::User, &[app, user], cells)?,
+                APPS => insert(&mut apps, Scope::App, &[app], cells)?,
+                LATER_OF_USER => later_of_user.push(cells.text(1, place)?),
+                _ => later_of_app.push(cells.text(1, place)?),
+            }
+        }
+        let of_user = (&[app, user][..], head.user_position, later_of_user.as_slice());
+        let of_app = (&[app][..], head.app_position, later_of_app.as_slice());
+        for ((owner, position, names), state) in [(of_user, &mut users), (of_app, &mut apps)] {
+            if !self.read_earlier(lease, owner, position, names, state).await? {
+                return Err(log_pruned(key, seq).into());
+            }
+        }
+        if token.as_ref() != Some(&head.token) || events.len() as u64 != seq.saturating_sub(head.folded.seq) {
+            let what = format!("{key} was pruned or deleted while it was read");
+            return Err(Failure { done: Done::Undone, error: Error::new(ErrorKind::Unavailable, what) });
+        }
+        Ok(Past { incarnation: head.token, base: head.folded, events, user: users, app: apps })
+    }
+
+    /// Reads keys as they stood at a position, which have been written since; `false` where the log does not reach back
+    /// so far. Each has a part of a statement to itself: only so one row is read for it, and not all that came later.
+    async fn read_earlier(
+        &self,
+        lease: &mut Lease<'_>,
+        owner: &[&str],
+        position: i64,
+        names: &[String],
+        state: &mut ScopeMap,
+    ) -> Attempt<bool> {
+        let (scope, owners, of_owner) = match owner {
+            [_, _] => (Scope::User, "users", "app_name = ? AND user_id = ?"),
+            _ => (Scope::App, "apps", "app_name = ?"),
+        };
+        let of_log = [owner[0], scope.as_str(), owner.get(1).copied().unwrap_or_default()].map(Value::from);
+        let mut rest = names;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(AT_ONCE));
+            // Few statements are prepared: what is left over is filled up with the last name again.
+            let count = if now.len() == 1 { 1 } else { AT_ONCE };
+            let mut sql = format!(
+                "SELECT 0 AS part, NULL AS name, NULL AS text, pruned_position FROM `{{prefix}}{owners}` WHERE {of_owner}"
+            );
+            let mut values: Vec<_> = owner.iter().map(|id| Value::from(*id)).collect();
+            for name in now.iter().chain(std::iter::repeat_n(&now[now.len() - 1], count - now.len())) {
+                sql += " UNION ALL (SELECT 1, `key`, value, 0 FROM `{prefix}state_log` FORCE INDEX (state_log_by_key)
+                    WHERE app_name = ? AND scope = ? AND user_id = ? AND `key` = ? AND position <= ?
+                    ORDER BY position DESC LIMIT 1)";
+                values.extend([&of_log[..], &[name.into(), position.into()]].concat());
+            }
+            lease.renew();
+            let place = || format!("the log of {}", owner.join("/"));
+            for row in lease.rows(&self.sql(&sql), values).await? {
+                let mut cells = Cells::from(row);
+                if cells.integer(0, place)? == 0 {
+                    if cells.integer(3, place)? > position.saturating_add(1) {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                let name = cells.text(1, place)?;
+                if let Some(text) = cells.optional_text(2, place)? {
+                    rows::insert(state, scope, owner, &name, &text)?;
+                }
+            }
+            rest = later;
+        }
+        Ok(true)
+    }
+
+    /// Keeps a fold, unless the session is another by now.
+    pub(super) async fn write_checkpoint(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        let here = [key.app_name(), key.user_id(), key.session_id()].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        // By this lock who deletes the session sees the checkpoint, or is seen.
+        let lock = self.sql(
+            "SELECT 1 FROM `{prefix}sessions` WHERE app_name = ? AND user_id = ? AND id = ? AND token = ?
+             LOCK IN SHARE MODE",
+        );
+        let found = lease.rows(&lock, [&here[..], &[(&checkpoint.incarnation).into()]].concat()).await?;
+        if !found.is_empty() {
+            let sql = self.sql(
+                "INSERT INTO `{prefix}checkpoints` (app_name, user_id, session_id, seq, state) VALUES (?, ?, ?, ?, ?)
+                 ON DUPLICATE KEY UPDATE seq = `{prefix}checkpoints`.seq",
+            );
+            lease.rows(&sql, [&here[..], &[number(checkpoint.seq), (&checkpoint.text).into()]].concat()).await?;
+        }
+        lease.commit().await
+    }
+
+    /// Reads who wrote each key of a session's merged state.
+    pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        let (app, user) = (key.app_name(), key.user_id());
+        let here = [app, user, key.session_id()].map(Value::from);
+        // Of an event that was pruned, or whose session is gone, the log knows all but the invocation.
+        let shared = |part: i64, table: &str, scope: &str, owner: &str| {
+            format!(
+                " UNION ALL SELECT {part}, k.`key`, l.session_user, l.session_id, l.seq, l.event_id, l.author,
+                     e.invocation_id, l.time
+                 FROM `{{prefix}}{table}` AS k
+                 LEFT JOIN `{{prefix}}state_log` AS l FORCE INDEX (PRIMARY)
+                     ON l.app_name = ? AND l.scope = '{scope}' AND l.user_id = ? AND l.position = k.position
+                     AND l.`key` = k.`key`
+                 LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
+                     ON e.app_name = l.app_name AND e.user_id = l.session_user AND e.session_id = l.session_id
+                     AND e.seq = l.seq AND e.id = l.event_id
+                 WHERE k.app_name = ? {owner} AND k.value IS NOT NULL"
+            )
+        };
+        let sql = self.sql(&format!(
+            "SELECT 0 AS part, NULL AS name, user_id AS session_user, id AS session_id, seq, NULL AS event_id,
+                 NULL AS author, NULL AS invocation_id, create_time / 1e6 AS time
+             FROM `{{prefix}}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?)
+             UNION ALL SELECT 1, k.`key`, k.user_id, k.session_id, k.seq, e.id, e.author, e.invocation_id, e.timestamp
+             FROM `{{prefix}}session_states` AS k
+             LEFT JOIN `{{prefix}}events` AS e FORCE INDEX (PRIMARY)
+                 ON e.app_name = ? AND e.user_id = ? AND e.session_id = ? AND e.seq = k.seq
+             WHERE k.app_name = ? AND k.user_id = ? AND k.session_id = ? AND k.value IS NOT NULL{}{}",
+            shared(2, "user_states", "user", "AND k.user_id = ?"),
+            shared(3, "app_states", "app", ""),
+        ));
+        let (of_app, of_user) = (Value::from(app), Value::from(user));
+        let of_users = [of_app.clone(), of_user.clone(), of_app.clone(), of_user];
+        let of_apps = [of_app.clone(), "".into(), of_app];
+        let values = [&here[..], &[self.now().into()], &here, &here, &of_users, &of_apps].concat();
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values).await?;
+        drop(lease);
+        let place = || format!("who wrote the state of {key}");
+        let (mut created, mut writers) = (None, BTreeMap::new());
+        for row in rows {
+            let mut cells = Cells::from(row);
+            let scope = match cells.integer(0, place)? {
+                0 => {
+                    created = Some(cells.double(8, place)?);
+                    continue;
+                }
+                1 => Scope::Session,
+                2 => Scope::User,
+                _ => Scope::App,
+            };
+            let name = cells.text(1, place)?;
+            writers.insert(scope.key(&name).into_owned(), (scope, writer(&mut cells, place)?));
+        }
+        let Some(created) = created else {
+            return Ok(None);
+        };
+        let complete = |(name, (scope, writer)): (String, (Scope, KeyWriter))| {
+            // Keys of the session that were there from the beginning have no row that says more.
+            let is_creation = scope == Scope::Session && writer.seq == 0;
+            (name, if is_creation { KeyWriter { author: "user".to_owned(), time: created, ..writer } } else { writer })
+        };
+        Ok(Some(writers.into_iter().map(complete).collect()))
+    }
+}
+
+/// A writer from columns: session's user and id, number, event, author, invocation, time.
+fn writer(cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<KeyWriter> {
+    let mut writer = KeyWriter::new(cells.optional_text(6, place)?.unwrap_or_default())
+        .with_invocation(cells.optional_text(7, place)?.unwrap_or_default())
+        .with_time(cells.double(8, place).unwrap_or_default());
+    if let (Some(user), Some(session)) = (cells.optional_text(2, place)?, cells.optional_text(3, place)?) {
+        let seq = rows::number(cells.integer(4, place)?, place)?;
+        writer = writer.with_event(user, session, seq, cells.optional_text(5, place)?.unwrap_or_default());
+    }
+    Ok(writer)
+}
+
+const USERS: i64 = 2;
+const APPS: i64 = 3;
+const LATER_OF_USER: i64 = 4;
+const LATER_OF_APP: i64 = 5;
+
+/// How many keys are looked up in a log by one statement.
+const AT_ONCE: usize = 32;
+
+/// Adds the keys of a user or an app that have not been written since a position, and the names of all others.
+fn add_shared(sql: &mut String, values: &mut Vec<Value>, owner: &[&str], position: i64) {
+    let (part, later, states, of_key) = match owner {
+        [_, _] => (USERS, LATER_OF_USER, "user_states", "app_name = ? AND user_id = ?"),
+        _ => (APPS, LATER_OF_APP, "app_states", "app_name = ?"),
+    };
+    *sql += &format!(
+        " UNION ALL SELECT {part}, `key`, value, 0 FROM `{{prefix}}{states}`
+         WHERE {of_key} AND position <= ? AND value IS NOT NULL
+         UNION ALL SELECT {later}, `key`, NULL, 0 FROM `{{prefix}}{states}` WHERE {of_key} AND position > ?"
+    );
+    let owner: Vec<_> = owner.iter().map(|id| Value::from(*id)).collect();
+    let position = [Value::from(position)];
+    values.extend([&owner[..], &position, &owner, &position].concat());
+}

@@ -1,0 +1,343 @@
+//! The connections of a service, each lent to one call at a time.
+//!
+//! The pool is our own: a list and a semaphore. The driver's hands a connection back by way of a task, so that a caller
+//! who comes right after another opens a new one; and it resets each on its way, which costs a round trip and the
+//! prepared statements.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use mysql_async::prelude::Queryable;
+use mysql_async::{Conn, DriverError, Opts, Row, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{timeout, timeout_at};
+
+use super::connection::dial;
+use super::error::{self, Stage, failure, leads_elsewhere, leaves_connection};
+use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, RowCount, RowRoom, TlsMode};
+
+/// After so long without use a connection is asked whether it still is one.
+const IDLE: Duration = Duration::from_secs(10);
+/// The same, before a call that must not be done twice and so is not tried again.
+const IDLE_BEFORE_ONCE: Duration = Duration::from_millis(100);
+
+/// How long a connection has to answer that it still is one.
+const PING: Duration = Duration::from_secs(1);
+
+/// What is to become of a call if its connection turns out to be dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// It is tried again.
+    Again,
+    /// It is not, so that the connection is looked at first.
+    Once,
+}
+
+/// The connections of a service.
+pub(super) struct Connections {
+    options: Opts,
+    tls: TlsMode,
+    place: Arc<str>,
+    idle: Mutex<Vec<Idle>>,
+    permits: Arc<Semaphore>,
+    connect_timeout: Duration,
+    statement_timeout: Duration,
+}
+
+struct Idle {
+    connection: Conn,
+    /// `None` where another connection was lost since.
+    since: Option<Instant>,
+}
+
+impl Connections {
+    /// A pool that has one connection.
+    pub(super) fn new(driver: Opts, place: Arc<str>, first: Conn, options: &DatabaseOptions) -> Self {
+        Self {
+            options: driver,
+            tls: options.tls,
+            place,
+            idle: Mutex::new(vec![Idle { connection: first, since: Some(Instant::now()) }]),
+            permits: Arc::new(Semaphore::new(options.pool_size.clamp(1, Semaphore::MAX_PERMITS))),
+            connect_timeout: options.connect_timeout,
+            statement_timeout: options.statement_timeout,
+        }
+    }
+
+    /// Where they lead, without the password.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// A connection for one call, which has to end within the statement timeout.
+    pub(super) async fn lease(&self, care: Care) -> Attempt<Lease<'_>> {
+        let permit = timeout(self.statement_timeout, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = permit.map_err(|_| self.busy())?.map_err(|_| Failure::from(scratchbook_core::store::closed()))?;
+        let connection = match self.reuse(care).await {
+            Some(connection) => connection,
+            None => self.connect().await?,
+        };
+        Ok(Lease {
+            pool: self,
+            connection: Some(connection),
+            _permit: permit,
+            end: Instant::now() + self.statement_timeout,
+            unkept: false,
+        })
+    }
+
+    async fn reuse(&self, care: Care) -> Option<Conn> {
+        let fresh = if care == Care::Once { IDLE_BEFORE_ONCE } else { IDLE };
+        loop {
+            let Idle { mut connection, since } = self.idle().pop()?;
+            if since.is_some_and(|since| since.elapsed() < fresh) {
+                return Some(connection);
+            }
+            match timeout(PING.min(self.connect_timeout), connection.ping()).await {
+                Ok(Ok(())) => return Some(connection),
+                // The others have waited at least as long: each would cost as much time again.
+                _ => {
+                    give_up(connection);
+                    self.drop_idle();
+                }
+            }
+        }
+    }
+
+    async fn connect(&self) -> Attempt<Conn> {
+        let made = timeout(self.connect_timeout, dial(self.options.clone(), &self.tls)).await;
+        let made = made.map_err(|_| error::unreached(&self.place, self.connect_timeout.as_secs_f64()))?;
+        made.map(|(connection, _)| connection).map_err(|error| failure(&self.place, Stage::Connecting, &error))
+    }
+
+    fn busy(&self) -> Failure {
+        let seconds = self.statement_timeout.as_secs_f64();
+        let what = format!("{}: no connection became free within {seconds} s; raise pool_size", self.place);
+        Failure::new(Done::Unreached, Error::new(ErrorKind::ResourceExhausted, what))
+    }
+
+    /// Gives up all connections that are idle.
+    fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        idle.into_iter().for_each(|idle| give_up(idle.connection));
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the connections that are idle, and lets no more be had.
+    pub(super) async fn close(&self) {
+        self.permits.close();
+        let idle = std::mem::take(&mut *self.idle());
+        for Idle { connection, .. } in idle {
+            // Its server may be gone already.
+            let _ = timeout(Duration::from_secs(1), connection.disconnect()).await;
+        }
+    }
+}
+
+/// A connection that serves one call. It goes back when it is known to be as it was, else it is given up.
+pub(super) struct Lease<'a> {
+    pool: &'a Connections,
+    /// `None` while a statement is under way and after one that left it unusable.
+    connection: Option<Conn>,
+    _permit: OwnedSemaphorePermit,
+    end: Instant,
+    /// It has a transaction or a lock that goes with it.
+    unkept: bool,
+}
+
+impl Lease<'_> {
+    /// Runs a statement, prepared once a connection, and gives the rows of its first result.
+    pub(super) async fn rows(&mut self, sql: &str, values: Vec<Value>) -> Attempt<Vec<Row>> {
+        let mut held = self.hold()?;
+        let done = timeout_at(self.end.into(), execute(&mut held.connection, sql, values)).await;
+        self.settle(sql, held, done)
+    }
+
+    /// Runs a statement whose rows have so much room: what is beyond it is not read, and the connection is given up. Rows
+    /// of which `is_of_item` holds are of a page's items.
+    pub(super) async fn rows_within(
+        &mut self,
+        sql: &str,
+        values: Vec<Value>,
+        room: RowRoom,
+        is_of_item: impl Fn(&Row) -> bool + Send + Sync,
+    ) -> Attempt<Vec<Row>> {
+        let mut held = self.hold()?;
+        let work = execute_within(&mut held.connection, sql, values, RowCount::new(room), is_of_item);
+        match timeout_at(self.end.into(), work).await {
+            // The connection goes with `held`: the rest is on its way still.
+            Ok(Ok(Err(full))) => Err(full),
+            Ok(Ok(Ok(rows))) => self.settle(sql, held, Ok(Ok(rows))),
+            Ok(Err(error)) => self.settle(sql, held, Ok(Err(error))),
+            Err(late) => self.settle(sql, held, Err(late)),
+        }
+    }
+
+    /// Runs a statement as text.
+    pub(super) async fn query(&mut self, sql: &str) -> Attempt<Vec<Row>> {
+        let mut held = self.hold()?;
+        let done = timeout_at(self.end.into(), query(&mut held.connection, sql)).await;
+        self.settle(sql, held, done)
+    }
+
+    /// The value that `LAST_INSERT_ID(...)` was given by the statement before.
+    pub(super) fn last_insert_id(&self) -> u64 {
+        self.connection.as_ref().and_then(Conn::last_insert_id).unwrap_or_default()
+    }
+
+    /// How many rows the statement before changed.
+    pub(super) fn affected_rows(&self) -> u64 {
+        self.connection.as_ref().map_or(0, Conn::affected_rows)
+    }
+
+    /// Begins a transaction, which is undone unless it is committed.
+    pub(super) async fn begin(&mut self) -> Attempt<()> {
+        self.give_up_unless_kept();
+        self.query("START TRANSACTION").await.map(drop)
+    }
+
+    /// Commits it.
+    pub(super) async fn commit(&mut self) -> Attempt<()> {
+        self.renew();
+        self.query("COMMIT").await?;
+        self.keep();
+        Ok(())
+    }
+
+    /// Undoes it.
+    pub(super) async fn rollback(&mut self) -> Attempt<()> {
+        self.query("ROLLBACK").await?;
+        self.keep();
+        Ok(())
+    }
+
+    /// From now on the connection is not used again, unless it is kept.
+    pub(super) fn give_up_unless_kept(&mut self) {
+        self.unkept = true;
+    }
+
+    /// The connection is as it was.
+    pub(super) fn keep(&mut self) {
+        self.unkept = false;
+    }
+
+    /// Gives this call the statement timeout anew: it does its work in parts, of which each is to end within it.
+    pub(super) fn renew(&mut self) {
+        self.extend(self.pool.statement_timeout);
+    }
+
+    /// Gives this call so much time from now on.
+    pub(super) fn extend(&mut self, time: Duration) {
+        self.end = Instant::now() + time;
+    }
+
+    /// Takes the connection for a statement. A call that is dropped in the middle of one leaves an answer on its way,
+    /// so the connection goes with it.
+    fn hold(&mut self) -> Attempt<Held> {
+        match self.connection.take() {
+            Some(connection) => Ok(Held { connection: Some(connection) }),
+            None => Err(Error::internal("a statement on a connection that was given up").into()),
+        }
+    }
+
+    fn settle<T>(
+        &mut self,
+        sql: &str,
+        mut held: Held,
+        done: std::result::Result<mysql_async::Result<T>, tokio::time::error::Elapsed>,
+    ) -> Attempt<T> {
+        let Ok(done) = done else {
+            return Err(error::too_slow(&self.pool.place, self.pool.statement_timeout.as_secs_f64()));
+        };
+        if done.as_ref().map_or_else(leaves_connection, |_| true) {
+            self.connection = held.connection.take();
+        } else if !matches!(done, Err(mysql_async::Error::Server(_))) {
+            // Whatever it was, the others may have met it too.
+            self.pool.idle().iter_mut().for_each(|idle| idle.since = None);
+        } else if done.as_ref().is_err_and(leads_elsewhere) {
+            // The balancer, or the name, may lead to the primary by now: the others still lead here.
+            self.pool.drop_idle();
+        }
+        done.map_err(|error| failure(&self.pool.place, stage(sql), &error))
+    }
+}
+
+/// What a statement of ours may do.
+fn stage(sql: &str) -> Stage {
+    let reads = sql.trim_start_matches('(').trim_start().starts_with("SELECT");
+    if reads { Stage::Reading } else { Stage::Writing }
+}
+
+async fn execute(connection: &mut Option<Conn>, sql: &str, values: Vec<Value>) -> mysql_async::Result<Vec<Row>> {
+    let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
+    let mut result = connection.exec_iter(sql, values).await?;
+    let rows = result.collect().await?;
+    // What follows, up to the end of a procedure: an error there is an error of the call.
+    result.drop_result().await?;
+    Ok(rows)
+}
+
+async fn execute_within(
+    connection: &mut Option<Conn>,
+    sql: &str,
+    values: Vec<Value>,
+    mut count: RowCount,
+    is_of_item: impl Fn(&Row) -> bool,
+) -> mysql_async::Result<Attempt<Vec<Row>>> {
+    let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
+    let mut result = connection.exec_iter(sql, values).await?;
+    let mut rows = Vec::new();
+    while let Some(row) = result.next().await? {
+        if let Err(full) = count.take(bytes_of(&row), is_of_item(&row)) {
+            return Ok(Err(full));
+        }
+        rows.push(row);
+    }
+    result.drop_result().await?;
+    Ok(Ok(rows))
+}
+
+/// How many bytes the texts of a row have.
+fn bytes_of(row: &Row) -> u64 {
+    let texts = (0..row.len()).filter_map(|column| row.as_ref(column));
+    texts.map(|value| if let Value::Bytes(text) = value { text.len() as u64 } else { 8 }).sum()
+}
+
+async fn query(connection: &mut Option<Conn>, sql: &str) -> mysql_async::Result<Vec<Row>> {
+    let connection = connection.as_mut().ok_or(DriverError::ConnectionClosed).map_err(mysql_async::Error::Driver)?;
+    connection.query(sql).await
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let Some(connection) = self.connection.take() else { return };
+        if self.unkept || self.pool.permits.is_closed() {
+            return give_up(connection);
+        }
+        self.pool.idle().push(Idle { connection, since: Some(Instant::now()) });
+    }
+}
+
+/// Gives a connection up when it is dropped.
+struct Held {
+    connection: Option<Conn>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            give_up(connection);
+        }
+    }
+}
+
+/// Drops a connection at once: the driver would first read what is still on its way. The server undoes what it had
+/// begun.
+fn give_up(connection: Conn) {
+    let _ = connection.disconnect().now_or_never();
+}

@@ -1,0 +1,263 @@
+//! A session, or the part of it that was asked for, in one statement and so on one snapshot.
+
+use std::sync::Arc;
+
+use mysql_async::{Row, Value};
+use serde_json::Map;
+
+use super::MySql;
+use super::events::{self, Picked, sql_limit};
+use super::pool::Care;
+use super::row::Cells;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::query::{EventQuery, StateQuery};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::described;
+use scratchbook_core::session::{
+    InitialState, ListStateConfig, LogPositions, Session, SessionKey, SessionMetadata, StateOwner, StatePage,
+    seconds_of_micros,
+};
+use scratchbook_core::state::{Scope, ScopeMap, StateMap};
+use scratchbook_database::{Attempt, RowRoom, breathe};
+
+/// What a row is of: the first column. The others are a name, a text, a number and a time.
+const SESSION: i64 = 0;
+const OWN: i64 = 1;
+const USERS: i64 = 2;
+const APPS: i64 = 3;
+pub(super) const EVENT: i64 = 4;
+const LOGS: i64 = 5;
+
+/// When a session was made, how much of it is stored, when it expires and its title, which may be missing, with spaces
+/// between, in one column.
+pub(super) const TIMES_AND_TITLE: &str = "CONCAT_WS(
+    ' ', CAST(create_time AS CHAR), CAST(bytes AS CHAR), COALESCE(CAST(expire_time AS CHAR), ''), title
+)";
+
+/// The names that are wanted of a scope.
+const WANTED: &str =
+    "JSON_TABLE(?, '$[*]' COLUMNS (name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$' ERROR ON ERROR)) AS wanted";
+
+impl MySql {
+    /// Reads a session or a part of it.
+    pub(super) async fn read_session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>> {
+        let address = [key.app_name(), key.user_id(), key.session_id()];
+        let mut sql = format!(
+            "SELECT {SESSION} AS part, {TIMES_AND_TITLE} AS name, labels AS text, seq AS number, update_time AS micros
+             FROM `{{prefix}}sessions` WHERE app_name = ? AND user_id = ? AND id = ?
+                 AND (expire_time IS NULL OR expire_time > ?)"
+        );
+        let mut values = address.map(Value::from).to_vec();
+        values.push(self.now().into());
+        // Up to where the logs are seen: a commit that writes to one moves its owner's row along.
+        sql += &format!(
+            "{UNION}SELECT {LOGS}, NULL, NULL,
+                 COALESCE((SELECT position FROM `{{prefix}}users` WHERE app_name = ? AND user_id = ?), 0),
+                 COALESCE((SELECT position FROM `{{prefix}}apps` WHERE app_name = ?), 0)"
+        );
+        values.extend([address[0], address[1], address[0]].map(Value::from));
+        for scope in [Scope::Session, Scope::User, Scope::App] {
+            add_state(&mut sql, &mut values, &address, scope, state);
+        }
+        let Picked { sql: events, values: more } = events::pick(&address, events);
+        sql += &events;
+        values.extend(more);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let is_event = |row: &Row| row.get(0) == Some(EVENT);
+        let rows = lease.rows_within(&self.sql(&sql), values, room, is_event).await?;
+        drop(lease);
+        Ok(session(key, rows).await?)
+    }
+
+    /// Reads where the fold of a session's events begins. It has no row where that is empty.
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let sql =
+            "SELECT i.state, COALESCE(i.seq, 0) FROM `{prefix}sessions` AS s LEFT JOIN `{prefix}initial_states` AS i
+            ON i.app_name = s.app_name AND i.user_id = s.user_id AND i.session_id = s.id
+            WHERE s.app_name = ? AND s.user_id = ? AND s.id = ? AND (s.expire_time IS NULL OR s.expire_time > ?)";
+        let mut values = [key.app_name(), key.user_id(), key.session_id()].map(Value::from).to_vec();
+        values.push(self.now().into());
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(sql), values).await?;
+        drop(lease);
+        let place = || format!("the state at the creation of {key}");
+        let Some(row) = rows.into_iter().next() else {
+            return Ok(None);
+        };
+        let mut cells = Cells::from(row);
+        let state = cells.optional_text(0, place)?.map_or_else(|| Ok(Map::new()), |text| rows::json(&text, place))?;
+        Ok(Some(InitialState::new(rows::number(cells.integer(1, place)?, place)?, state)))
+    }
+
+    /// Reads the state of a user or an app.
+    pub(super) async fn read_state(&self, owner: &StateOwner) -> Attempt<Map<String, serde_json::Value>> {
+        let (scope, address) = match owner.user_id() {
+            Some(user) => (Scope::User, vec![owner.app_name(), user]),
+            None => (Scope::App, vec![owner.app_name()]),
+        };
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        add_state(&mut sql, &mut values, &address, scope, &StateQuery::All);
+        let sql = self.sql(sql.trim_start_matches(UNION));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, values).await?;
+        drop(lease);
+        let mut state = ScopeMap::new();
+        for row in rows {
+            insert(&mut state, scope, &address, Cells::from(row))?;
+        }
+        Ok(state.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect())
+    }
+}
+
+impl MySql {
+    /// Reads a page of the state of a user or an app.
+    pub(super) async fn read_state_page(
+        &self,
+        owner: &StateOwner,
+        config: &ListStateConfig,
+        room: RowRoom,
+    ) -> Attempt<StatePage> {
+        let (scope, table, address) = match owner.user_id() {
+            Some(user) => (Scope::User, "user_states", vec![owner.app_name(), user]),
+            None => (Scope::App, "app_states", vec![owner.app_name()]),
+        };
+        let of_user = if scope == Scope::User { "AND user_id = ?" } else { "" };
+        let mut values: Vec<_> = address.iter().map(|id| Value::from(*id)).collect();
+        let mut bounds = String::from("`key` >= ?");
+        values.push((&config.prefix).into());
+        if let Some(end) = after_all_with(&config.prefix) {
+            bounds += " AND `key` < ?";
+            values.push(Value::Bytes(end));
+        }
+        if let Some(after) = &config.after {
+            bounds += " AND `key` > ?";
+            values.push(after.into());
+        }
+        values.push(sql_limit(config.page_size + 1));
+        let sql = self.sql(&format!(
+            "SELECT 0, `key`, value FROM `{{prefix}}{table}` FORCE INDEX (PRIMARY)
+             WHERE app_name = ? {of_user} AND {bounds} AND value IS NOT NULL ORDER BY `key` LIMIT ?"
+        ));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows_within(&sql, values, room, |_| true).await?;
+        drop(lease);
+        let more = rows.len() > config.page_size;
+        let mut page = ScopeMap::new();
+        for row in rows.into_iter().take(config.page_size) {
+            insert(&mut page, scope, &address, Cells::from(row))?;
+        }
+        let values: Map<_, _> = page.iter().map(|(name, value)| (name.to_string(), value.as_ref().clone())).collect();
+        let next = values.keys().next_back().filter(|_| more).cloned();
+        Ok(StatePage::new(values, next))
+    }
+}
+
+/// The first text, in byte order, after all that begin so; `None` where there is none.
+fn after_all_with(prefix: &str) -> Option<Vec<u8>> {
+    let mut end = prefix.as_bytes().to_vec();
+    // No byte of UTF-8 is the largest there is.
+    *end.last_mut()? += 1;
+    Some(end)
+}
+
+const UNION: &str = " UNION ALL ";
+
+/// Adds the values of one scope; `address` is app, user and session, as far as the scope has them, or more.
+fn add_state(sql: &mut String, values: &mut Vec<Value>, address: &[&str], scope: Scope, query: &StateQuery) {
+    let (part, table, owner) = match scope {
+        Scope::Session => (OWN, "session_states", "k.app_name = ? AND k.user_id = ? AND k.session_id = ?"),
+        Scope::User => (USERS, "user_states", "k.app_name = ? AND k.user_id = ?"),
+        _ => (APPS, "app_states", "k.app_name = ?"),
+    };
+    let address = address.iter().take(owner.matches('?').count()).map(|id| Value::from(*id));
+    let select = format!("{UNION}SELECT {part}, k.`key`, k.value, 0, 0 FROM");
+    match query.names(scope) {
+        None => {
+            *sql += &format!("{select} `{{prefix}}{table}` AS k WHERE {owner} AND k.value IS NOT NULL");
+        }
+        Some(names) if names.is_empty() => return,
+        Some(names) => {
+            values.push(serde_json::json!(names).to_string().into());
+            *sql += &format!(
+                "{select} {WANTED} STRAIGHT_JOIN `{{prefix}}{table}` AS k FORCE INDEX (PRIMARY)
+                 ON {owner} AND k.`key` = wanted.name WHERE k.value IS NOT NULL"
+            );
+        }
+    }
+    values.extend(address);
+}
+
+async fn session(key: &SessionKey, rows: Vec<Row>) -> Result<Option<Session>> {
+    let address = [key.app_name(), key.user_id(), key.session_id()];
+    let whole = || format!("the session {key}");
+    let [mut own, mut users, mut apps] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
+    let (mut head, mut logs, mut events) = (None, LogPositions::default(), Vec::new());
+    for (count, row) in rows.into_iter().enumerate() {
+        breathe(count).await;
+        let mut cells = Cells::from(row);
+        match cells.integer(0, whole)? {
+            SESSION => {
+                let of_row = times_and_metadata(&mut cells, whole)?;
+                let seq = rows::number(cells.integer(3, whole)?, whole)?;
+                head = Some((seq, cells.integer(4, whole)?, of_row));
+            }
+            OWN => insert(&mut own, Scope::Session, &address, cells)?,
+            USERS => insert(&mut users, Scope::User, &address[..2], cells)?,
+            APPS => insert(&mut apps, Scope::App, &address[..1], cells)?,
+            LOGS => {
+                let position = |column| rows::number(cells.integer(column, whole)?, whole);
+                logs = LogPositions::new(position(3)?, position(4)?);
+            }
+            _ => {
+                let seq = cells.integer(3, whole)?;
+                let text = cells.text(2, || format!("the event {seq} of {key}"))?;
+                events.push(Arc::new(rows::event(seq, &text, key)?));
+            }
+        }
+    }
+    let Some((seq, micros, Described { made, bytes, expires, metadata })) = head else {
+        return Ok(None);
+    };
+    events.sort_unstable_by_key(|event| event.seq);
+    let state = StateMap::new(own, users, apps);
+    let session = described(key.clone(), state, (made, micros), seq).with_log_positions(logs).with_expire_time(expires);
+    let session = session.with_stored_bytes(bytes);
+    Ok(Some(session.with_metadata(metadata).with_events(events.into_iter().collect())))
+}
+
+/// What the second and third column of a session's row tell.
+pub(super) struct Described {
+    /// In microseconds since 1970.
+    pub(super) made: i64,
+    pub(super) bytes: u64,
+    /// In seconds since 1970.
+    pub(super) expires: Option<f64>,
+    pub(super) metadata: SessionMetadata,
+}
+
+/// Reads [`TIMES_AND_TITLE`] and labels.
+pub(super) fn times_and_metadata(cells: &mut Cells, of: impl Fn() -> String) -> Result<Described> {
+    let (name, labels) = (cells.text(1, &of)?, cells.optional_text(2, &of)?);
+    let mut parts = name.splitn(4, ' ');
+    let mut number = || {
+        let text = parts.next().filter(|text| !text.is_empty());
+        text.map(|text| text.parse().map_err(|_| rows::damaged(of()))).transpose()
+    };
+    let mut present = || number()?.ok_or_else(|| rows::damaged(of()));
+    let (made, bytes) = (present()?, rows::number(present()?, &of)?);
+    let expires = number()?.map(seconds_of_micros);
+    Ok(Described { made, bytes, expires, metadata: rows::metadata(parts.next(), labels.as_deref(), of)? })
+}
+
+/// Puts a row of state where it belongs.
+pub(super) fn insert(values: &mut ScopeMap, scope: Scope, owner: &[&str], mut cells: Cells) -> Result<()> {
+    let name = cells.text(1, || format!("a key of {}", owner.join("/")))?;
+    let text = cells.text(2, || format!("the value of key '{}' of {}", scope.key(&name), owner.join("/")))?;
+    rows::insert(values, scope, owner, &name, &text)
+}

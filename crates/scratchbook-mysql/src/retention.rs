@@ -1,0 +1,208 @@
+//! What is let go: sessions that expire, events and logs that are pruned.
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::batch::json;
+use super::events::{number, sql_limit};
+use super::log::scope_of;
+use super::pool::{Care, Lease};
+use super::row::Cells;
+use scratchbook_core::error::Result;
+use scratchbook_core::json;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::stored_key;
+use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
+use scratchbook_database::{Attempt, PastScopes};
+
+/// How many changes of a log are removed by one statement: each is to end well within the statement timeout.
+const AT_ONCE: usize = 5000;
+
+impl MySql {
+    /// Sets when a session expires; `false` where there is none.
+    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+        let here = address(key);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        if self.lock_session(&mut lease, key).await?.is_none() {
+            lease.rollback().await?;
+            return Ok(false);
+        }
+        let sql =
+            self.sql("UPDATE `{prefix}sessions` SET expire_time = ? WHERE app_name = ? AND user_id = ? AND id = ?");
+        lease.rows(&sql, [&[expires.into()], &here[..]].concat()).await?;
+        lease.commit().await?;
+        Ok(true)
+    }
+
+    /// Finds sessions that have expired.
+    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let sql = self.sql(
+            "SELECT app_name, user_id, id FROM `{prefix}sessions` FORCE INDEX (sessions_by_expiry)
+             WHERE expire_time <= ? ORDER BY expire_time LIMIT ?",
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, vec![self.now().into(), sql_limit(limit)]).await?;
+        drop(lease);
+        let key = |row| {
+            let (mut cells, place) = (Cells::from(row), || "a session that has expired".to_owned());
+            stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)
+        };
+        Ok(rows.into_iter().map(key).collect::<Result<_>>()?)
+    }
+
+    /// Removes the oldest events of a session; what they leave becomes the state its fold begins with.
+    pub(super) async fn remove_events(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+        let here = address(key);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let base = match self.lock_session(&mut lease, key).await? {
+            Some(last) => self.base(&mut lease, key).await?.map_or((0, last), |base| (base, last)),
+            None => (0, 0),
+        };
+        let (base, last) = base;
+        let whole = last.min(before.saturating_sub(1));
+        let end = whole.min(base.saturating_add(limit as u64));
+        if end <= base {
+            lease.rollback().await?;
+            return Ok(0);
+        }
+        let Some(head) = self.head(&mut lease, key, end).await? else {
+            lease.rollback().await?;
+            return Ok(0);
+        };
+        let positions = [Value::from(head.user_position), Value::from(head.app_position)];
+        lease.renew();
+        let mut past = self.past_from(&mut lease, key, end, head, PastScopes::Own).await?;
+        let state = json::to_text(&past.fold(key, end, |_| Ok(()))?.into_state(), "the state")?;
+        self.check_size(state.len() + 4096)?;
+        // A session that began without state was not told in a feed, and is not now.
+        let beginning = self.sql(
+            "INSERT INTO `{prefix}initial_states` (app_name, user_id, session_id, state, seq, user_position,
+                 app_position, feed_position) VALUES (?, ?, ?, ?, ?, ?, ?, 0)
+             ON DUPLICATE KEY UPDATE state = VALUES(state), seq = VALUES(seq)",
+        );
+        let values = [&here[..], &[(&state).into(), number(end)], &positions].concat();
+        // Before, so that what the fold begins with now is known.
+        self.take_off(&mut lease, key, end, &state).await?;
+        lease.renew();
+        lease.rows(&beginning, values).await?;
+        let session = self.sql(
+            "UPDATE `{prefix}sessions` SET user_position = ?, app_position = ?
+             WHERE app_name = ? AND user_id = ? AND id = ?",
+        );
+        lease.rows(&session, [&positions[..], &here].concat()).await?;
+        let old = "WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?";
+        for table in ["events", "checkpoints"] {
+            self.delete(&mut lease, table, old, &[&here[..], &[number(end)]].concat()).await?;
+        }
+        if end == whole {
+            // The last step counts what is left, once: an older program may have appended what it did not count.
+            self.count_bytes(&mut lease, key).await?;
+        }
+        self.record(&mut lease, key, RemovalKind::Pruned, i64::try_from(end).unwrap_or(i64::MAX)).await?;
+        lease.commit().await?;
+        Ok(end - base)
+    }
+
+    /// Removes from an owner's log what was overwritten before a position.
+    pub(super) async fn remove_changes(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        let scope = scope_of(owner);
+        let (table, of_owner) = match owner.user_id() {
+            Some(_) => ("users", "app_name = ? AND user_id = ?"),
+            None => ("apps", "app_name = ?"),
+        };
+        let own: Vec<_> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().map(Value::from).collect();
+        let here = [owner.app_name(), scope.as_str(), owner.user_id().unwrap_or_default()].map(Value::from);
+        let mut lease = self.connections.lease(Care::Again).await?;
+        lease.begin().await?;
+        let lock = self.sql(&format!("SELECT position FROM `{{prefix}}{table}` WHERE {of_owner} FOR UPDATE"));
+        let Some(row) = lease.rows(&lock, own.clone()).await?.into_iter().next() else {
+            lease.rollback().await?;
+            return Ok(0);
+        };
+        let place = || format!("the row of {}/{}", owner.app_name(), owner.user_id().unwrap_or_default());
+        let position = rows::number(Cells::from(row).integer(0, place)?, place)?;
+        // What is still to come is not pruned.
+        let before = number(before.min(position + 1));
+        let mark = self.sql(&format!(
+            "UPDATE `{{prefix}}{table}` SET pruned_position = GREATEST(pruned_position, ?) WHERE {of_owner}"
+        ));
+        lease.rows(&mark, [std::slice::from_ref(&before), &own[..]].concat()).await?;
+        let mut removed = 0;
+        while removed < limit {
+            let now = self.remove_some(&mut lease, &here, &before, AT_ONCE.min(limit - removed)).await?;
+            removed += now;
+            if now == 0 {
+                break;
+            }
+        }
+        lease.commit().await?;
+        Ok(removed as u64)
+    }
+
+    /// Removes so many of them at most. What is removed is found first: MySQL reads no table that it deletes from.
+    async fn remove_some(
+        &self,
+        lease: &mut Lease<'_>,
+        here: &[Value; 3],
+        before: &Value,
+        limit: usize,
+    ) -> Attempt<usize> {
+        let find = self.sql(
+            "SELECT l.position, l.`key` FROM `{prefix}state_log` AS l FORCE INDEX (PRIMARY)
+             WHERE l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position < ? AND EXISTS (
+                 SELECT 1 FROM `{prefix}state_log` AS later FORCE INDEX (state_log_by_key)
+                 WHERE later.app_name = l.app_name AND later.scope = l.scope AND later.user_id = l.user_id
+                     AND later.`key` = l.`key` AND later.position > l.position AND later.position < ?
+             )
+             ORDER BY l.position, l.`key` LIMIT ?",
+        );
+        let values = [&here[..], &[before.clone(), before.clone(), sql_limit(limit)]].concat();
+        lease.renew();
+        let found = lease.rows(&find, values).await?;
+        let change = |row| {
+            let (mut cells, place) = (Cells::from(row), || "a change in a log".to_owned());
+            Ok((cells.integer(0, place)?, cells.text(1, place)?))
+        };
+        let found = found.into_iter().map(change).collect::<Result<Vec<_>>>()?;
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let delete = self.sql(
+            "DELETE l FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 position BIGINT PATH '$[0]' ERROR ON ERROR,
+                 name VARCHAR(1024) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}state_log` AS l FORCE INDEX (PRIMARY)
+                 ON l.app_name = ? AND l.scope = ? AND l.user_id = ? AND l.position = j.position AND l.`key` = j.name",
+        );
+        lease.renew();
+        lease.rows(&delete, [&[json(&found)?.into()], &here[..]].concat()).await?;
+        Ok(found.len())
+    }
+
+    /// Locks a session that has not expired, and gives the number of its last event.
+    async fn lock_session(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
+        let sql = self.sql(
+            "SELECT seq FROM `{prefix}sessions`
+             WHERE app_name = ? AND user_id = ? AND id = ? AND (expire_time IS NULL OR expire_time > ?) FOR UPDATE",
+        );
+        let row = lease.rows(&sql, [&address(key)[..], &[self.now().into()]].concat()).await?.into_iter().next();
+        let place = || format!("the session {key}");
+        Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+    }
+
+    /// The event that the fold of a session begins after.
+    async fn base(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<Option<u64>> {
+        let sql =
+            self.sql("SELECT seq FROM `{prefix}initial_states` WHERE app_name = ? AND user_id = ? AND session_id = ?");
+        let row = lease.rows(&sql, address(key).to_vec()).await?.into_iter().next();
+        let place = || format!("the state where {key} begins");
+        Ok(row.map(|row| rows::number(Cells::from(row).integer(0, place)?, place)).transpose()?)
+    }
+}
+
+fn address(key: &SessionKey) -> [Value; 3] {
+    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
+}

@@ -1,0 +1,204 @@
+//! Whose tables these are, and bringing them up to date.
+//!
+//! MySQL undoes no statement that changes tables. So every statement of a migration may run again after a crash in the
+//! middle, and a lock with a name, which goes with its connection, lets one process at a time migrate.
+
+use std::time::Duration;
+
+use mysql_async::Value;
+use refinery::Runner;
+use refinery_core::traits::r#async::AsyncTransaction as _;
+
+use super::migrating::{
+    HISTORY, Migrating, NEWEST, PROCEDURES, Seen, embedded, history, lacking, lost_procedures, names,
+};
+use super::pool::{Care, Connections, Lease};
+use super::row::Cells;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+use scratchbook_database::{Attempt, Done, Failure, Migrate};
+
+const TABLES: &[&str] = &[
+    "sessions",
+    "initial_states",
+    "events",
+    "checkpoints",
+    "users",
+    "apps",
+    "session_states",
+    "user_states",
+    "app_states",
+    "state_log",
+    "state_commits",
+    "feeds",
+    "database_id",
+    "artifacts",
+    "id_turns",
+    "removals",
+    "removal_ends",
+    "session_overview",
+];
+
+/// How long a migration may take: as long as it does.
+const NO_END: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long `migrate` waits for another that is at it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often it is looked again where another process made what was about to be made. The lock keeps others away on one
+/// server; on the nodes of a cluster it does not.
+const LOOKS: u32 = 5;
+
+/// Sees to the tables when a database is opened. Looking at them takes no longer than connecting may.
+pub(super) async fn prepare(connections: &Connections, prefix: &str, mode: Migrate, wait: Duration) -> Result<()> {
+    let place = connections.place();
+    let seen = look(connections, prefix, wait).await?;
+    if seen.version == NEWEST && seen.missing().next().is_none() {
+        return Ok(());
+    }
+    if mode == Migrate::Auto {
+        return run(connections, prefix, wait, wait).await.map(drop);
+    }
+    let what = match seen.version {
+        0 => "has no tables of scratchbook's".to_owned(),
+        version if version < NEWEST => format!("its tables have version {version}, this build needs {NEWEST}"),
+        _ => {
+            let missing: Vec<_> = seen.missing().map(|name| format!("{prefix}{name}")).collect();
+            format!("the procedure {} is missing, or the user has no right to EXECUTE it", missing.join(", "))
+        }
+    };
+    let advice = "run 'scratchbook migrate' as a user who may change tables";
+    Err(Error::new(ErrorKind::FailedPrecondition, format!("{place}: {what}; {advice}")))
+}
+
+/// The migrations that are lacking, carried out or not.
+pub(super) async fn migrate(
+    connections: &Connections,
+    prefix: &str,
+    run: MigrationRun,
+    wait: Duration,
+) -> Result<Vec<Migration>> {
+    match run {
+        MigrationRun::Real => self::run(connections, prefix, PATIENCE, wait).await,
+        MigrationRun::Dry => lacking(look(connections, prefix, wait).await?, prefix),
+    }
+}
+
+async fn look(connections: &Connections, prefix: &str, wait: Duration) -> Result<Seen> {
+    let mut lease = connections.lease(Care::Again).await.map_err(error_of)?;
+    lease.extend(wait);
+    seen(&mut lease, prefix, connections.place()).await.map_err(error_of)
+}
+
+/// Carries out what is lacking: `patience` for another that is at it, `wait` for each look.
+async fn run(connections: &Connections, prefix: &str, patience: Duration, wait: Duration) -> Result<Vec<Migration>> {
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        match run_once(connections, prefix, patience, wait).await {
+            Err(failure) if failure.done == Done::Undone && looks < LOOKS => {
+                tracing::debug!(error = %failure.error, "looking again at the tables");
+                tokio::time::sleep(Duration::from_millis(200) * looks).await;
+            }
+            done => return done.map_err(error_of),
+        }
+    }
+}
+
+/// Carries out what is lacking, under the lock.
+async fn run_once(
+    connections: &Connections,
+    prefix: &str,
+    patience: Duration,
+    wait: Duration,
+) -> Attempt<Vec<Migration>> {
+    let place = connections.place();
+    let mut lease = connections.lease(Care::Again).await?;
+    // Its lock goes with the connection where something fails.
+    lease.give_up_unless_kept();
+    // A moment more than the lock itself waits, so that the answer comes.
+    lease.extend(patience + Duration::from_secs(5));
+    lock(&mut lease, prefix, patience, place).await?;
+    lease.extend(wait);
+    let seen = seen(&mut lease, prefix, place).await?;
+    let lacking = lacking(seen, prefix)?;
+    let mut migrating = Migrating { lease, failure: None };
+    if !lacking.is_empty() {
+        // Tables in use are waited for as long as for another process; the connection is not kept.
+        migrating.lease.rows("SET SESSION lock_wait_timeout = ?", vec![PATIENCE.as_secs().into()]).await?;
+        migrating.lease.extend(NO_END);
+        carry_out(&mut migrating, seen, prefix, place).await?;
+        tracing::debug!(version = NEWEST, "migrated the database");
+    }
+    let mut lease = migrating.lease;
+    lease.extend(wait);
+    lease.rows(&format!("DO RELEASE_LOCK({LOCK})"), vec![prefix.into()]).await?;
+    Ok(lacking)
+}
+
+async fn carry_out(migrating: &mut Migrating<'_>, seen: Seen, prefix: &str, place: &str) -> Attempt<()> {
+    let mut done = match lost_procedures(seen, prefix)? {
+        Some(sql) => migrating.execute(std::iter::once(sql.as_str())).await.map(drop),
+        None => Ok(()),
+    };
+    if done.is_ok() && seen.version < NEWEST {
+        let mut runner = Runner::new(&embedded(prefix)?).set_grouped(false).set_abort_missing(false);
+        runner.set_migration_table_name(history(prefix));
+        let run = runner.run_async(migrating).await;
+        done = run.map(drop).map_err(|e| Error::new(ErrorKind::FailedPrecondition, e.to_string()));
+    }
+    done.map_err(|error| {
+        let (done, error) = migrating.failure.take().map_or((Done::Refused, error), |why| (why.done, why.error));
+        let what = format!("{place}: the tables cannot be brought up to version {NEWEST}: {error}");
+        Failure::new(done, Error::new(error.kind(), what))
+    })
+}
+
+fn error_of(failure: Failure) -> Error {
+    failure.error
+}
+
+/// The name is the server's, so it holds the database's; it has at most 64 characters.
+const LOCK: &str = "CONCAT('scratchbook.', SHA1(CONCAT(DATABASE(), '.', ?)))";
+
+async fn lock(lease: &mut Lease<'_>, prefix: &str, wait: Duration, place: &str) -> Attempt<()> {
+    let values = vec![Value::from(prefix), wait.as_secs().max(1).into()];
+    let rows = lease.rows(&format!("SELECT GET_LOCK({LOCK}, ?)"), values).await?;
+    let got = rows.into_iter().next().map(|row| Cells::from(row).integer(0, || "a lock".to_owned()));
+    if got.transpose()? == Some(1) {
+        return Ok(());
+    }
+    let what = format!("{place}: another process has been migrating the tables for {} s; wait for it", wait.as_secs());
+    Err(Error::new(ErrorKind::Unavailable, what).into())
+}
+
+/// What is there; refuses what is not ours or is newer than we are.
+async fn seen(lease: &mut Lease<'_>, prefix: &str, place: &str) -> Attempt<Seen> {
+    let names = names(lease).await?;
+    // Some servers keep names in lower case.
+    let is_there = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(&format!("{prefix}{name}")));
+    let procedures = PROCEDURES.map(is_there);
+    if !is_there(HISTORY) {
+        return match TABLES.iter().find(|table| is_there(table)) {
+            None => Ok(Seen { version: 0, procedures }),
+            Some(table) => Err(Error::new(
+                ErrorKind::FailedPrecondition,
+                format!(
+                    "{place}: a table '{prefix}{table}' is there, but not scratchbook's; use another database, or a \
+                     table_prefix"
+                ),
+            )
+            .into()),
+        };
+    }
+    let sql = format!("SELECT COALESCE(MAX(version), 0) FROM {}", history(prefix));
+    let rows = lease.rows(&sql, Vec::new()).await?;
+    let version = rows.into_iter().next().map(|row| Cells::from(row).integer(0, || history(prefix))).transpose()?;
+    let version = i32::try_from(version.unwrap_or_default()).unwrap_or(i32::MAX);
+    if version > NEWEST {
+        let what = format!("its tables have version {version}, this build knows up to {NEWEST}");
+        let message = format!("{place}: {what}; use a newer scratchbook");
+        return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
+    }
+    Ok(Seen { version, procedures })
+}

@@ -1,0 +1,102 @@
+//! How much is stored.
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::events::number;
+use super::pool::{Care, Lease};
+use super::row::Cells;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::plan::usage::Usage;
+use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_database::Attempt;
+
+/// What of a session is stored, up to an event: the same as in the migration that has counted it first. Takes the address
+/// and the event's number, and the address again.
+const STORED: &str = "(
+        SELECT COALESCE(SUM(LENGTH(event)), 0) FROM `{prefix}events` FORCE INDEX (PRIMARY)
+        WHERE app_name = ? AND user_id = ? AND session_id = ? AND seq <= ?
+    ) + COALESCE((
+        SELECT LENGTH(state) FROM `{prefix}initial_states`
+        WHERE app_name = ? AND user_id = ? AND session_id = ? AND state <> '{}'
+    ), 0)";
+
+impl MySql {
+    pub(super) async fn read_usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+        let of_user = if owner.user_id().is_some() { "AND user_id = ?" } else { "" };
+        let sql = self.sql(&format!(
+            "SELECT CAST(s.bytes + a.bytes AS SIGNED), s.many, a.many FROM (
+                 SELECT COALESCE(SUM(bytes), 0) AS bytes, COUNT(*) AS many
+                 FROM `{{prefix}}sessions` FORCE INDEX (PRIMARY) WHERE app_name = ? {of_user}
+             ) AS s CROSS JOIN (
+                 SELECT COALESCE(SUM(bytes), 0) AS bytes, COUNT(*) AS many
+                 FROM `{{prefix}}artifacts` FORCE INDEX (artifacts_by_bytes) WHERE app_name = ? {of_user}
+             ) AS a"
+        ));
+        let here: Vec<_> = [Some(owner.app_name()), owner.user_id()].into_iter().flatten().map(Value::from).collect();
+        self.usage(&sql, [&here[..], &here].concat()).await
+    }
+
+    pub(super) async fn read_fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+        let sql = self.sql(&format!(
+            "SELECT CAST({STORED} + a.bytes AS SIGNED), 1, a.many FROM (
+                 SELECT COALESCE(SUM(bytes), 0) AS bytes, COUNT(*) AS many
+                 FROM `{{prefix}}artifacts` FORCE INDEX (artifacts_by_bytes)
+                 WHERE app_name = ? AND user_id = ? AND session_id = ?
+             ) AS a"
+        ));
+        let values = [stored(key, at.unwrap_or(u64::MAX)), address(key).to_vec()].concat();
+        self.usage(&sql, values).await
+    }
+
+    pub(super) async fn knows_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        let sql = self.sql(
+            "SELECT 1 FROM `{prefix}events` FORCE INDEX (events_by_id)
+             WHERE app_name = ? AND user_id = ? AND session_id = ? AND id = ?",
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        Ok(!lease.rows(&sql, [&address(key)[..], &[id.into()]].concat()).await?.is_empty())
+    }
+
+    /// Counts what is stored of a session.
+    pub(super) async fn count_bytes(&self, lease: &mut Lease<'_>, key: &SessionKey) -> Attempt<()> {
+        let sql = self.sql(&format!(
+            "UPDATE `{{prefix}}sessions` SET bytes = {STORED} WHERE app_name = ? AND user_id = ? AND id = ?"
+        ));
+        lease.renew();
+        lease.rows(&sql, [stored(key, u64::MAX), address(key).to_vec()].concat()).await.map(drop)
+    }
+
+    /// Takes off what is pruned, up to an event, before it is: then the fold begins with this state.
+    pub(super) async fn take_off(&self, lease: &mut Lease<'_>, key: &SessionKey, end: u64, state: &str) -> Attempt<()> {
+        let begins = if state == "{}" { 0 } else { state.len() as u64 };
+        let sql = self.sql(&format!(
+            "UPDATE `{{prefix}}sessions` SET bytes = GREATEST(bytes + ? - ({STORED}), 0)
+             WHERE app_name = ? AND user_id = ? AND id = ?"
+        ));
+        lease.renew();
+        lease.rows(&sql, [vec![number(begins)], stored(key, end), address(key).to_vec()].concat()).await.map(drop)
+    }
+
+    async fn usage(&self, sql: &str, values: Vec<Value>) -> Attempt<Usage> {
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let row = lease.rows(sql, values).await?.into_iter().next();
+        drop(lease);
+        let place = || "the size of what is stored".to_owned();
+        let cells = Cells::from(row.ok_or_else(|| damaged(place()))?);
+        let number = |column| -> Result<u64> { rows::number(cells.integer(column, place)?, place) };
+        Ok(Usage { bytes: number(0)?, sessions: number(1)?, artifacts: number(2)? })
+    }
+}
+
+/// The parameters of [`STORED`].
+fn stored(key: &SessionKey, until: u64) -> Vec<Value> {
+    let here = address(key);
+    [&here[..], &[number(until)], &here].concat()
+}
+
+fn address(key: &SessionKey) -> [Value; 3] {
+    [key.app_name(), key.user_id(), key.session_id()].map(Value::from)
+}

@@ -1,0 +1,240 @@
+//! Hearing of commits by other processes: what is followed is looked at, often while something happens and seldom else.
+//! Feeds that were read are asked for what was committed since; sessions for their last number, all of them at once.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use mysql_async::Value;
+
+use super::MySql;
+use super::batch::json;
+use super::events::number;
+use super::pool::Care;
+use super::row::Cells;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::stored_key;
+use scratchbook_core::session::{CommitNotifier, Followed, SessionKey, StateOwner, Whose};
+use scratchbook_core::state::Scope;
+use scratchbook_database::Attempt;
+
+/// How long between two looks, right after something was committed and when nothing has been for a while.
+const SOON: Duration = Duration::from_millis(20);
+const LATE: Duration = Duration::from_millis(500);
+
+/// How long until sessions that are followed are looked at again.
+const SESSIONS: Duration = Duration::from_secs(1);
+
+/// Everybody is woken after so long whatever happens.
+const AT_LEAST: Duration = Duration::from_secs(30);
+
+/// How many commits of a sort are looked through for whose they are.
+const COMMITS: usize = 500;
+
+/// How many sessions are looked at by one statement.
+const SESSIONS_AT_ONCE: usize = 1000;
+
+/// Apps whose feeds were read, and up to which position their commits are reported.
+#[derive(Debug, Default)]
+pub(super) struct Watched(Mutex<HashMap<String, u64>>);
+
+/// The last numbers of sessions that are followed, and their incarnations; `None` for one that is gone.
+type Numbers = HashMap<SessionKey, Option<(i64, i64)>>;
+
+impl Watched {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MySql {
+    /// The feed of an app was read, and was numbered up to this position then.
+    pub(super) fn watched(&self, app: &str, end: u64) {
+        let mut watched = self.watched.lock();
+        if !watched.contains_key(app) {
+            watched.insert(app.to_owned(), end);
+        }
+    }
+
+    /// Wakes those who wait whenever there may be something new in what they follow.
+    pub(super) async fn watch(&self, notifier: &CommitNotifier) {
+        let (mut pause, mut woken, mut looked) = (SOON, Instant::now(), Instant::now());
+        let mut numbers = Numbers::new();
+        while notifier.is_heard() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LATE);
+            match self.unreported(notifier).await {
+                // What nobody follows is looked for as seldom as nothing.
+                Ok(whose) => {
+                    if notifier.notify_whose(whose) {
+                        pause = SOON;
+                    }
+                }
+                Err(failure) => return deaf(&failure.error),
+            }
+            if looked.elapsed() >= SESSIONS {
+                match self.moved_sessions(notifier, &mut numbers).await {
+                    Ok(whose) => drop(notifier.notify_whose(whose)),
+                    Err(failure) => return deaf(&failure.error),
+                }
+                looked = Instant::now();
+            }
+            if woken.elapsed() >= AT_LEAST {
+                notifier.notify();
+                woken = Instant::now();
+            }
+        }
+    }
+
+    /// Whose commits there are that were not reported yet, in the feeds that somebody follows.
+    async fn unreported(&self, notifier: &CommitNotifier) -> Attempt<HashSet<Whose>> {
+        let followed: HashMap<String, u64> = {
+            let watched = self.watched.lock();
+            let followed = watched.iter().filter(|(app, _)| notifier.is_followed(app));
+            followed.map(|(app, reported)| (app.clone(), *reported)).collect()
+        };
+        let mut all = HashSet::new();
+        for app in self.feeds_with_more(&followed).await? {
+            // Numbered first: then a position says what was reported, and the app stays watched.
+            self.number_all(&app).await?;
+            let reported = followed.get(&app).copied().unwrap_or_default();
+            let (whose, reported) = self.unreported_in(&app, reported).await?;
+            self.watched.lock().insert(app, reported);
+            all.extend(whose);
+        }
+        Ok(all)
+    }
+
+    /// Which of some apps have commits that have no place in the feed yet, or one after what was reported.
+    async fn feeds_with_more(&self, followed: &HashMap<String, u64>) -> Attempt<Vec<String>> {
+        let feeds: Vec<_> = followed.iter().collect();
+        let Some(feeds) = json(&feeds)? else {
+            return Ok(Vec::new());
+        };
+        let pending = |table| {
+            format!(
+                "EXISTS (SELECT 1 FROM `{{prefix}}{table}` AS t FORCE INDEX ({table}_by_feed)
+                 WHERE t.app_name = j.app_name AND t.feed_position = -1)"
+            )
+        };
+        let sql = self.sql(&format!(
+            "SELECT j.app_name FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 reported BIGINT PATH '$[1]' ERROR ON ERROR
+             )) AS j
+             WHERE {} OR {} OR {} OR {} OR EXISTS (
+                 SELECT 1 FROM `{{prefix}}feeds` AS f FORCE INDEX (PRIMARY)
+                 WHERE f.app_name = j.app_name AND f.position > j.reported
+             )",
+            pending("events"),
+            pending("state_commits"),
+            pending("initial_states"),
+            pending("removals"),
+        ));
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, vec![feeds.into()]).await?;
+        drop(lease);
+        let place = || "a feed that is followed".to_owned();
+        Ok(rows.into_iter().map(|row| Cells::from(row).text(0, place)).collect::<Result<_>>()?)
+    }
+
+    /// Whose the commits of an app are that have a place in the feed after what was reported; and how far that goes.
+    async fn unreported_in(&self, app: &str, reported: u64) -> Attempt<(HashSet<Whose>, u64)> {
+        let tables = [
+            ("state_commits", "scope, user_id, NULL"),
+            ("initial_states", "NULL, user_id, session_id"),
+            ("events", "NULL, user_id, session_id"),
+            ("removals", "NULL, user_id, session_id"),
+        ];
+        let mut sql = "SELECT COALESCE((SELECT position FROM `{prefix}feeds` WHERE app_name = ?), 0) AS place,
+                 NULL AS scope, NULL AS user_id, NULL AS session_id"
+            .to_owned();
+        let mut values = vec![Value::from(app)];
+        for (table, columns) in tables {
+            sql += &format!(
+                " UNION ALL (SELECT -1, {columns} FROM `{{prefix}}{table}` FORCE INDEX ({table}_by_feed)
+                 WHERE app_name = ? AND feed_position > ? ORDER BY feed_position LIMIT {COMMITS})"
+            );
+            values.extend([app.into(), number(reported)]);
+        }
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&self.sql(&sql), values).await?;
+        drop(lease);
+        let place = || format!("the feed of {app:?}");
+        let (mut whose, mut end, count) = (HashSet::new(), reported, rows.len());
+        for row in rows {
+            let mut cells = Cells::from(row);
+            if let Ok(position) = rows::number(cells.integer(0, place)?, place) {
+                end = position;
+                continue;
+            }
+            whose.insert(whose_of(app, &mut cells, place)?);
+        }
+        // There may be more than was read.
+        if count > COMMITS {
+            whose = HashSet::from([Whose::all_of(&StateOwner::app(app)?)]);
+        }
+        Ok((whose, end))
+    }
+
+    /// Which of the sessions that are followed have other numbers than when they were looked at last.
+    async fn moved_sessions(&self, notifier: &CommitNotifier, numbers: &mut Numbers) -> Attempt<Vec<Whose>> {
+        let sessions = notifier.followed().into_iter().filter_map(|followed| match followed {
+            Followed::Session(key) => Some(key),
+            Followed::Owner(_) => None,
+        });
+        let sessions: Vec<_> = sessions.collect();
+        let mut found = Numbers::with_capacity(sessions.len());
+        for some in sessions.chunks(SESSIONS_AT_ONCE) {
+            self.numbers_of(some, &mut found).await?;
+        }
+        // One that is looked at for the first time may have moved since it was read.
+        let moved = found.iter().filter(|(key, number)| numbers.get(key) != Some(number));
+        let whose = moved.map(|(key, _)| Whose::session(key)).collect();
+        *numbers = found;
+        Ok(whose)
+    }
+
+    async fn numbers_of(&self, sessions: &[SessionKey], found: &mut Numbers) -> Attempt<()> {
+        let names: Vec<_> = sessions.iter().map(|key| [key.app_name(), key.user_id(), key.session_id()]).collect();
+        let Some(names) = json(&names)? else {
+            return Ok(());
+        };
+        let sql = self.sql(
+            "SELECT s.app_name, s.user_id, s.id, s.seq, s.create_time FROM JSON_TABLE(?, '$[*]' COLUMNS (
+                 app_name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[0]' ERROR ON ERROR,
+                 user_id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]' ERROR ON ERROR,
+                 id VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[2]' ERROR ON ERROR
+             )) AS j
+             STRAIGHT_JOIN `{prefix}sessions` AS s FORCE INDEX (PRIMARY)
+                 ON s.app_name = j.app_name AND s.user_id = j.user_id AND s.id = j.id
+             WHERE s.expire_time IS NULL OR s.expire_time > ?",
+        );
+        let mut lease = self.connections.lease(Care::Again).await?;
+        let rows = lease.rows(&sql, vec![names.into(), self.now().into()]).await?;
+        drop(lease);
+        found.extend(sessions.iter().map(|key| (key.clone(), None)));
+        for row in rows {
+            let (mut cells, place) = (Cells::from(row), || "a session that is followed".to_owned());
+            let key = stored_key(&cells.text(0, place)?, &cells.text(1, place)?, &cells.text(2, place)?)?;
+            found.insert(key, Some((cells.integer(3, place)?, cells.integer(4, place)?)));
+        }
+        Ok(())
+    }
+}
+
+fn whose_of(app: &str, cells: &mut Cells, place: impl Fn() -> String + Copy) -> Result<Whose> {
+    let (scope, user) = (cells.optional_text(1, place)?, cells.text(2, place)?);
+    Ok(match cells.optional_text(3, place)? {
+        // A user who was removed.
+        Some(session) if session.is_empty() => Whose::all_of(&StateOwner::user(app, &user)?),
+        Some(session) => Whose::session(&stored_key(app, &user, &session)?),
+        None if scope.as_deref() == Some(Scope::App.as_str()) => Whose::owner(&StateOwner::app(app)?),
+        None => Whose::owner(&StateOwner::user(app, &user)?),
+    })
+}
+
+fn deaf(error: &scratchbook_core::error::Error) {
+    tracing::debug!(%error, "commits of others cannot be looked for");
+}

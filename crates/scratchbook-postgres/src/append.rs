@@ -1,0 +1,183 @@
+//! A batch of appends as one statement.
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::changes::Changes;
+use super::growth::KeyLimit;
+use super::lease::Lease;
+use super::read::column;
+use super::{Postgres, error};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::text::NewEvent;
+use scratchbook_core::session::{AppendOptions, LogPositions, SessionKey};
+use scratchbook_core::state::Scope;
+pub(crate) use scratchbook_database::{AppendRow, Attempt, NewAppend, Unresolved};
+
+impl Postgres {
+    pub(super) async fn append_batch(&self, batch: &[&NewAppend]) -> Attempt<Vec<AppendRow>> {
+        let lease = self.connections.lease().await?;
+        let done = self.append_on(&lease, batch, KeyLimit::Guarded).await;
+        drop(lease);
+        match (done, batch) {
+            // Among others, it is tried again by itself.
+            (Err(failure), [append]) if error::is_over_limit(&failure) => {
+                let NewAppend { key, event } = append;
+                let (prepared, options) = (event.prepared.clone(), AppendOptions::default());
+                let new = Unresolved { key: key.clone(), prepared, options };
+                Ok(vec![self.append_resolved_by(&new, KeyLimit::Counted).await?.0])
+            }
+            (done, _) => done,
+        }
+    }
+
+    /// The same on a connection that may be in a transaction, which ends with it.
+    pub(super) async fn append_on(
+        &self,
+        lease: &Lease<'_>,
+        batch: &[&NewAppend],
+        limit: KeyLimit,
+    ) -> Attempt<Vec<AppendRow>> {
+        // The order of locks; appends to one session stay in their order.
+        let mut order: Vec<usize> = (0..batch.len()).collect();
+        order.sort_by(|a, b| batch[*a].key.cmp(&batch[*b].key));
+        let mut arrays = Arrays::new(order.iter().map(|index| batch[*index]));
+        arrays.now = self.now();
+        if let Some(first) = batch.first() {
+            // One service has one set of limits.
+            let limits = &first.event.prepared.limits;
+            arrays.most_rows = limit.most_rows(limits);
+            arrays.most_events =
+                limits.events_per_session.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX);
+        }
+        let rows = lease.last(&self.statements.append, &arrays.params()).await?;
+        let mut answers: Vec<Option<AppendRow>> = batch.iter().map(|_| None).collect();
+        if let Some(row) = rows.first() {
+            self.learn_heard(row, 7);
+        }
+        for row in rows {
+            let place = || "an answer to an append".to_owned();
+            let ord: i64 = column(&row, 0, place)?;
+            let index = usize::try_from(ord - 1).ok().and_then(|index| order.get(index));
+            let index = *index.ok_or_else(|| Error::internal("an answer to an append that was not sent"))?;
+            answers[index] = Some(answer(&row, batch[index])?);
+        }
+        let all: Option<Vec<_>> = answers.into_iter().collect();
+        Ok(all.ok_or_else(|| Error::internal("an append was not answered"))?)
+    }
+}
+
+fn answer(row: &Row, append: &NewAppend) -> Result<AppendRow> {
+    let key = &append.key;
+    let place = || format!("an event of {key}");
+    if column(row, 1, place)? {
+        return Ok(AppendRow::NoSession);
+    }
+    let logs = LogPositions::of_feed(rows::number(column(row, 6, place)?, place)?);
+    match column(row, 3, place)? {
+        None => {
+            let seq = column(row, 2, place)?;
+            match append.event.prepared.limits.check_seq(rows::number(seq, place)?) {
+                Ok(()) => Ok(AppendRow::Stored { seq, logs }),
+                Err(error) => Ok(AppendRow::Refused(error)),
+            }
+        }
+        Some(seq) => Ok(AppendRow::Known { seq, hash: column(row, 4, place)?, text: column(row, 5, place)?, logs }),
+    }
+}
+
+/// The batch in columns, sorted by session.
+#[derive(Default)]
+struct Arrays<'a> {
+    changes: Changes<'a>,
+    /// The same for events of the same session.
+    places: Vec<i64>,
+    apps: Vec<&'a str>,
+    users: Vec<&'a str>,
+    sessions: Vec<&'a str>,
+    events: Events<'a>,
+    micros: Vec<i64>,
+    /// The owners of shared keys, app and user in columns, sorted.
+    user_apps: Vec<&'a str>,
+    user_ids: Vec<&'a str>,
+    app_names: Vec<&'a str>,
+    /// In microseconds since 1970: who has expired.
+    now: i64,
+    /// How many keys a scope may have, and how many events a session.
+    most_rows: i64,
+    most_events: i64,
+}
+
+impl<'a> Arrays<'a> {
+    fn new(batch: impl Iterator<Item = &'a NewAppend>) -> Self {
+        let mut arrays = Self::default();
+        let (mut users, mut apps) = (BTreeSet::new(), BTreeSet::new());
+        let mut last: Option<(&SessionKey, i64)> = None;
+        for (NewAppend { key, event }, ord) in batch.zip(1..) {
+            let place = match last {
+                Some((same, place)) if same == key => place,
+                Some((_, place)) => place + 1,
+                None => 1,
+            };
+            last = Some((key, place));
+            let owner = [key.app_name(), key.user_id(), key.session_id()];
+            for change in &event.changes {
+                match change.scope {
+                    Scope::User => drop(users.insert((owner[0], owner[1]))),
+                    Scope::App => drop(apps.insert(owner[0])),
+                    Scope::Session | Scope::Temp => {}
+                }
+            }
+            arrays.changes.add(ord, owner, &event.changes);
+            arrays.places.push(place);
+            arrays.apps.push(owner[0]);
+            arrays.users.push(owner[1]);
+            arrays.sessions.push(owner[2]);
+            arrays.events.add(event);
+            arrays.micros.push(event.prepared.micros);
+        }
+        (arrays.user_apps, arrays.user_ids) = users.into_iter().unzip();
+        arrays.app_names = apps.into_iter().collect();
+        arrays
+    }
+
+    fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let [ids, hashes, invocations, authors, timestamps, events] = self.events.params();
+        let mut params: Vec<&(dyn ToSql + Sync)> = self.changes.params().to_vec();
+        params.extend([&self.places as &(dyn ToSql + Sync), &self.apps, &self.users, &self.sessions]);
+        params.extend([ids, hashes, invocations, authors, timestamps, &self.micros, events]);
+        params.extend([&self.user_apps as &(dyn ToSql + Sync), &self.user_ids, &self.app_names, &self.now]);
+        params.extend([&self.most_rows as &(dyn ToSql + Sync), &self.most_events]);
+        params
+    }
+}
+
+/// Events in columns.
+#[derive(Default)]
+pub(super) struct Events<'a> {
+    ids: Vec<&'a str>,
+    hashes: Vec<&'a [u8]>,
+    invocations: Vec<&'a str>,
+    authors: Vec<&'a str>,
+    timestamps: Vec<f64>,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Events<'a> {
+    pub(super) fn add(&mut self, new: &'a NewEvent) {
+        let event = &new.prepared.event;
+        self.ids.push(&event.id);
+        self.hashes.push(&new.prepared.hash);
+        self.invocations.push(&event.invocation_id);
+        self.authors.push(&event.author);
+        self.timestamps.push(event.timestamp.unwrap_or_default());
+        self.texts.push(&new.prepared.text);
+    }
+
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 6] {
+        [&self.ids, &self.hashes, &self.invocations, &self.authors, &self.timestamps, &self.texts]
+    }
+}

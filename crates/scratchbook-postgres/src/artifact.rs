@@ -1,0 +1,123 @@
+//! Artifacts in the same database.
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::types::ToSql;
+
+use super::Postgres;
+use super::lease::Step;
+use super::read::column;
+use super::resolve::param;
+use scratchbook_core::artifact::ArtifactVersion;
+use scratchbook_core::content::Part;
+use scratchbook_core::plan::sql::artifact_text::{ArtifactAddress, NewArtifact};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{RemovalKind, SessionKey};
+use scratchbook_database::Attempt;
+
+impl Postgres {
+    pub(super) async fn save(&self, new: &NewArtifact) -> Attempt<u64> {
+        let [app, user, session, filename] = new.address.columns();
+        let statements = &self.statements.artifact;
+        let lock = lock_number(new.address.columns());
+        let lease = self.connections.lease().await?;
+        let (expired, now) = (&self.statements.delete.lock_expired, self.now());
+        // Who saves the same name waits here, and then sees the version before its own. Two names that share a number
+        // wait for each other in vain, which is rare and harmless.
+        let steps = [
+            Step::new(expired, [param(&app), &user, &session, &now]),
+            Step::new(&self.statements.lock, [param(&lock)]),
+        ];
+        let answers = lease.begin_with(&steps).await?;
+        if let Some(row) = answers.first().and_then(|expired| expired.first()) {
+            let last = column(row, 0, || format!("the session {app}/{user}/{session}"))?;
+            self.remove_locked(&lease, [app, user, session], RemovalKind::Expired, last).await?;
+        }
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&app, &user, &session, &filename, &new.mime_type, &new.metadata, &new.created, &new.text];
+        let rows = lease.last(&statements.save, &params).await?;
+        let place = || new.address.place("just saved");
+        let row = rows.first().ok_or_else(|| rows::damaged(place()))?;
+        Ok(rows::number(column(row, 0, place)?, place)?)
+    }
+
+    pub(super) async fn load(&self, address: &ArtifactAddress, version: Option<u64>) -> Attempt<Option<Part>> {
+        let [app, user, session, filename] = address.columns();
+        let version = version.map(|version| i64::try_from(version).unwrap_or(i64::MAX));
+        let lease = self.connections.lease_to_read().await?;
+        let rows = lease
+            .query(&self.statements.artifact.load, &[&app, &user, &session, &filename, &version, &self.now()])
+            .await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let version: i64 = column(row, 0, || address.place("?"))?;
+        let place = || address.place(version);
+        Ok(Some(rows::json(column(row, 1, place)?, place)?))
+    }
+
+    pub(super) async fn artifact_names(&self, key: &SessionKey) -> Attempt<Vec<String>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease_to_read().await?;
+        let rows = lease.query(&self.statements.artifact.names, &[&app, &user, &session, &self.now()]).await?;
+        let mut names = Vec::with_capacity(rows.len());
+        for row in &rows {
+            names.push(column(row, 0, || format!("a name of an artifact of {key}"))?);
+        }
+        Ok(names)
+    }
+
+    pub(super) async fn artifact_versions(&self, address: &ArtifactAddress) -> Attempt<Vec<ArtifactVersion>> {
+        let [app, user, session, filename] = address.columns();
+        let lease = self.connections.lease_to_read().await?;
+        let params: [&(dyn ToSql + Sync); 5] = [&app, &user, &session, &filename, &self.now()];
+        let rows = lease.query(&self.statements.artifact.versions, &params).await?;
+        let mut versions = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let version: i64 = column(row, 0, || address.place("?"))?;
+            let place = || address.place(version);
+            versions.push(ArtifactVersion {
+                version: rows::number(version, place)?,
+                custom_metadata: rows::json(column(row, 2, place)?, place)?,
+                create_time: column(row, 3, place)?,
+                mime_type: column(row, 1, place)?,
+            });
+        }
+        Ok(versions)
+    }
+
+    pub(super) async fn remove_artifact(&self, address: &ArtifactAddress) -> Attempt<()> {
+        let [app, user, session, filename] = address.columns();
+        let lease = self.connections.lease().await?;
+        let gone = lease.query(&self.statements.artifact.delete, &[&app, &user, &session, &filename]).await?;
+        if gone.is_empty() {
+            // As where a session is gone already: an earlier try's commit has to be where ours gets.
+            lease.query(&self.statements.delete.touch_app, &[&app]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The number of the lock on a name, the same to every version of this program.
+pub(super) fn lock_number<const N: usize>(columns: [&str; N]) -> i64 {
+    let mut hash = Sha256::new();
+    for column in columns {
+        hash.update((column.len() as u64).to_le_bytes());
+        hash.update(column);
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    hash.iter().take(8).fold(0, |number, byte| number << 8 | i64::from(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lock_number;
+
+    /// Two versions that took other locks for one name would not wait for each other.
+    #[test]
+    fn the_lock_of_a_name_stays_what_it_is() {
+        assert_eq!(
+            [lock_number(["unique id", "app", "s"]), lock_number(["unique id", "ap", "ps"])],
+            [-8_981_191_118_827_362_302, -8_472_791_882_406_223_610]
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! Changes to keys, as the arrays that a statement takes.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::ToSql;
+
+use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::session::StateOwner;
+use scratchbook_core::state::Scope;
+
+/// Whose a key may be: app, user and session; the last two are empty where there is none.
+pub(super) type Owner<'a> = [&'a str; 3];
+
+/// The changes of one statement, in columns.
+#[derive(Debug, Default)]
+pub(super) struct Changes<'a> {
+    /// The row of `written` that each belongs to.
+    ords: Vec<i64>,
+    scopes: Vec<&'static str>,
+    /// The same for changes to the same key, from 1.
+    slots: Vec<i64>,
+    keys: Vec<&'a str>,
+    values: Vec<Option<&'a str>>,
+    known: HashMap<(Scope, Owner<'a>, &'a str), i64>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn add(&mut self, ord: i64, [app, user, session]: Owner<'a>, changes: &'a [TextChange]) {
+        for change in changes {
+            let owner = match change.scope {
+                Scope::Session => [app, user, session],
+                Scope::User => [app, user, ""],
+                Scope::App => [app, "", ""],
+                Scope::Temp => continue,
+            };
+            let next = self.known.len() as i64 + 1;
+            let slot = *self.known.entry((change.scope, owner, change.name.as_str())).or_insert(next);
+            self.ords.push(ord);
+            self.scopes.push(change.scope.as_str());
+            self.slots.push(slot);
+            self.keys.push(&change.name);
+            self.values.push(change.value.as_deref());
+        }
+    }
+
+    /// The first five parameters of a statement.
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.ords, &self.scopes, &self.slots, &self.keys, &self.values]
+    }
+}
+
+/// The owner of keys outside of any session.
+pub(super) fn owner(owner: &StateOwner) -> Owner<'_> {
+    [owner.app_name(), owner.user_id().unwrap_or_default(), ""]
+}

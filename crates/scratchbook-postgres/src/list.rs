@@ -1,0 +1,147 @@
+//! Lists of sessions, and what they are found by.
+
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::Postgres;
+use super::lease::Step;
+use super::read::{column, log_position, metadata, seconds, sql_limit};
+use super::resolve::param;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::query::{ListPosition, ListQuery};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::{described, stored_key};
+use scratchbook_core::plan::sql::text::TextMetadata;
+use scratchbook_core::session::{
+    ListSessionsResponse, LogPositions, Session, SessionKey, SessionMetadata, SessionUpdate,
+};
+use scratchbook_core::state::{Scope, ScopeMap, StateMap};
+pub(crate) use scratchbook_database::{Attempt, RowRoom};
+
+impl Postgres {
+    pub(super) async fn list(&self, app: &str, query: &ListQuery, room: RowRoom) -> Attempt<ListSessionsResponse> {
+        let (after, limit, now) = (query.start(), sql_limit(query.scan_limit()), self.now());
+        let ListPosition { micros, user_id, session_id } = &after;
+        let statements = self.statements.list.of(query.user_id.as_deref(), query.order);
+        let picks = !query.filter.is_empty();
+        let lease = self.connections.lease_to_read().await?;
+        let (statement, found) = if picks { (&statements.scan, RowRoom::ANY) } else { (&statements.page, room) };
+        // The state of one user is in every page, as is that of the app.
+        let kinds: &[&str] = if query.user_id.is_some() { &["session"] } else { &["session", "user"] };
+        let is_of_item = |row: &Row| row.try_get(0).is_ok_and(|kind: &str| kinds.contains(&kind));
+        let params: [&(dyn ToSql + Sync); 6] = [&app, micros, user_id, session_id, &limit, &now];
+        let rows = lease.query_within(statement, &params, found, is_of_item).await?;
+        if !picks {
+            drop(lease);
+            let (page, token) = query.pick(sessions(app, query, &rows)?, Session::metadata);
+            return Ok(response(page, token));
+        }
+        let (page, token) = query.pick(scanned(app, &rows)?, |metadata| metadata);
+        if page.is_empty() {
+            return Ok(ListSessionsResponse::new(Vec::new(), token));
+        }
+        let (users, ids): (Vec<_>, Vec<_>) =
+            page.iter().map(|(place, _)| (place.user_id.as_str(), place.session_id.as_str())).unzip();
+        let params: [&(dyn ToSql + Sync); 4] = [&app, &users, &ids, &now];
+        let rows = lease.query_within(&self.statements.list.of_keys, &params, room, is_of_item).await?;
+        drop(lease);
+        let mut page = sessions(app, query, &rows)?;
+        // What was changed since it was picked may not be wanted any more.
+        page.retain(|(_, session)| query.filter.matches(session.metadata()));
+        Ok(response(page, token))
+    }
+
+    pub(super) async fn write_metadata(&self, key: &SessionKey, update: &SessionUpdate) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let (statements, now) = (&self.statements.list, self.now());
+        let lease = self.connections.lease().await?;
+        let lock = Step::new(&statements.lock, [param(&app), &user, &session, &now]);
+        let locked = lease.begin_with(&[lock]).await?.pop().unwrap_or_default();
+        let Some(row) = locked.first() else {
+            return Ok(false);
+        };
+        let metadata = metadata(row, [0, 1], || format!("the session {key}"))?;
+        let TextMetadata { title, labels } = TextMetadata::new(metadata.updated(update)?)?;
+        lease.last(&statements.update, &[&app, &user, &session, &title, &labels]).await?;
+        Ok(true)
+    }
+}
+
+fn response(page: Vec<(ListPosition, Session)>, token: Option<String>) -> ListSessionsResponse {
+    ListSessionsResponse::new(page.into_iter().map(|(_, session)| session).collect(), token)
+}
+
+/// Sessions to pick from, which come in the list's order.
+fn scanned(app: &str, rows: &[Row]) -> Result<Vec<(ListPosition, SessionMetadata)>> {
+    let place = |row: &Row| {
+        let of_app = || format!("a row of the sessions of {app}");
+        let (user_id, session_id): (String, String) = (column(row, 1, of_app)?, column(row, 2, of_app)?);
+        let of = || format!("the session {app}/{user_id}/{session_id}");
+        let (micros, metadata) = (column(row, 0, of)?, metadata(row, [5, 6], of)?);
+        Ok((ListPosition { micros, user_id, session_id }, metadata))
+    };
+    rows.iter().map(place).collect()
+}
+
+/// The sessions of a page, in the list's order, from its rows.
+fn sessions(app: &str, query: &ListQuery, rows: &[Row]) -> Result<Vec<(ListPosition, Session)>> {
+    let mut places = Vec::new();
+    let mut of_app = ScopeMap::new();
+    let mut of_users = HashMap::<&str, ScopeMap>::new();
+    let mut own = HashMap::<&str, HashMap<&str, ScopeMap>>::new();
+    let (mut app_log, mut user_logs) = (0, HashMap::<&str, u64>::new());
+    let mut sizes = HashMap::<(&str, &str), u64>::new();
+    for row in rows {
+        let damaged_row = || format!("a row of the sessions of {app}");
+        let kind: &str = column(row, 0, damaged_row)?;
+        let (user, session): (&str, &str) = (column(row, 1, damaged_row)?, column(row, 2, damaged_row)?);
+        let (values, scope, owner) = match kind {
+            "place" => {
+                let described = || format!("the session {app}/{user}/{session}");
+                let seq = rows::number(column(row, 4, described)?, described)?;
+                let (user_id, session_id) = (user.to_owned(), session.to_owned());
+                let micros = column(row, 3, described)?;
+                let (metadata, expires) = (metadata(row, [5, 6], described)?, column(row, 7, described)?);
+                let made = column(row, 8, described)?;
+                places.push((ListPosition { micros, user_id, session_id }, (seq, made, metadata, expires)));
+                continue;
+            }
+            "size" => {
+                let described = || format!("the size of the session {app}/{user}/{session}");
+                sizes.insert((user, session), rows::number(column(row, 3, described)?, described)?);
+                continue;
+            }
+            "user log" => {
+                user_logs.insert(user, log_position(row, 3, app)?);
+                continue;
+            }
+            "app log" => {
+                app_log = log_position(row, 3, app)?;
+                continue;
+            }
+            "session" => {
+                (own.entry(user).or_default().entry(session).or_default(), Scope::Session, &[app, user, session][..])
+            }
+            "user" => (of_users.entry(user).or_default(), Scope::User, &[app, user][..]),
+            _ => (&mut of_app, Scope::App, &[app][..]),
+        };
+        rows::insert(values, scope, owner, column(row, 5, damaged_row)?, column(row, 6, damaged_row)?)?;
+    }
+    query.sort(&mut places);
+    let session =
+        |(place, (seq, made, metadata, expires)): (ListPosition, (u64, i64, SessionMetadata, Option<i64>))| {
+            let (user_id, session_id) = (place.user_id.as_str(), place.session_id.as_str());
+            let own = own.get_mut(user_id).and_then(|of_user| of_user.remove(session_id));
+            let of_user = of_users.get(user_id).cloned().unwrap_or_default();
+            let state = StateMap::new(own.unwrap_or_default(), of_user, of_app.clone());
+            let logs = LogPositions::new(user_logs.get(user_id).copied().unwrap_or_default(), app_log);
+            let session = described(stored_key(app, user_id, session_id)?, state, (made, place.micros), seq);
+            let session = session.with_metadata(metadata).with_log_positions(logs).with_expire_time(seconds(expires));
+            let bytes = sizes.get(&(user_id, session_id)).copied().unwrap_or_default();
+            let session = session.with_stored_bytes(bytes);
+            Ok((place, session))
+        };
+    places.into_iter().map(session).collect()
+}

@@ -1,0 +1,31 @@
+//! Who there is.
+
+use super::Postgres;
+use super::read::{column, sql_limit};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::session::StateOwner;
+use scratchbook_database::Attempt;
+
+impl Postgres {
+    pub(super) async fn read_owners(&self, after: Option<&StateOwner>, limit: usize) -> Attempt<Vec<StateOwner>> {
+        let (statements, limit) = (&self.statements.owners, sql_limit(limit));
+        let statement = match after {
+            None => &statements.all,
+            Some(StateOwner::App { .. }) => &statements.after_app,
+            Some(StateOwner::User { .. }) => &statements.after_user,
+        };
+        let app = after.map_or("", StateOwner::app_name);
+        let user = after.and_then(StateOwner::user_id).unwrap_or_default();
+        let lease = self.connections.lease_to_read().await?;
+        let rows = lease.query(statement, &[&app, &user, &limit]).await?;
+        drop(lease);
+        let owner = |row| {
+            let place = || "a row of the apps and users".to_owned();
+            let (app, user): (&str, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
+            let owner = user.map_or_else(|| StateOwner::app(app), |user| StateOwner::user(app, user));
+            owner.map_err(|e| damaged(place()).with_source(e))
+        };
+        Ok(rows.iter().map(owner).collect::<Result<_>>()?)
+    }
+}

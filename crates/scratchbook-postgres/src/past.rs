@@ -1,0 +1,169 @@
+//! State as it stood, and who wrote it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Map;
+use tokio_postgres::Row;
+
+use super::Postgres;
+use super::lease::Lease;
+use super::read::column;
+use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::plan::folded::Folded;
+use scratchbook_core::plan::fork::{check_event_number, log_pruned};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{InitialState, SessionKey, no_session};
+use scratchbook_core::state::{Scope, ScopeMap};
+pub(crate) use scratchbook_database::{Attempt, Checkpoint, Past, PastScopes};
+
+impl Postgres {
+    pub(super) async fn read_past(&self, key: &SessionKey, seq: u64, scopes: PastScopes) -> Attempt<Past> {
+        self.read_past_on(&self.connections.lease_to_read().await?, key, seq, scopes).await
+    }
+
+    /// The same on a connection that may be in a transaction.
+    pub(super) async fn read_past_on(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        seq: u64,
+        scopes: PastScopes,
+    ) -> Attempt<Past> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let (at, now) = (i64::try_from(seq).unwrap_or(i64::MAX), self.now());
+        let (shared, unlimited) = (scopes == PastScopes::All, i64::MAX);
+        let rows =
+            lease.query(&self.statements.past.read, &[&app, &user, &session, &at, &now, &shared, &unlimited]).await?;
+        Ok(past(key, seq, &rows)?)
+    }
+
+    pub(super) async fn keep(&self, key: &SessionKey, checkpoint: &Checkpoint) -> Attempt<()> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let Checkpoint { incarnation, seq, text } = checkpoint;
+        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
+        let lease = self.connections.lease().await?;
+        lease.query(&self.statements.past.keep, &[&app, &user, &session, &seq, text, incarnation]).await?;
+        Ok(())
+    }
+
+    pub(super) async fn read_initial_state(&self, key: &SessionKey) -> Attempt<Option<InitialState>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease_to_read().await?;
+        let rows = lease.query(&self.statements.past.initial, &[&app, &user, &session, &self.now()]).await?;
+        drop(lease);
+        let place = || format!("the initial state of {key}");
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        // It has no row where it was empty.
+        let (seq, text): (Option<i64>, Option<&str>) = (column(row, 0, place)?, column(row, 1, place)?);
+        let state = text.map_or_else(|| Ok(Map::new()), |text| rows::json(text, place))?;
+        Ok(Some(InitialState::new(rows::number(seq.unwrap_or_default(), place)?, state)))
+    }
+
+    pub(super) async fn read_blame(&self, key: &SessionKey) -> Attempt<Option<BTreeMap<String, KeyWriter>>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease_to_read().await?;
+        let rows = lease.query(&self.statements.past.blame, &[&app, &user, &session, &self.now()]).await?;
+        drop(lease);
+        let mut found = false;
+        let mut blame = BTreeMap::new();
+        for row in &rows {
+            match written_key(row, key)? {
+                Some((name, writer)) => drop(blame.insert(name, writer)),
+                None => found = true,
+            }
+        }
+        Ok(found.then_some(blame))
+    }
+}
+
+fn past(key: &SessionKey, seq: u64, rows: &[Row]) -> Result<Past> {
+    let (app, user) = (key.app_name(), key.user_id());
+    let of = || format!("a row of the past of {key}");
+    let mut past = Past::default();
+    let (mut place, mut base, mut is_pruned) = (None, None, false);
+    for row in rows {
+        let kind: &str = column(row, 0, of)?;
+        let (values, scope, owner): (&mut ScopeMap, _, &[&str]) = match kind {
+            "place" => {
+                place = Some((rows::number(column(row, 1, of)?, of)?, rows::number(column(row, 2, of)?, of)?));
+                past.incarnation = column(row, 3, of)?;
+                base = base.or(column(row, 4, of)?);
+                continue;
+            }
+            "pruned" => {
+                is_pruned = true;
+                continue;
+            }
+            "checkpoint" => {
+                let kept = rows::number(column(row, 1, of)?, of)?;
+                past.base = Folded::from_checkpoint(kept, column(row, 4, of)?, key)?;
+                continue;
+            }
+            "event" => {
+                past.events.push((column(row, 1, of)?, column(row, 4, of)?));
+                continue;
+            }
+            "user" => (&mut past.user, Scope::User, &[app, user]),
+            _ => (&mut past.app, Scope::App, &[app]),
+        };
+        // A key that was not there then has no value.
+        if let Some(text) = column::<Option<&str>>(row, 4, of)? {
+            rows::insert(values, scope, owner, column(row, 3, of)?, text)?;
+        }
+    }
+    let (last, first) = place.ok_or_else(|| no_session(key))?;
+    check_event_number(key, seq, first, last)?;
+    if is_pruned {
+        return Err(log_pruned(key, seq));
+    }
+    if past.base.seq == 0 {
+        let base: Option<&str> = base;
+        let state =
+            base.map_or_else(|| Ok(Map::new()), |text| rows::json(text, || format!("the initial state of {key}")));
+        past.base = Folded::begin(InitialState::new(first, state?));
+    }
+    Ok(past)
+}
+
+/// A key and its writer; `None` for the row that says that the session is there.
+fn written_key(row: &Row, key: &SessionKey) -> Result<Option<(String, KeyWriter)>> {
+    let of = || format!("who wrote the keys of {key}");
+    let scope = match column::<&str>(row, 0, of)? {
+        "place" => return Ok(None),
+        "session" => Scope::Session,
+        "user" => Scope::User,
+        _ => Scope::App,
+    };
+    let name = scope.key(column(row, 1, of)?).into_owned();
+    let text =
+        |index| Ok::<_, scratchbook_core::error::Error>(column::<Option<&str>>(row, index, of)?.unwrap_or_default());
+    let mut writer = KeyWriter::new(text(6)?);
+    let session: (Option<&str>, Option<&str>) = (column(row, 2, of)?, column(row, 3, of)?);
+    if let (Some(user), Some(session)) = session {
+        let seq = rows::number(column(row, 4, of)?, of)?;
+        writer = writer.with_event(user, session, seq, text(5)?);
+    }
+    let time: Option<f64> = column(row, 8, of)?;
+    Ok(Some((name, writer.with_invocation(text(7)?).with_time(time.unwrap_or_default()))))
+}
+
+/// The keys of a fold in columns: names, values, and the events that wrote them.
+pub(super) struct FoldColumns {
+    pub(super) names: Vec<String>,
+    pub(super) values: Vec<String>,
+    pub(super) seqs: Vec<i64>,
+}
+
+impl FoldColumns {
+    pub(super) fn new(folded: &Folded) -> Result<Self> {
+        let mut columns = Self { names: Vec::new(), values: Vec::new(), seqs: Vec::new() };
+        for (name, (seq, value)) in &folded.keys {
+            columns.names.push(name.clone());
+            columns.values.push(scratchbook_core::json::to_text(value, "a value")?);
+            columns.seqs.push(i64::try_from(*seq).unwrap_or(i64::MAX));
+        }
+        Ok(columns)
+    }
+}

@@ -1,0 +1,243 @@
+//! What a read reads: one statement, one snapshot.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, ToSql};
+
+use super::Postgres;
+use super::changes::owner;
+use super::lease::Lease;
+use super::statements::Keys;
+use scratchbook_core::error::Result;
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::query::{EventQuery, StateQuery, since_bounds};
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::{damaged, described, stored_key};
+use scratchbook_core::session::{
+    LogPositions, Session, SessionKey, SessionMetadata, StateChange, StateOwner, seconds_of_micros,
+};
+use scratchbook_core::state::{Scope, ScopeMap, StateMap};
+pub(crate) use scratchbook_database::{Attempt, RowRoom, breathe};
+
+impl Postgres {
+    pub(super) async fn read_session(
+        &self,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>> {
+        self.read_session_on(&self.connections.lease_to_read().await?, key, events, state, room).await
+    }
+
+    /// The same on a connection that may be in a transaction.
+    pub(super) async fn read_session_on(
+        &self,
+        lease: &Lease<'_>,
+        key: &SessionKey,
+        events: EventQuery,
+        state: &StateQuery,
+        room: RowRoom,
+    ) -> Attempt<Option<Session>> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let names = |scope| state.names(scope).map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        let [of_session, of_user, of_app] = [Scope::Session, Scope::User, Scope::App].map(names);
+        let keys = if of_session.is_some() { Keys::Some } else { Keys::All };
+        let Bounds { number, limit, seconds, many, far } = Bounds::new(events);
+        let statement = self.statements.session(events, keys);
+        let rows = lease
+            .query_within(
+                statement,
+                &[
+                    &app,
+                    &user,
+                    &session,
+                    &number,
+                    &limit,
+                    &seconds,
+                    &many,
+                    &far,
+                    &of_session.unwrap_or_default(),
+                    &of_user.unwrap_or_default(),
+                    &of_app.unwrap_or_default(),
+                    &self.now(),
+                ],
+                room,
+                |row| row.try_get(0).is_ok_and(|kind: &str| kind == "event"),
+            )
+            .await?;
+        Ok(assemble(key, &rows).await?)
+    }
+
+    pub(super) async fn read_state(&self, of: &StateOwner) -> Attempt<Map<String, Value>> {
+        let [app, user, _] = owner(of);
+        let lease = self.connections.lease_to_read().await?;
+        let rows = match of {
+            StateOwner::User { .. } => lease.query(&self.statements.user_state, &[&app, &user]).await?,
+            StateOwner::App { .. } => lease.query(&self.statements.app_state, &[&app]).await?,
+        };
+        drop(lease);
+        let scope = scope_of(of);
+        let mut values = Map::new();
+        for row in &rows {
+            let name: String = column(row, 0, || format!("a key of {app}/{user}"))?;
+            let place = || format!("the value of key '{}' of {app}/{user}", scope.key(&name));
+            let value = rows::json(column(row, 1, place)?, place)?;
+            values.insert(name, value);
+        }
+        Ok(values)
+    }
+
+    pub(super) async fn read_log(
+        &self,
+        of: &StateOwner,
+        after: u64,
+        limit: usize,
+        room: RowRoom,
+    ) -> Attempt<Vec<StateChange>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let ([app, user, _], scope) = (owner(of), scope_of(of));
+        let (after, limit) = (i64::try_from(after).unwrap_or(i64::MAX), sql_limit(limit));
+        let lease = self.connections.lease_to_read().await?;
+        let params: [&(dyn ToSql + Sync); 5] = [&app, &scope.as_str(), &user, &after, &limit];
+        let rows = lease.query_within(&self.statements.state_changes, &params, room, |_| true).await?;
+        drop(lease);
+        Ok(rows.iter().map(|row| change(row, app, user, scope)).collect::<Result<_>>()?)
+    }
+}
+
+/// The parameters that say which events.
+#[derive(Default)]
+struct Bounds {
+    number: i64,
+    limit: i64,
+    seconds: f64,
+    many: i64,
+    far: i64,
+}
+
+impl Bounds {
+    fn new(query: EventQuery) -> Self {
+        let all = Self { limit: i64::MAX, ..Self::default() };
+        match query {
+            EventQuery::None | EventQuery::All => all,
+            EventQuery::Last(count) => Self { number: i64::MAX, limit: sql_limit(count), ..all },
+            EventQuery::After(seq, limit) | EventQuery::Before(seq, limit) => {
+                Self { number: i64::try_from(seq).unwrap_or(i64::MAX), limit: sql_limit(limit), ..all }
+            }
+            EventQuery::Since(seconds, None) => Self { seconds, ..all },
+            EventQuery::Since(seconds, Some(count)) => {
+                // Where all are wanted, there are never many more.
+                let (many, far) = since_bounds(count).unwrap_or((usize::MAX, 0));
+                Self { seconds, limit: sql_limit(count), many: sql_limit(many), far: sql_limit(far), number: 0 }
+            }
+        }
+    }
+}
+
+async fn assemble(key: &SessionKey, rows: &[Row]) -> Result<Option<Session>> {
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    let (mut place, mut logs, mut bytes) = (None, LogPositions::default(), 0);
+    let [mut own, mut of_user, mut of_app] = [const { None }; 3].map(|_: Option<()>| ScopeMap::new());
+    let mut events: Vec<(i64, Arc<Event>)> = Vec::new();
+    for (count, row) in rows.iter().enumerate() {
+        breathe(count).await;
+        let damaged_row = || format!("a row of the session {key}");
+        let kind: &str = column(row, 0, damaged_row)?;
+        let (values, scope, owner) = match kind {
+            "event" => {
+                let seq = column(row, 1, damaged_row)?;
+                let text = column(row, 4, || format!("the event {seq} of {key}"))?;
+                events.push((seq, Arc::new(rows::event(seq, text, key)?)));
+                continue;
+            }
+            "place" => {
+                let described = || format!("the session {key}");
+                let seq = rows::number(column(row, 1, described)?, described)?;
+                let metadata = metadata(row, [3, 4], described)?;
+                let times = (column(row, 6, described)?, column(row, 2, described)?);
+                place = Some((seq, times, metadata, column(row, 5, described)?));
+                continue;
+            }
+            "size" => {
+                let described = || format!("the size of the session {key}");
+                bytes = rows::number(column(row, 1, described)?, described)?;
+                continue;
+            }
+            "logs" => {
+                logs = LogPositions::new(log_position(row, 1, key)?, log_position(row, 2, key)?);
+                continue;
+            }
+            "session" => (&mut own, Scope::Session, &[app, user, session][..]),
+            "user" => (&mut of_user, Scope::User, &[app, user][..]),
+            _ => (&mut of_app, Scope::App, &[app][..]),
+        };
+        rows::insert(values, scope, owner, column(row, 3, damaged_row)?, column(row, 4, damaged_row)?)?;
+    }
+    let Some((seq, times, metadata, expires)) = place else {
+        return Ok(None);
+    };
+    events.sort_by_key(|(seq, _)| *seq);
+    let events = events.into_iter().map(|(_, event)| event).collect();
+    let session = described(key.clone(), StateMap::new(own, of_user, of_app), times, seq);
+    let session = session.with_events(events).with_log_positions(logs).with_expire_time(seconds(expires));
+    Ok(Some(session.with_metadata(metadata).with_stored_bytes(bytes)))
+}
+
+/// The title and labels in two columns of a row.
+pub(super) fn metadata(row: &Row, columns: [usize; 2], of: impl Fn() -> String) -> Result<SessionMetadata> {
+    let [title, labels] = columns;
+    rows::metadata(column(row, title, &of)?, column(row, labels, &of)?, &of)
+}
+
+pub(super) fn seconds(micros: Option<i64>) -> Option<f64> {
+    micros.map(seconds_of_micros)
+}
+
+/// The last position of a log; an empty one has none.
+pub(super) fn log_position(row: &Row, index: usize, of: impl std::fmt::Display) -> Result<u64> {
+    let place = || format!("a position in the logs of {of}");
+    column::<Option<i64>>(row, index, place)?.map_or(Ok(0), |position| rows::number(position, place))
+}
+
+pub(super) fn change(row: &Row, app: &str, user: &str, scope: Scope) -> Result<StateChange> {
+    let of_log = || format!("the log of {app}/{user}");
+    let (position, name): (i64, String) = (column(row, 0, of_log)?, column(row, 1, of_log)?);
+    let place = || format!("the log of {}key '{name}' of {app}/{user} at position {position}", scope.prefix());
+    let value: Option<&str> = column(row, 3, place)?;
+    let (session_user, session): (Option<&str>, Option<&str>) = (column(row, 4, place)?, column(row, 5, place)?);
+    let origin = match session_user.zip(session) {
+        Some((user, session)) => Some((stored_key(app, user, session)?, rows::number(column(row, 6, place)?, place)?)),
+        None => None,
+    };
+    Ok(StateChange {
+        position: rows::number(position, place)?,
+        version: rows::number(column(row, 2, place)?, place)?,
+        value: value.map(|text| rows::json(text, place)).transpose()?,
+        origin,
+        event_id: column(row, 7, place)?,
+        author: column(row, 8, place)?,
+        time: column(row, 9, place)?,
+        name,
+    })
+}
+
+pub(super) fn scope_of(owner: &StateOwner) -> Scope {
+    match owner {
+        StateOwner::User { .. } => Scope::User,
+        StateOwner::App { .. } => Scope::App,
+    }
+}
+
+/// A column of a row; one that holds what is never written names its row.
+pub(super) fn column<'a, T: FromSql<'a>>(row: &'a Row, index: usize, place: impl Fn() -> String) -> Result<T> {
+    row.try_get(index).map_err(|_| damaged(place()))
+}
+
+pub(super) fn sql_limit(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

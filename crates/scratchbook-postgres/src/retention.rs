@@ -1,0 +1,117 @@
+//! What is removed with time: expired sessions, old events, old parts of logs.
+
+use super::Postgres;
+use super::lease::Step;
+use super::read::{column, sql_limit};
+use super::resolve::param;
+use scratchbook_core::error::Result;
+use scratchbook_core::json;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{RemovalKind, SessionKey, StateOwner};
+pub(crate) use scratchbook_database::{Attempt, PastScopes};
+
+impl Postgres {
+    pub(super) async fn write_expiry(&self, key: &SessionKey, expires: Option<i64>) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease().await?;
+        let statement = &self.statements.retention.set_expiry;
+        let rows = lease.query(statement, &[&app, &user, &session, &self.now(), &expires]).await?;
+        Ok(!rows.is_empty())
+    }
+
+    pub(super) async fn read_expired(&self, limit: usize) -> Attempt<Vec<SessionKey>> {
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.retention.expired, &[&self.now(), &sql_limit(limit)]).await?;
+        drop(lease);
+        let key = |row| {
+            let place = || "a row of the expired sessions".to_owned();
+            rows::stored_key(column(row, 0, place)?, column(row, 1, place)?, column(row, 2, place)?)
+        };
+        Ok(rows.iter().map(key).collect::<Result<_>>()?)
+    }
+
+    pub(super) async fn remove_expired(&self, key: &SessionKey) -> Attempt<bool> {
+        let lease = self.connections.lease().await?;
+        lease.begin().await?;
+        let was_there = self.remove_expired_on(&lease, key).await?;
+        lease.commit().await?;
+        Ok(was_there)
+    }
+
+    pub(super) async fn let_go(&self, before: i64, limit: usize) -> Attempt<u64> {
+        let of = || "the removals that were let go".to_owned();
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.retention.let_removals_go, &[&before, &sql_limit(limit)]).await?;
+        let row = rows.first().ok_or_else(|| rows::damaged(of()))?;
+        Ok(rows::number(column(row, 0, of)?, of)?)
+    }
+
+    pub(super) async fn prune(&self, key: &SessionKey, before: u64, limit: usize) -> Attempt<u64> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let statements = &self.statements.retention;
+        let (now, of) = (self.now(), || format!("the session {key}"));
+        let steps = [
+            Step::new(&statements.lock, [param(&app), &user, &session, &now]),
+            Step::new(&statements.base, [param(&app), &user, &session]),
+        ];
+        let lease = self.connections.lease().await?;
+        let answers = lease.begin_with(&steps).await?;
+        let Some(row) = answers.first().and_then(|locked| locked.first()) else {
+            return Ok(0);
+        };
+        let last = rows::number(column(row, 0, of)?, of)?;
+        let base = answers.get(1).and_then(|base| base.first()).map(|row| column(row, 0, of)).transpose()?;
+        let base = rows::number(base.unwrap_or_default(), of)?;
+        let end = last.min(before.saturating_sub(1));
+        let until = end.min(base.saturating_add(limit as u64));
+        if until <= base {
+            return Ok(0);
+        }
+        let state = self.read_past_on(&lease, key, until, PastScopes::Own).await?.fold(key, until, |_| Ok(()))?;
+        let (state, seq) = (json::to_text(&state.into_state(), "the state")?, i64::try_from(until).unwrap_or(i64::MAX));
+        let begins = if state == "{}" { 0 } else { sql_limit(state.len()) };
+        lease.query(&statements.take_off, &[&app, &user, &session, &seq, &begins]).await?;
+        lease.query(&statements.set_base, &[&app, &user, &session, &seq, &state]).await?;
+        for statement in &statements.prune {
+            lease.query(statement, &[&app, &user, &session, &seq]).await?;
+        }
+        if until == end {
+            // The last step counts what is left, once: an older program may have appended what it did not count.
+            lease.query(&statements.count, &[&app, &user, &session, &i64::MAX]).await?;
+        }
+        self.record(&lease, [app, user, session], RemovalKind::Pruned, seq).await?;
+        lease.commit().await?;
+        Ok(until - base)
+    }
+
+    pub(super) async fn prune_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Attempt<u64> {
+        if limit == 0 {
+            return Ok(0);
+        }
+        let (app, before) = (owner.app_name(), i64::try_from(before).unwrap_or(i64::MAX));
+        let statements = &self.statements.retention;
+        let lease = self.connections.lease().await?;
+        let (scope, user) = owner.user_id().map_or(("app", ""), |user| ("user", user));
+        let lock = match owner.user_id() {
+            Some(_) => Step::new(&statements.lock_user, [param(&app), &user]),
+            None => Step::new(&statements.lock_app, [param(&app)]),
+        };
+        let steps = [lock, Step::new(&statements.last_position, [param(&app), &scope, &user])];
+        let answers = lease.begin_with(&steps).await?;
+        let last = answers.get(1).and_then(|last| last.first());
+        let Some(last) = last.filter(|_| answers.first().is_some_and(|locked| !locked.is_empty())) else {
+            return Ok(0);
+        };
+        // What is written from now on is not pruned, whatever position was named.
+        let last: i64 = column(last, 0, || format!("the last position in the log of {app}/{user}"))?;
+        let before = before.min(last.saturating_add(1));
+        // From the first step on what is half pruned is told as such.
+        match owner.user_id() {
+            Some(user) => lease.query(&statements.mark_user, &[&app, &user, &before]).await?,
+            None => lease.query(&statements.mark_app, &[&app, &before]).await?,
+        };
+        let gone = lease.query(&statements.prune_log, &[&app, &scope, &user, &before, &sql_limit(limit)]).await?;
+        lease.commit().await?;
+        Ok(gone.len() as u64)
+    }
+}

@@ -1,0 +1,256 @@
+//! Whether the tables are ours, and bringing them up to date.
+//!
+//! The migrations are refinery's, and so is the table that tells which were applied. They are run here, because
+//! refinery would commit between its steps: here everything happens in one transaction, under a lock that ends with
+//! it, which also holds behind a pooler that gives each transaction another connection.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+use super::connection::Connections;
+use super::lease::Lease;
+use super::read::column;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+pub(crate) use scratchbook_database::{Attempt, DatabaseOptions, Done, Failure, Migrate, check_name};
+
+// What the macro writes has its own style.
+#[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+mod embedded {
+    refinery::embed_migrations!("src/migrations");
+}
+
+/// How long until one who lost against another looks again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
+
+/// What the first migration makes. Something of such a name that is not ours is not to be touched.
+const NAMES: &[&str] = &[
+    "positions",
+    "database_id",
+    "apps",
+    "users",
+    "sessions",
+    "initial_states",
+    "checkpoints",
+    "events",
+    "session_states",
+    "user_states",
+    "app_states",
+    "state_log",
+    "artifacts",
+    "session_overview",
+];
+
+/// Sees to the tables as the options say, and gives the quoted name of their schema.
+pub(super) async fn prepare(connections: &Connections, options: &DatabaseOptions) -> Result<String> {
+    let schema = Schema::find(connections, options).await?;
+    match options.migrate {
+        Migrate::Off => {}
+        Migrate::Check => {
+            let pending = schema.pending(&lease(connections).await?).await.map_err(|failure| failure.error)?;
+            if let Some(first) = pending.first() {
+                let known = newest();
+                let had = first.version() - 1;
+                return Err(schema.refused(format!(
+                    "the tables have version {had}, and {known} is needed; run `scratchbook migrate` with a role that \
+                     may change tables"
+                )));
+            }
+        }
+        Migrate::Auto => drop(schema.migrate(connections, options, MigrationRun::Real).await?),
+    }
+    Ok(schema.quoted())
+}
+
+/// The migrations that are missing, carried out or not.
+pub(super) async fn migrate(
+    connections: &Connections,
+    options: &DatabaseOptions,
+    run: MigrationRun,
+) -> Result<Vec<Migration>> {
+    Schema::find(connections, options).await?.migrate(connections, options, run).await
+}
+
+async fn lease(connections: &Connections) -> Result<Lease<'_>> {
+    connections.lease().await.map_err(|failure| failure.error)
+}
+
+fn newest() -> i32 {
+    embedded::migrations::runner().get_migrations().iter().map(refinery::Migration::version).max().unwrap_or_default()
+}
+
+/// Where the tables are, or are to be.
+struct Schema {
+    name: String,
+    place: String,
+}
+
+impl Schema {
+    async fn find(connections: &Connections, options: &DatabaseOptions) -> Result<Self> {
+        let place = connections.place().to_owned();
+        if let Some(name) = &options.schema {
+            // The most that PostgreSQL keeps of a name.
+            check_name("schema", name, 63)?;
+            return Ok(Self { name: name.clone(), place });
+        }
+        let row = lease(connections).await?.ask("SELECT pg_catalog.current_schema()::text", &[]).await;
+        let row = row.map_err(|failure| failure.error)?;
+        let name: Option<String> = column(&row, 0, || "the name of the schema".to_owned())?;
+        let name = name.filter(|name| !name.contains(['"', '\'', '\\']));
+        connections.know_schema();
+        name.map(|name| Self { name, place: place.clone() }).ok_or_else(|| {
+            let what = "the search path has no schema that can be used; name one with the parameter 'schema'";
+            Error::new(ErrorKind::FailedPrecondition, format!("{place}: {what}"))
+        })
+    }
+
+    fn quoted(&self) -> String {
+        format!("\"{}\"", self.name)
+    }
+
+    fn refused(&self, what: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::FailedPrecondition, format!("{}: schema {:?}: {what}", self.place, self.name))
+    }
+
+    /// The migrations that the tables lack. Who loses against another who makes them, or loses the connection, looks
+    /// again.
+    async fn migrate(
+        &self,
+        connections: &Connections,
+        options: &DatabaseOptions,
+        run: MigrationRun,
+    ) -> Result<Vec<Migration>> {
+        let start = Instant::now();
+        loop {
+            let failure = match self.migrate_once(connections, run).await {
+                Ok(migrations) => return Ok(migrations),
+                Err(failure) => failure,
+            };
+            let again = matches!(failure.done, Done::Undone | Done::Blocked | Done::Unreached);
+            if !again || start.elapsed() >= options.retry_timeout {
+                return Err(failure.error.context("the tables cannot be brought up to date"));
+            }
+            tracing::warn!(error = %failure.error, "bringing the tables up to date again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What was seen without the lock is looked at again with it.
+    async fn migrate_once(&self, connections: &Connections, run: MigrationRun) -> Attempt<Vec<Migration>> {
+        // No deadline: a long migration would never be done.
+        let lease = connections.lease_without_deadline().await?;
+        let mut pending = self.pending(&lease).await?;
+        let missing = !pending.is_empty() && self.is_missing(&lease).await?;
+        if !pending.is_empty() && run == MigrationRun::Real {
+            pending = self.carry_out(&lease).await?;
+        }
+        let described =
+            |m: &refinery::Migration| Migration::new(m.version().unsigned_abs(), m.name(), self.script(m, missing));
+        Ok(pending.iter().map(described).collect())
+    }
+
+    async fn carry_out(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
+        lease.begin().await?;
+        // However long it takes another to bring the tables up to date. Locks on tables are waited for as ever, or all
+        // who use them would wait behind us.
+        lease.run(&format!("SET LOCAL lock_timeout = 0; {} SET LOCAL lock_timeout TO DEFAULT", self.lock())).await?;
+        let pending = self.pending(lease).await?;
+        if !pending.is_empty() && self.is_missing(lease).await? {
+            lease.run(&format!("CREATE SCHEMA {}", self.quoted())).await?;
+        }
+        for migration in &pending {
+            lease.run(&self.steps(migration)).await?;
+        }
+        lease.commit().await?;
+        if let Some(last) = pending.last() {
+            tracing::info!(schema = self.name, version = last.version(), "migrated the tables");
+        }
+        Ok(pending)
+    }
+
+    async fn is_missing(&self, lease: &Lease<'_>) -> Attempt<bool> {
+        Ok(lease.rows("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1", &[&self.name]).await?.is_empty())
+    }
+
+    /// The migrations that are missing, oldest first; refuses tables that are not ours or are newer than we are.
+    async fn pending(&self, lease: &Lease<'_>) -> Attempt<Vec<refinery::Migration>> {
+        let runner = embedded::migrations::runner();
+        let mut known: BTreeMap<i32, _> = runner.get_migrations().iter().map(|m| (m.version(), m.clone())).collect();
+        for (version, checksum) in self.applied(lease).await? {
+            match known.remove(&version) {
+                Some(migration) if migration.checksum().to_string() == checksum => {}
+                Some(_) => {
+                    let what = format!("the migration {version} that was applied is not the one this build knows");
+                    return Err(self.refused(format!("{what}; use the scratchbook that made the tables")).into());
+                }
+                None => {
+                    let newest = newest();
+                    let what = format!("the tables have version {version}, this build knows up to {newest}");
+                    return Err(self.refused(format!("{what}; use a newer scratchbook")).into());
+                }
+            }
+        }
+        Ok(known.into_values().collect())
+    }
+
+    /// Versions and checksums; none where nothing of ours is there.
+    async fn applied(&self, lease: &Lease<'_>) -> Attempt<Vec<(i32, String)>> {
+        let names: Vec<&str> = NAMES.iter().copied().chain([MIGRATIONS_TABLE]).collect();
+        let sql = "SELECT c.relname::text
+            FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE n.nspname = $1 AND c.relname = ANY ($2::text[]) ORDER BY 1";
+        let rows = lease.rows(sql, &[&self.name, &names]).await?;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            found.push(column::<String>(row, 0, || "the name of a table".to_owned())?);
+        }
+        if found.iter().any(|name| name == MIGRATIONS_TABLE) {
+            let sql = format!("SELECT version, checksum FROM {}.{MIGRATIONS_TABLE} ORDER BY version", self.quoted());
+            let rows = lease.rows(&sql, &[]).await?;
+            let place = || format!("a row of {MIGRATIONS_TABLE}");
+            let applied = rows.iter().map(|row| Ok((column(row, 0, place)?, column(row, 1, place)?)));
+            return Ok(applied.collect::<Result<_>>()?);
+        }
+        match found.first() {
+            None => Ok(Vec::new()),
+            Some(name) => {
+                let what = format!("there is a '{name}' that is not scratchbook's");
+                Err(Failure::from(self.refused(format!("{what}; name another with the parameter 'schema'"))))
+            }
+        }
+    }
+
+    /// A migration as a script that another can run as it stands. Where the schema is there it is not made, for which
+    /// that role may have no right.
+    fn script(&self, migration: &refinery::Migration, missing: bool) -> String {
+        let schema = if missing { format!("CREATE SCHEMA IF NOT EXISTS {};\n", self.quoted()) } else { String::new() };
+        format!("BEGIN;\n{}\n{schema}{}COMMIT;\n", self.lock(), self.steps(migration))
+    }
+
+    /// The statements of a migration with the row that tells of it, for a transaction.
+    fn steps(&self, migration: &refinery::Migration) -> String {
+        let (schema, version, name) = (self.quoted(), migration.version(), migration.name());
+        let (sql, checksum) = (migration.sql().unwrap_or_default().trim_end(), migration.checksum());
+        format!(
+            "SET LOCAL search_path TO {schema};\n\
+             CREATE TABLE IF NOT EXISTS {MIGRATIONS_TABLE} (\n    \
+                 version int4 PRIMARY KEY,\n    name varchar(255),\n    applied_on varchar(255),\n    \
+                 checksum varchar(255)\n);\n\
+             {sql}\n\
+             INSERT INTO {MIGRATIONS_TABLE} (version, name, applied_on, checksum)\n\
+             VALUES ({version}, '{name}', pg_catalog.to_char(pg_catalog.now() AT TIME ZONE 'UTC', \
+             'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'), '{checksum}');\n"
+        )
+    }
+
+    /// The lock under which the tables are made.
+    fn lock(&self) -> String {
+        let hash: [u8; 32] = Sha256::digest(format!("scratchbook migrations of {}", self.name)).into();
+        let number = hash.iter().take(8).fold(0_i64, |number, byte| number << 8 | i64::from(*byte));
+        format!("SELECT pg_catalog.pg_advisory_xact_lock({number});")
+    }
+}

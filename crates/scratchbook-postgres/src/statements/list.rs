@@ -1,0 +1,79 @@
+//! What lists sessions, and what changes their titles and labels.
+
+use super::{Fill, NUMBER, Statement, TEXT, TEXTS, Type};
+use scratchbook_core::session::ListOrder;
+
+/// What lists sessions.
+#[derive(Debug)]
+pub(in super::super) struct Lists {
+    of_app: Ways,
+    of_user: Ways,
+    /// The sessions that were picked from many.
+    pub(in super::super) of_keys: Statement,
+    pub(in super::super) lock: Statement,
+    pub(in super::super) update: Statement,
+}
+
+/// A list in both orders.
+#[derive(Debug)]
+struct Ways {
+    oldest_first: Parts,
+    newest_first: Parts,
+}
+
+/// A page of a list, and sessions to pick one from.
+#[derive(Debug)]
+pub(in super::super) struct Parts {
+    pub(in super::super) page: Statement,
+    pub(in super::super) scan: Statement,
+}
+
+impl Lists {
+    pub(super) fn new(fill: &Fill<'_>) -> Self {
+        let page = include_str!("../sql/list_page.sql");
+        Self {
+            of_app: Ways::new(fill, include_str!("../sql/list_of_app.sql"), page),
+            of_user: Ways::new(fill, include_str!("../sql/list_of_user.sql"), page),
+            of_keys: fill.statement(
+                &include_str!("../sql/list_of_keys.sql").replace("{page}", page),
+                &[TEXT, TEXTS, TEXTS, NUMBER],
+            ),
+            lock: fill.statement(
+                "SELECT title, labels FROM {schema}.sessions
+                 WHERE
+                     app_name = $1 AND user_id = $2 AND id >= $3 AND id <= $3
+                     AND (expire_time IS NULL OR expire_time > $4)
+                 ORDER BY id LIMIT 1 FOR NO KEY UPDATE",
+                &[TEXT, TEXT, TEXT, NUMBER],
+            ),
+            // The row is there: an upsert is an update by the primary key, whatever the planner thinks.
+            update: fill.statement(
+                "INSERT INTO {schema}.sessions (app_name, user_id, id, seq, create_time, update_time, token, position)
+                 VALUES ($1, $2, $3, 0, 0, 0, '', 0)
+                 ON CONFLICT (app_name, user_id, id) DO UPDATE SET title = $4, labels = $5",
+                &[TEXT, TEXT, TEXT, TEXT, TEXT],
+            ),
+        }
+    }
+
+    /// The list of an app, or of a user where there is one.
+    pub(in super::super) fn of(&self, user_id: Option<&str>, order: ListOrder) -> &Parts {
+        let Ways { oldest_first, newest_first } = if user_id.is_some() { &self.of_user } else { &self.of_app };
+        match order {
+            ListOrder::OldestFirst => oldest_first,
+            ListOrder::NewestFirst => newest_first,
+        }
+    }
+}
+
+impl Ways {
+    fn new(fill: &Fill<'_>, found: &str, page: &str) -> Self {
+        const LIST: &[Type] = &[TEXT, NUMBER, TEXT, TEXT, NUMBER, NUMBER];
+        let parts = |from: &str, way: &str| {
+            let list = include_str!("../sql/list.sql").replace("{found}", found.trim_end()).replace("{page}", page);
+            let statement = |sql: &str| fill.statement(&sql.replace("{from}", from).replace("{way}", way), LIST);
+            Parts { page: statement(&list), scan: statement(found) }
+        };
+        Self { oldest_first: parts(">", "ASC"), newest_first: parts("<", "DESC") }
+    }
+}

@@ -1,0 +1,47 @@
+//! How much is stored.
+
+use tokio_postgres::Row;
+
+use super::Postgres;
+use super::read::column;
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::plan::usage::Usage;
+use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_database::Attempt;
+
+impl Postgres {
+    pub(super) async fn read_usage(&self, owner: &StateOwner) -> Attempt<Usage> {
+        let (app, statements) = (owner.app_name(), &self.statements.usage);
+        let lease = self.connections.lease().await?;
+        let rows = match owner.user_id() {
+            Some(user) => lease.query(&statements.of_user, &[&app, &user]).await?,
+            None => lease.query(&statements.of_app, &[&app]).await?,
+        };
+        drop(lease);
+        Ok(usage(&rows)?)
+    }
+
+    pub(super) async fn read_fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Attempt<Usage> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let at = at.and_then(|at| i64::try_from(at).ok()).unwrap_or(i64::MAX);
+        let lease = self.connections.lease().await?;
+        let rows = lease.query(&self.statements.usage.of_fork, &[&app, &user, &session, &at]).await?;
+        drop(lease);
+        Ok(usage(&rows)?)
+    }
+
+    pub(super) async fn knows_event(&self, key: &SessionKey, id: &str) -> Attempt<bool> {
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let lease = self.connections.lease().await?;
+        Ok(!lease.query(&self.statements.resolve.known, &[&app, &user, &session, &id]).await?.is_empty())
+    }
+}
+
+fn usage(rows: &[Row]) -> Result<Usage> {
+    let place = || "the size of what is stored".to_owned();
+    let row = rows.first().ok_or_else(|| damaged(place()))?;
+    let number = |index| rows::number(column(row, index, place)?, place);
+    Ok(Usage { bytes: number(0)?, sessions: number(1)?, artifacts: number(2)? })
+}

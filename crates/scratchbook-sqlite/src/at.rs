@@ -1,0 +1,78 @@
+//! The merged state as it stood at an event of a session.
+
+use rusqlite::{Connection, params};
+
+use super::checkpoint::NewCheckpoint;
+use super::error::Fallible;
+use super::fold;
+use super::owned::{self, scope_and_user};
+use super::read::{named, sql_number};
+use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
+use scratchbook_core::plan::fork::log_pruned;
+use scratchbook_core::plan::sql::rows;
+use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_core::state::{Scope, ScopeMap, StateMap};
+
+/// The state, and the checkpoints to be kept so that the next one costs less.
+pub(super) fn state(
+    connection: &Connection,
+    key: &SessionKey,
+    seq: u64,
+    now: i64,
+) -> Fallible<(StateMap, Vec<NewCheckpoint>)> {
+    let stored = fold::find_at(connection, key, seq, now)?;
+    let position = stored.position_at(connection, seq)?;
+    let mut fold = stored.fold(connection, seq, |_, _| false)?;
+    let [user, app] = [key.user(), key.app()].map(|owner| values(connection, &owner, position));
+    let (user, app) = (user?.ok_or_else(|| log_pruned(key, seq))?, app?.ok_or_else(|| log_pruned(key, seq))?);
+    // What a session lacks at its end is on its way, made behind the appends.
+    if fold.count <= 2 * CHECKPOINT_EVENTS {
+        fold.missing.clear();
+    }
+    Ok((StateMap::new(fold.folded.into_scope(), user, app), fold.missing))
+}
+
+/// The values of a user or an app as they stood at a position; `None` where its log does not reach back so far.
+fn values(connection: &Connection, owner: &StateOwner, position: u64) -> Fallible<Option<ScopeMap>> {
+    let (app, (scope, user)) = (owner.app_name(), scope_and_user(owner));
+    // Keys that were not written since have their value in their row. For each other there is one look into the log.
+    let mut statement = connection.prepare_cached(match scope {
+        Scope::User => {
+            "SELECT key, value, 0 FROM user_states WHERE app_name = ?1 AND user_id = ?3 AND position <= ?4
+             UNION ALL
+             SELECT now.key, log.value, 1 FROM user_states AS now LEFT JOIN state_log AS log
+                 ON log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.key = now.key AND log.position = (
+                     SELECT max(position) FROM state_log INDEXED BY state_log_by_key
+                     WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND key = now.key AND position <= ?4
+                 )
+             WHERE now.app_name = ?1 AND now.user_id = ?3 AND now.position > ?4"
+        }
+        _ => {
+            "SELECT key, value, 0 FROM app_states WHERE app_name = ?1 AND position <= ?4
+             UNION ALL
+             SELECT now.key, log.value, 1 FROM app_states AS now LEFT JOIN state_log AS log
+                 ON log.app_name = ?1 AND log.scope = ?2 AND log.user_id = ?3 AND log.key = now.key AND log.position = (
+                     SELECT max(position) FROM state_log INDEXED BY state_log_by_key
+                     WHERE app_name = ?1 AND scope = ?2 AND user_id = ?3 AND key = now.key AND position <= ?4
+                 )
+             WHERE now.app_name = ?1 AND now.position > ?4"
+        }
+    })?;
+    let mut rows = statement.query(params![app, scope.as_str(), user, sql_number(position)])?;
+    let names = [app, user];
+    let names = &names[..if scope == Scope::User { 2 } else { 1 }];
+    let (mut values, mut any_later) = (ScopeMap::new(), false);
+    while let Some(row) = rows.next()? {
+        let place = || format!("a key of {}", names.join("/"));
+        any_later |= row.get::<_, i64>(2)? == 1;
+        let name = named(row.get_ref(0)?.as_str().map_err(Into::into), place)?;
+        let place = || format!("the value of key '{}' of {}", scope.key(name), names.join("/"));
+        if let Some(text) = named(row.get_ref(1)?.as_str_or_null().map_err(Into::into), place)? {
+            rows::insert(&mut values, scope, names, name, text)?;
+        }
+    }
+    if any_later && owned::pruned(connection, owner)? > position + 1 {
+        return Ok(None);
+    }
+    Ok(Some(values))
+}

@@ -1,0 +1,188 @@
+//! Checkpoints are made behind the appends: read by a reader, written by a small job that nobody waits for.
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use rusqlite::{Connection, params};
+
+use super::Queues;
+use super::error::Fallible;
+use super::fold;
+use super::read::sql_number;
+use super::readers;
+use super::shown::{self, Shown};
+use super::transaction::Tx;
+use super::writer::{Job, Queued};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
+use scratchbook_core::session::SessionKey;
+
+/// How many events are folded in one go, where there is something to keep by then: other reads wait for it.
+const EVENTS_AT_ONCE: u64 = 16 * CHECKPOINT_EVENTS;
+
+/// A checkpoint that is not stored yet.
+#[derive(Debug)]
+pub(super) struct NewCheckpoint {
+    pub(super) seq: u64,
+    /// The feed position of the event, which no other event ever has.
+    pub(super) position: i64,
+    pub(super) state: String,
+}
+
+/// Has the checkpoints made that a session lacks, some time later.
+pub(super) fn make(queues: &Arc<Queues>, key: SessionKey) {
+    let from = Arc::downgrade(queues);
+    let read = readers::unasked(move |connection, path| find_missing(connection, path, &from, key));
+    if queues.reads.push(read).is_err() {
+        tracing::debug!("no checkpoint was made: the store was closed");
+    }
+}
+
+/// Has checkpoints written that somebody has come by, some time later.
+pub(super) fn keep(queues: &Arc<Queues>, key: SessionKey, new: Vec<NewCheckpoint>) {
+    write(queues, Keep { key, new, then: None });
+}
+
+fn find_missing(connection: &Connection, path: &Path, queues: &Weak<Queues>, key: SessionKey) {
+    let found = readers::snapshot(connection, |connection| missing(connection, &key)).map_err(|e| e.into_error(path));
+    match (found, queues.upgrade()) {
+        (Ok((new, _)), _) if new.is_empty() => {}
+        (Ok((new, done)), Some(open)) => write(&open, Keep { key, new, then: (!done).then(|| Weak::clone(queues)) }),
+        (Ok(_), None) => {}
+        (Err(error), _) => tracing::debug!(%key, %error, "no checkpoint was made"),
+    }
+}
+
+/// What a session lacks, the earlier ones first, and whether that is all.
+fn missing(connection: &Connection, key: &SessionKey) -> Fallible<(Vec<NewCheckpoint>, bool)> {
+    // Whether it has expired is of no matter here.
+    let Some(stored) = fold::find(connection, key, i64::MIN)? else {
+        return Ok((Vec::new(), true));
+    };
+    let last = stored.last - stored.last % CHECKPOINT_EVENTS;
+    let before = stored.checkpoint_before(connection, last)?;
+    if last <= before {
+        return Ok((Vec::new(), true));
+    }
+    if stored.last == last {
+        match shown::checkpoint(connection, &stored, before)? {
+            Shown::Checkpoint(new) => return Ok((vec![new], true)),
+            Shown::TooLarge => return Ok((Vec::new(), true)),
+            Shown::Behind => {}
+        }
+    }
+    let fold = stored.fold(connection, last, |count, new| count >= EVENTS_AT_ONCE && !new.is_empty())?;
+    Ok((fold.missing, fold.folded.seq == last))
+}
+
+fn write(queues: &Arc<Queues>, keep: Keep) {
+    let bytes = keep.new.iter().map(|new| new.state.len()).sum();
+    // Where the queue is full there is more important work.
+    let Ok(place) = queues.room.try_acquire() else {
+        return;
+    };
+    if queues.writes.push(Queued::unasked(bytes, keep)).is_ok() {
+        place.forget();
+    }
+}
+
+/// Writes checkpoints of a session.
+struct Keep {
+    key: SessionKey,
+    new: Vec<NewCheckpoint>,
+    /// Whom to ask for those that follow.
+    then: Option<Weak<Queues>>,
+}
+
+impl Job for Keep {
+    fn run(&mut self, tx: &Tx<'_>) -> Fallible<()> {
+        self.new.iter().try_for_each(|new| store(tx, &self.key, new))
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => {
+                if let Some(queues) = self.then.and_then(|queues| queues.upgrade()) {
+                    make(&queues, self.key);
+                }
+            }
+            Err(error) => tracing::debug!(key = %self.key, %error, "a checkpoint was not stored"),
+        }
+    }
+}
+
+/// Stores a checkpoint, unless its event is not there any more: the session may have been deleted and made anew.
+fn store(tx: &Tx<'_>, key: &SessionKey, new: &NewCheckpoint) -> Fallible<()> {
+    let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+    tx.execute(
+        "INSERT INTO checkpoints (app_name, user_id, session_id, seq, state)
+         SELECT app_name, user_id, session_id, seq, ?6 FROM events
+         WHERE position = ?5 AND app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4
+         ON CONFLICT DO NOTHING",
+        params![app, user, session, sql_number(new.seq), new.position, new.state],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use rusqlite::Connection;
+    use serde_json::json;
+
+    use super::{NewCheckpoint, keep, make};
+    use crate::{SqliteOptions, SqliteSessionService};
+    use scratchbook_core::event::Event;
+    use scratchbook_core::session::Whose;
+    use scratchbook_core::session::{CreateSessionConfig, SessionKey, SessionService};
+    use scratchbook_core::state::StateDelta;
+
+    fn config(life: &str) -> CreateSessionConfig {
+        let event = |n| {
+            let delta = StateDelta::new().with("n", format!("{life} {n}")).unwrap();
+            Event::new("agent").with_id(format!("e{n}")).with_state_delta(delta)
+        };
+        CreateSessionConfig::default().with_session_id("s").with_events((1..=600).map(event).collect())
+    }
+
+    async fn stored(service: &SqliteSessionService) -> i64 {
+        let sql = "SELECT count(*) FROM checkpoints";
+        service.read(move |c: &Connection| Ok(c.query_row(sql, [], |row| row.get(0))?)).await.unwrap()
+    }
+
+    async fn until_one_is_stored(service: &SqliteSessionService) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while stored(service).await != 1 {
+            assert!(Instant::now() < deadline, "none was made");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_checkpoint_of_a_session_that_was_made_anew_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        let key = SessionKey::new("app", "alice", "s").unwrap();
+        let created = |life| service.create_session("app", "alice", config(life));
+        created("first").await.unwrap();
+        let sql = "SELECT position FROM events WHERE seq = 512";
+        let position = service.read(move |c| Ok(c.query_row(sql, [], |row| row.get(0))?)).await.unwrap();
+        service.delete_session(&key).await.unwrap();
+        created("second").await.unwrap();
+        until_one_is_stored(&service).await;
+        service.write(Whose::Nobody, 0, |tx| tx.execute("DELETE FROM checkpoints", [])).await.unwrap();
+        // Made late, when the session of its address is another, whose events have the same numbers and ids.
+        let state = json!({"n": [512, "first 512"]}).to_string();
+        let queues = service.queues().unwrap();
+        keep(&queues, key.clone(), vec![NewCheckpoint { seq: 512, position, state }]);
+        // Behind it in the queue.
+        service.write(Whose::Nobody, 0, |_| Ok(())).await.unwrap();
+        assert_eq!(stored(&service).await, 0);
+        let kept = service.get_state_at(&key, 512).await.unwrap();
+        assert_eq!(json!(kept), json!({"n": "second 512"}));
+        make(&queues, key.clone());
+        until_one_is_stored(&service).await;
+        let kept = service.get_state_at(&key, 513).await.unwrap();
+        assert_eq!(json!(kept), json!({"n": "second 513"}));
+    }
+}

@@ -1,0 +1,206 @@
+//! Connections: what is checked before one is opened, and how each is set up.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{Failure, Fallible};
+use super::files::{Extent, Files, find_or_make};
+use super::lock::{FileLock, io_error};
+use super::options::{SqliteMode, SqliteOptions, Synchronous};
+use super::schema;
+use scratchbook_core::error::{Error, ErrorKind, Result};
+
+/// How long SQLite's own locks are waited for; only programs that do not know ours hold them for long.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// More than there are statements, so that each is compiled once a connection.
+const STATEMENTS: usize = 96;
+
+/// A database opened for writing, with what goes with it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) lock: FileLock,
+    pub(super) files: Arc<Files>,
+    pub(super) extent: Extent,
+    /// In bytes.
+    pub(super) page: u64,
+}
+
+/// Opens the database for writing, making it where it is missing.
+pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Opened> {
+    check_path(path, options.mode)?;
+    set_up_writer(path, options).map_err(|e| e.into_error(path))
+}
+
+fn set_up_writer(path: &Path, options: &SqliteOptions) -> Fallible<Opened> {
+    if options.mode != SqliteMode::Create && !path.exists() {
+        let message = format!("there is no file {}, and this mode makes none", path.display());
+        return Err(Error::new(ErrorKind::NotFound, message).into());
+    }
+    let found = find_or_make(path)?;
+    let mut connection = open(path, OpenFlags::empty())?;
+    if connection.is_readonly(rusqlite::MAIN_DB)? {
+        return Err(read_only(path, options.mode).into());
+    }
+    // Says whether this is a database of ours before anything is made beside it.
+    schema::check(&connection, path)?;
+    if options.mode == SqliteMode::ReadOnly && !schema::missing(&connection, path)?.is_empty() {
+        let message = format!(
+            "{}: its tables are those of an older scratchbook, and this mode changes none; open it once for writing",
+            path.display()
+        );
+        return Err(Error::new(ErrorKind::FailedPrecondition, message).into());
+    }
+    let path = fs::canonicalize(path).map_err(|e| io_error(path, "the file cannot be found", e))?;
+    let mut lock = FileLock::beside(&path, options.lock_timeout)?;
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    // For reading alone the file stays as it is, and may have no log.
+    let reads_log = mode == "wal" || options.mode != SqliteMode::ReadOnly;
+    if mode != "wal" && reads_log {
+        lock.hold(|| use_wal(&connection, &path))?;
+    }
+    connection.pragma_update(
+        None,
+        "synchronous",
+        match options.synchronous {
+            Synchronous::Full => "FULL",
+            Synchronous::Normal => "NORMAL",
+        },
+    )?;
+    // On macOS a plain fsync does not reach the disk; elsewhere this means nothing.
+    connection.pragma_update(None, "fullfsync", options.synchronous == Synchronous::Full)?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    // 8 MB instead of 4: pages written again and again go to the database once, and the log stays in caches.
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 2_048, |_| Ok(()))?;
+    // What is erased, or was replaced long before, must not stay readable in the file's free pages.
+    connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+    // Savepoints keep the pages they would restore in memory instead of a file.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    schema::prepare(&mut connection, &path, &mut lock)?;
+    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let page = u64::from(page.max(1));
+    if let Some(bytes) = options.max_size_bytes {
+        let pages = i64::try_from((bytes / page).max(1)).unwrap_or(i64::MAX);
+        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
+    }
+    let log: &[&str] = if reads_log { &["-wal", "-shm"] } else { &[] };
+    let files = Files::of(found, path, log)?;
+    let extent = Extent { stored: files.check_all()? / page, pages: count_pages(&connection)? };
+    Ok(Opened { connection, lock, files: Arc::new(files), extent, page })
+}
+
+/// How many pages the database has, those included that are in its log.
+pub(super) fn count_pages(connection: &Connection) -> Fallible<u64> {
+    Ok(connection.pragma_query_value(None, "page_count", |row| row.get::<_, u32>(0))?.into())
+}
+
+fn use_wal(connection: &Connection, path: &Path) -> Fallible<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let message = format!("{}: its file system cannot share a write-ahead log; use a local disk", path.display());
+    Err(Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message)))
+}
+
+/// Opens a database that is there for reading.
+pub(super) fn open_reader(path: &Path) -> Fallible<Connection> {
+    // Not SQLITE_OPEN_READ_ONLY: whoever opens a log that a crash has left must be able to recover it.
+    let connection = open(path, OpenFlags::empty())?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "cache_size", -8_192)?;
+    Ok(connection)
+}
+
+fn open(path: &Path, flags: OpenFlags) -> Fallible<Connection> {
+    let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(literal(path)?, flags)?;
+    // First of all: the statements that follow may already find the file locked.
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on what is bound. Otherwise a statement whose LIMIT is bound is compiled anew each time.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(connection)
+}
+
+/// The path such that SQLite reads no URI in it: an absolute one never begins with `file:`.
+pub(super) fn literal(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| io_error(path, "the path cannot be made absolute", e))
+}
+
+/// Refuses a path of which SQLite would say no more than that it cannot open it.
+fn check_path(path: &Path, mode: SqliteMode) -> Result<()> {
+    if path.as_os_str().is_empty() || path == Path::new(":memory:") {
+        return Err(Error::invalid(format!(
+            "the path '{}' is no file's; name one, or use the store 'memory:'",
+            path.display()
+        )));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let found = fs::metadata(folder).map_err(|e| io_error(folder, "the database's folder; make it first", e))?;
+    if found.permissions().readonly() {
+        return Err(read_only(folder, mode));
+    }
+    // What is marked read-only stays as it is, even where the system would let root write to it.
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {
+            Err(Error::invalid(format!("{} is a folder; name a file in it", path.display())))
+        }
+        Ok(found) if found.permissions().readonly() => Err(read_only(path, mode)),
+        _ => Ok(()),
+    }
+}
+
+fn read_only(path: &Path, mode: SqliteMode) -> Error {
+    let what = match mode {
+        SqliteMode::ReadOnly => {
+            "may not be written, which reading takes as well, for SQLite's log and locks; open a copy in a folder of yours"
+        }
+        SqliteMode::Create | SqliteMode::Existing => "is read-only; allow writing, or name another file",
+    };
+    let message = format!("{} {what}", path.display());
+    Error::new(ErrorKind::PermissionDenied, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{StatementStatus, params};
+
+    use super::{SqliteOptions, Synchronous, open_reader, open_writer};
+
+    #[test]
+    fn a_statement_is_compiled_once_whatever_is_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let writer = open_writer(&path, &SqliteOptions::default()).unwrap().connection;
+        for connection in [writer, open_reader(&path).unwrap()] {
+            let sql = "SELECT seq FROM events WHERE app_name = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+            let mut statement = connection.prepare(sql).unwrap();
+            for limit in 1..10 {
+                assert!(!statement.exists(params!["app", limit, limit]).unwrap());
+            }
+            assert_eq!(statement.get_status(StatementStatus::RePrepare), 0);
+        }
+    }
+
+    #[test]
+    fn a_commit_reaches_the_disk_unless_told_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        for (options, expected) in
+            [(SqliteOptions::default(), 2), (SqliteOptions::default().with_synchronous(Synchronous::Normal), 1)]
+        {
+            let opened = open_writer(&folder.path().join("agents.db"), &options).unwrap();
+            let pragma = |name| opened.connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+            assert_eq!(pragma("synchronous"), expected);
+        }
+    }
+}

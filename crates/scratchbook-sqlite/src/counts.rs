@@ -1,0 +1,111 @@
+//! How many keys there are, remembered from one commit to the next, so that a scope that grows is not counted each time.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use super::growth::Address;
+use scratchbook_core::state::Scope;
+
+/// How many scopes are remembered at most.
+const SCOPES: usize = 1_024;
+
+/// For some scopes a number of keys that they have at most.
+///
+/// It is a bound and not the number: what is removed is not taken off. Whoever is stopped by it counts.
+/// What other processes add is known by the feed's position, which each of their commits moves.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// The feed's position after the last commit seen.
+    position: Cell<i64>,
+    bounds: RefCell<HashMap<String, u64>>,
+}
+
+impl Counts {
+    /// The feed stands here, as a transaction finds it.
+    pub(super) fn begin(&self, position: i64) {
+        if self.position.replace(position) != position {
+            self.bounds.borrow_mut().clear();
+        }
+    }
+
+    /// The feed stands here by a commit of our own.
+    pub(super) fn commit(&self, position: i64) {
+        self.position.set(position);
+    }
+
+    pub(super) fn bound(&self, of: Address<'_>, scope: Scope) -> Option<u64> {
+        self.bounds.borrow().get(&name(of, scope)).copied()
+    }
+
+    /// A session of this address begins, with keys that nobody has counted.
+    pub(super) fn forget(&self, of: Address<'_>, scope: Scope) {
+        self.bounds.borrow_mut().remove(&name(of, scope));
+    }
+
+    /// Commits are taken back. What one has removed is there again, and others may have counted without it.
+    pub(super) fn roll_back(&self) {
+        self.bounds.borrow_mut().clear();
+    }
+
+    pub(super) fn set_bound(&self, of: Address<'_>, scope: Scope, bound: u64) {
+        let mut bounds = self.bounds.borrow_mut();
+        if bounds.len() >= SCOPES {
+            bounds.clear();
+        }
+        bounds.insert(name(of, scope), bound);
+    }
+}
+
+/// Ids have no control characters in them.
+fn name(of: Address<'_>, scope: Scope) -> String {
+    let (user, session) = match scope {
+        Scope::Session => (of.user, of.session),
+        Scope::User => (of.user, ""),
+        _ => ("", ""),
+    };
+    [scope.as_str(), of.app, user, session].join("\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use crate::{SqliteOptions, SqliteSessionService};
+    use scratchbook_core::error::ErrorKind;
+    use scratchbook_core::event::Event;
+    use scratchbook_core::plan::limits::Limits;
+    use scratchbook_core::session::{CreateSessionConfig, ForkConfig, SessionService};
+    use scratchbook_core::state::StateDelta;
+
+    fn keys(prefix: &str, count: usize) -> Map<String, Value> {
+        (0..count).map(|n| (format!("{prefix}{n}"), json!(n))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_session_made_anew_is_counted_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = Limits::default().with_keys_per_scope(10);
+        let options = SqliteOptions::default().with_limits(limits);
+        let service = SqliteSessionService::open(folder.path().join("a.db"), options).await.unwrap();
+        let config = || CreateSessionConfig::default().with_session_id("s");
+        let full = CreateSessionConfig::default().with_state(keys("full", 9));
+        let full = service.create_session("app", "alice", full).await.unwrap();
+        for made in ["created", "forked"] {
+            let session = service.create_session("app", "alice", config()).await.unwrap();
+            let append = async |count| {
+                let delta = StateDelta::try_from(keys(made, count)).unwrap();
+                service.append(session.key(), Event::new("agent").with_state_delta(delta), Default::default()).await
+            };
+            append(1).await.unwrap();
+            service.delete_session(session.key()).await.unwrap();
+            match made {
+                "created" => service.create_session("app", "alice", config().with_state(keys("full", 9))).await,
+                _ => service.fork_session(full.key(), ForkConfig::default().with_session_id("s")).await,
+            }
+            .unwrap();
+            assert_eq!(append(2).await.unwrap_err().kind(), ErrorKind::ResourceExhausted, "{made}");
+            append(1).await.unwrap();
+            service.delete_session(session.key()).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! SQLite's errors become ours in one place, so that no type of rusqlite's shows in the public interface.
+
+use std::path::Path;
+
+use rusqlite::{ErrorCode, ffi};
+
+use scratchbook_core::error::{Error, ErrorKind};
+
+const FULL: &str = "the disk, or the size the database may have, is full; make room";
+
+/// What fails inside the store: SQLite, or a promise of ours.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Sqlite(rusqlite::Error),
+    Ours(Error),
+}
+
+/// The result of everything that runs on a connection.
+pub(super) type Fallible<T> = std::result::Result<T, Failure>;
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+impl Failure {
+    /// Whether another program's lock is in the way.
+    pub(super) fn is_busy(&self) -> bool {
+        let busy = [Some(ErrorCode::DatabaseBusy), Some(ErrorCode::DatabaseLocked)];
+        matches!(self, Self::Sqlite(error) if busy.contains(&error.sqlite_error_code()))
+    }
+
+    /// The public error, which names the file.
+    pub(super) fn into_error(self, path: &Path) -> Error {
+        let error = match self {
+            Self::Ours(error) => return error,
+            Self::Sqlite(error) => error,
+        };
+        let (kind, what) = describe(&error);
+        if matches!(kind, ErrorKind::InvalidArgument | ErrorKind::PayloadTooLarge) {
+            // What was asked for is at fault, and not the file.
+            return Error::new(kind, what).with_source(error);
+        }
+        Error::new(kind, format!("{}: {what}", path.display())).with_source(error).for_operator()
+    }
+}
+
+/// The kind of an error of SQLite's, and what to do about it.
+pub(super) fn describe(error: &rusqlite::Error) -> (ErrorKind, &'static str) {
+    use rusqlite::Error as E;
+    let Some(code) = error.sqlite_error_code() else {
+        return match error {
+            E::InvalidColumnType(..) | E::FromSqlConversionFailure(..) | E::IntegralValueOutOfRange(..) => {
+                (ErrorKind::DataCorrupted, "a row holds what scratchbook never writes")
+            }
+            E::NulError(_) | E::InvalidPath(_) => {
+                (ErrorKind::InvalidArgument, "no file can have this path; give another")
+            }
+            _ => (ErrorKind::Internal, "SQLite refused a statement"),
+        };
+    };
+    match code {
+        // The shared memory beside the log has no room on the disk.
+        _ if error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE) => {
+            (ErrorKind::ResourceExhausted, FULL)
+        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
+            ErrorKind::Unavailable,
+            "another program holds the database's lock; close a transaction left open there, then try again",
+        ),
+        ErrorCode::DiskFull => (ErrorKind::ResourceExhausted, FULL),
+        ErrorCode::TooBig => (ErrorKind::PayloadTooLarge, "a value is larger than SQLite can hold; split it"),
+        ErrorCode::OutOfMemory => (ErrorKind::ResourceExhausted, "out of memory"),
+        ErrorCode::DatabaseCorrupt => {
+            (ErrorKind::DataCorrupted, "the database file is damaged; restore a backup of it")
+        }
+        ErrorCode::NotADatabase => (ErrorKind::FailedPrecondition, "the file is not a SQLite database; name another"),
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => {
+            (ErrorKind::PermissionDenied, "the database cannot be written; allow it, or name another")
+        }
+        ErrorCode::CannotOpen => {
+            (ErrorKind::Unavailable, "the database cannot be opened; check its folder and permissions")
+        }
+        ErrorCode::SystemIoFailure | ErrorCode::FileLockingProtocolFailed => {
+            (ErrorKind::Unavailable, "reading or writing the file failed; check the disk, then try again")
+        }
+        _ => (ErrorKind::Internal, "SQLite refused a statement"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Error, ffi};
+
+    use super::describe;
+    use scratchbook_core::error::ErrorKind;
+
+    #[test]
+    fn shared_memory_without_room_is_a_full_disk() {
+        let kind = |code| describe(&Error::SqliteFailure(ffi::Error::new(code), None)).0;
+        assert_eq!(kind(ffi::SQLITE_IOERR_SHMSIZE), ErrorKind::ResourceExhausted);
+        assert_eq!(kind(ffi::SQLITE_IOERR_READ), ErrorKind::Unavailable);
+    }
+}

@@ -1,0 +1,265 @@
+//! The feed of what was committed. Positions are in the order of commits, so that a page is all that stands above one.
+
+use std::sync::Arc;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, params};
+
+use super::error::Fallible;
+use super::owned::{CHANGE, change};
+use super::read::{decode, event, lossy, named, number, sql_number, text_length};
+use super::removal;
+use super::retention::no_session_expired;
+use scratchbook_core::plan::feed::{Feed, FeedPlace};
+use scratchbook_core::plan::sql::rows::{damaged, stored_key};
+use scratchbook_core::session::{FeedCommit, FeedPage, FeedStart, StateChange, StateOwner};
+
+/// About as much as is read for a page, so that one of large events does not fill the memory.
+const PAGE_BYTES: u64 = 16 << 20;
+
+/// No more entries than these share a position: keys of the user, keys of the app, and a creation or an event.
+const ENTRIES_AT_ONE: usize = 3;
+
+/// A page of an owner's feed. Sessions that have expired by now, in microseconds, are not in it.
+pub(super) fn page(
+    connection: &Connection,
+    owner: &StateOwner,
+    start: &FeedStart,
+    limit: usize,
+    now: i64,
+) -> Fallible<FeedPage> {
+    let sql = "SELECT feed.position, database_id.id FROM feed, database_id";
+    let found = connection.prepare_cached(sql)?.query_row([], |row| Ok((number(row, 0)?, row.get::<_, String>(1)?)));
+    let (end, database) = named(found, || "the feed's position".to_owned())?;
+    let feed = Feed::new(&database, owner);
+    let after = feed.start_since(start, end, removal::let_go_until(connection, owner.app_name())?)?;
+    let limit = limit.clamp(1, 1000);
+    let reader = Reader { connection, owner, after, limit: limit + ENTRIES_AT_ONE, now };
+    let parts = [reader.states()?, reader.created()?, reader.events()?, reader.removals()?];
+    // What stands above the end of a part that was cut short is for the next page.
+    let cut = parts.iter().filter_map(|part| part.end).min();
+    let mut commits: Vec<_> = parts.into_iter().flat_map(|part| part.commits).collect();
+    // Stable: at one position states come before a creation, and that before an event.
+    commits.sort_by_key(|(position, _)| *position);
+    commits.retain(|(position, _)| cut.is_none_or(|cut| *position <= cut));
+    let mut page = feed.page(after, commits, limit);
+    if page.entries.is_empty() {
+        // Whoever goes on from here need not look again at all that others have committed meanwhile.
+        page.cursor = feed.cursor(&FeedPlace::after(end).to_string());
+    }
+    Ok(page)
+}
+
+/// What one table has for a page.
+#[derive(Default)]
+struct Part {
+    commits: Vec<(u64, FeedCommit)>,
+    bytes: u64,
+    /// The last position that was read wholly, where there may be more.
+    end: Option<u64>,
+}
+
+struct Reader<'a> {
+    connection: &'a Connection,
+    owner: &'a StateOwner,
+    after: FeedPlace,
+    limit: usize,
+    now: i64,
+}
+
+impl Reader<'_> {
+    /// The first position that is wanted.
+    fn from(&self) -> i64 {
+        sql_number(self.after.position + u64::from(self.after.taken == usize::MAX))
+    }
+
+    /// Keys that were written outside of events.
+    fn states(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let (index, of_user) = match user {
+            Some(_) => ("state_log_of_user_without_event", "AND scope = 'user' AND user_id = ?3"),
+            None => ("state_log_without_event", "AND ?3 IS NULL"),
+        };
+        // The users' keys before the app's.
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT {CHANGE}, scope, user_id FROM state_log INDEXED BY {index}
+             WHERE app_name = ?1 AND position >= ?2 AND (seq IS NULL OR seq = 0) {of_user}
+             ORDER BY position, scope DESC, user_id, key"
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), user])?;
+        let mut part = Part::default();
+        let mut open: Option<(StateOwner, Vec<StateChange>)> = None;
+        while let Some(row) = rows.next()? {
+            let place = || format!("the log of {app} at position {}", row.get::<_, i64>(0).unwrap_or_default());
+            let (scope, user): (String, String) = (named(row.get(10), place)?, named(row.get(11), place)?);
+            let owner = if scope == "user" { StateOwner::user(app, &user) } else { StateOwner::app(app) };
+            let owner = owner.map_err(|e| damaged(place()).with_source(e))?;
+            part.bytes += text_length(row, 3);
+            let change = change(row, &owner)?;
+            if let Some((of, changes)) = &mut open
+                && *of == owner
+                && changes.last().is_some_and(|last| last.position == change.position)
+            {
+                changes.push(change);
+                continue;
+            }
+            part.push_state(open.take());
+            let is_next = part.commits.last().is_some_and(|(at, _)| *at < change.position);
+            if is_next && part.is_full(self.limit) {
+                return Ok(part);
+            }
+            open = Some((owner, vec![change]));
+        }
+        part.push_state(open);
+        Ok(part)
+    }
+
+    /// Sessions that were made with state of their own, or as forks.
+    fn created(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let (index, of_user) = match user {
+            Some(_) => ("initial_states_of_user", "AND user_id = ?4"),
+            None => ("initial_states_by_position", "AND ?4 IS NULL"),
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT position, user_id, session_id, forked_at, state
+             FROM initial_states AS made INDEXED BY {index}
+             WHERE app_name = ?1 AND position >= ?2 {of_user} AND (forked_at IS NOT NULL OR state <> '{{}}') AND {}
+             ORDER BY position LIMIT {}",
+            no_session_expired("made", 3),
+            self.limit + 1
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), self.now, user])?;
+        let mut part = Part::default();
+        while let Some(row) = rows.next()? {
+            let place = || format!("the session {app}/{}/{}", lossy(row, 1), lossy(row, 2));
+            let position = named(number(row, 0), place)?;
+            if part.is_full(self.limit) {
+                break;
+            }
+            part.bytes += text_length(row, 4);
+            let (user, id): (String, String) = (named(row.get(1), place)?, named(row.get(2), place)?);
+            let session = stored_key(app, &user, &id)?;
+            let forked_at = match row.get_ref(3)? {
+                ValueRef::Null => None,
+                _ => Some(named(number(row, 3), place)?),
+            };
+            let state = decode(row.get_ref(4)?, || format!("the state at the creation of {session}"))?;
+            part.commits.push((position, FeedCommit::Created { session, state, forked_at }));
+        }
+        Ok(part)
+    }
+
+    /// What was removed.
+    fn removals(&self) -> Fallible<Part> {
+        let mut commits = removal::read(self.connection, self.owner, self.from(), self.limit + 1)?;
+        let is_cut = commits.len() > self.limit;
+        commits.truncate(self.limit);
+        let end = commits.last().filter(|_| is_cut).map(|(position, _)| *position);
+        Ok(Part { commits, bytes: 0, end })
+    }
+
+    /// Events, but for the copies in forks.
+    fn events(&self) -> Fallible<Part> {
+        let (app, user) = (self.owner.app_name(), self.owner.user_id());
+        let (index, of_user) = match user {
+            Some(_) => ("events_of_user", "AND user_id = ?4"),
+            None => ("events_of_app", "AND ?4 IS NULL"),
+        };
+        let mut statement = self.connection.prepare_cached(&format!(
+            "SELECT seq, event, position, user_id, session_id FROM events AS made INDEXED BY {index}
+             WHERE position >= ?2 AND app_name = ?1 {of_user} AND log_position IS NULL AND {}
+             ORDER BY position LIMIT {}",
+            no_session_expired("made", 3),
+            self.limit + 1
+        ))?;
+        let mut rows = statement.query(params![app, self.from(), self.now, user])?;
+        let mut part = Part::default();
+        while let Some(row) = rows.next()? {
+            if part.is_full(self.limit) {
+                break;
+            }
+            let place = || format!("the session {app}/{}/{}", lossy(row, 3), lossy(row, 4));
+            let (user, id): (String, String) = (named(row.get(3), place)?, named(row.get(4), place)?);
+            let session = stored_key(app, &user, &id)?;
+            part.bytes += text_length(row, 1);
+            let event = Arc::new(event(row, &session)?);
+            part.commits.push((named(number(row, 2), place)?, FeedCommit::Event { session, event }));
+        }
+        Ok(part)
+    }
+}
+
+impl Part {
+    fn push_state(&mut self, state: Option<(StateOwner, Vec<StateChange>)>) {
+        let Some((owner, changes)) = state else {
+            return;
+        };
+        let position = changes.last().map_or(0, |change| change.position);
+        self.commits.push((position, FeedCommit::State { owner, changes }));
+    }
+
+    /// Whether there is so much in it that what follows is for another page.
+    fn is_full(&mut self, limit: usize) -> bool {
+        let count = self.commits.len();
+        if count >= limit || count > ENTRIES_AT_ONE && self.bytes > PAGE_BYTES {
+            self.end = self.commits.last().map(|(position, _)| *position);
+        }
+        self.end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{SqliteOptions, SqliteSessionService};
+    use scratchbook_core::event::Event;
+    use scratchbook_core::session::Whose;
+    use scratchbook_core::session::{CreateSessionConfig, FeedStart, SessionService, StateOwner};
+    use serde_json::json;
+
+    /// How long a page of a feed takes behind this many events of another app and another user, at best.
+    async fn page(foreign: i64, owner: &StateOwner) -> Duration {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        for app in ["other", "app"] {
+            let sql = foreign_events(app, foreign);
+            service.write(Whose::Nobody, 0, move |tx| tx.execute_text(&sql, [])).await.unwrap();
+        }
+        let moved = "UPDATE feed SET position = (SELECT max(position) FROM events)";
+        service.write(Whose::Nobody, 0, move |tx| tx.execute(moved, [])).await.unwrap();
+        let events = (0..20).map(|n| Event::new("agent").with_timestamp(f64::from(n))).collect();
+        let config = CreateSessionConfig::default().with_state(json!({"a": 1, "user:b": 1})).with_events(events);
+        service.create_session("late", "alice", config.clone()).await.unwrap();
+        service.create_session("app", "alice", config).await.unwrap();
+        let mut best = Duration::MAX;
+        for _ in 0..10 {
+            let begun = Instant::now();
+            let page = service.list_feed(owner, &FeedStart::Beginning, 10).await.unwrap();
+            best = best.min(begun.elapsed());
+            assert_eq!(page.entries.len(), 10);
+        }
+        best
+    }
+
+    fn foreign_events(app: &str, foreign: i64) -> String {
+        format!(
+            "INSERT INTO events (position, app_name, user_id, session_id, seq, id, hash, invocation_id, author, timestamp,
+                 event)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {foreign})
+             SELECT coalesce((SELECT max(position) FROM events), 0) + n, '{app}', 'bob', 's', n, 'e' || n, x'00', '', 'a', 1.0,
+                 '{{}}'
+             FROM n"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_page_of_a_feed_costs_the_same_behind_many_events_of_others() {
+        for owner in [StateOwner::user("app", "alice").unwrap(), StateOwner::app("late").unwrap()] {
+            let (few, many) = (page(500, &owner).await, page(50_000, &owner).await);
+            println!("{owner:?}: {few:?} behind 1,000, {many:?} behind 100,000");
+            assert!(many < few * 10, "{few:?} behind 1,000 events of others, {many:?} behind 100,000");
+        }
+    }
+}

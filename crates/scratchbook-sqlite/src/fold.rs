@@ -1,0 +1,182 @@
+//! A session's own keys as they stood after one of its events: from a checkpoint, or from where its events begin.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Map;
+
+use super::checkpoint::NewCheckpoint;
+use super::error::Fallible;
+use super::read::{decode, named, number, sql_number};
+use scratchbook_core::plan::folded::{CHECKPOINT_EVENTS, Folded};
+use scratchbook_core::plan::fork::check_event_number;
+use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::session::{InitialState, SessionKey, no_session};
+
+/// As much of checkpoints as is kept in memory until they are written.
+const CHECKPOINT_BYTES: usize = 8 << 20;
+
+/// A session as it is stored, without what is large.
+#[derive(Debug)]
+pub(super) struct StoredSession<'k> {
+    pub(super) key: &'k SessionKey,
+    /// The number of the last event.
+    pub(super) last: u64,
+    /// The number of the last event that was pruned.
+    pub(super) base: u64,
+    /// Where the fold begins in the feed.
+    pub(super) position: u64,
+    pub(super) created: i64,
+    pub(super) updated: i64,
+}
+
+/// A fold, and the checkpoints that are missing on the way to it.
+#[derive(Debug)]
+pub(super) struct Fold {
+    pub(super) folded: Folded,
+    /// How many events were read for it.
+    pub(super) count: u64,
+    pub(super) missing: Vec<NewCheckpoint>,
+}
+
+/// The session of an address, unless it has expired by now, in microseconds.
+pub(super) fn find<'k>(connection: &Connection, key: &'k SessionKey, now: i64) -> Fallible<Option<StoredSession<'k>>> {
+    let sql = "SELECT sessions.seq, coalesce(initial_states.seq, 0), sessions.position, create_time, update_time
+        FROM sessions LEFT JOIN initial_states
+            ON initial_states.app_name = sessions.app_name AND initial_states.user_id = sessions.user_id
+            AND initial_states.session_id = sessions.id
+        WHERE sessions.app_name = ?1 AND sessions.user_id = ?2 AND sessions.id = ?3
+            AND (expire_time IS NULL OR expire_time > ?4)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row(params![key.app_name(), key.user_id(), key.session_id(), now], |row| {
+        Ok(StoredSession {
+            key,
+            last: number(row, 0)?,
+            base: number(row, 1)?,
+            position: number(row, 2)?,
+            created: row.get(3)?,
+            updated: row.get(4)?,
+        })
+    });
+    named(found.optional(), || format!("the session {key}"))
+}
+
+/// The session of an address that must be there, and have an event of this number, or have been made with 0.
+pub(super) fn find_at<'k>(
+    connection: &Connection,
+    key: &'k SessionKey,
+    seq: u64,
+    now: i64,
+) -> Fallible<StoredSession<'k>> {
+    let stored = find(connection, key, now)?.ok_or_else(|| no_session(key))?;
+    check_event_number(key, seq, stored.base, stored.last)?;
+    Ok(stored)
+}
+
+/// The state with which the fold of a session's events begins. It has no row where that is empty.
+pub(super) fn initial(connection: &Connection, key: &SessionKey) -> Fallible<InitialState> {
+    let sql = "SELECT seq, state FROM initial_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(InitialState::new(0, Map::new()));
+    };
+    let place = || format!("the state at the creation of {key}");
+    Ok(InitialState::new(named(number(row, 0), place)?, decode(row.get_ref(1)?, place)?))
+}
+
+impl StoredSession<'_> {
+    /// The fold up to an event that is there; it ends early where `stop` says so of how many events were read and which
+    /// checkpoints found missing.
+    pub(super) fn fold(
+        &self,
+        connection: &Connection,
+        seq: u64,
+        stop: impl Fn(u64, &[NewCheckpoint]) -> bool,
+    ) -> Fallible<Fold> {
+        let mut fold = Fold { folded: self.begin(connection, seq)?, count: 0, missing: Vec::new() };
+        let start = fold.folded.seq;
+        let mut statement = connection.prepare_cached(
+            "SELECT seq, event, position FROM events
+             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq > ?4 AND seq <= ?5 ORDER BY seq",
+        )?;
+        let key = self.key;
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let mut rows = statement.query(params![app, user, session, sql_number(start), sql_number(seq)])?;
+        let mut bytes = 0;
+        while let Some(row) = rows.next()? {
+            let at = named(number(row, 0), || format!("an event of {key}"))?;
+            let ValueRef::Text(text) = row.get_ref(1)? else {
+                return Err(damaged(format!("the event {at} of {key}")).into());
+            };
+            let text = str::from_utf8(text).map_err(|e| damaged(format!("the event {at} of {key}")).with_source(e))?;
+            fold.folded.apply(at, text, key)?;
+            if at.is_multiple_of(CHECKPOINT_EVENTS)
+                && bytes < CHECKPOINT_BYTES
+                && let Some(state) = fold.folded.take_checkpoint()?
+            {
+                bytes += state.len();
+                fold.missing.push(NewCheckpoint { seq: at, position: row.get(2)?, state });
+            }
+            fold.count += 1;
+            if stop(fold.count, &fold.missing) {
+                return Ok(fold);
+            }
+        }
+        match fold.folded.seq == seq {
+            true => Ok(fold),
+            false => Err(damaged(format!("the event {seq} of {key}")).into()),
+        }
+    }
+
+    /// The fold of a session that is whole.
+    pub(super) fn folded(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
+        Ok(self.fold(connection, seq, |_, _| false)?.folded)
+    }
+
+    /// Where the fold up to an event begins: with the last checkpoint up to there, if there is one.
+    fn begin(&self, connection: &Connection, seq: u64) -> Fallible<Folded> {
+        let key = self.key;
+        let mut statement = connection.prepare_cached(
+            "SELECT seq, state FROM checkpoints
+             WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4 AND seq > ?5
+             ORDER BY seq DESC LIMIT 1",
+        )?;
+        let (app, user, session) = (key.app_name(), key.user_id(), key.session_id());
+        let mut rows = statement.query(params![app, user, session, sql_number(seq), sql_number(self.base)])?;
+        let Some(row) = rows.next()? else {
+            return Ok(Folded::begin(initial(connection, key)?));
+        };
+        let at = named(number(row, 0), || format!("a checkpoint of {key}"))?;
+        let text = row
+            .get_ref(1)?
+            .as_str()
+            .map_err(|e| damaged(format!("the checkpoint at event {at} of {key}")).with_source(e))?;
+        Ok(Folded::from_checkpoint(at, text, key)?)
+    }
+
+    /// The number of the last checkpoint up to an event, or of the event with which the fold begins.
+    pub(super) fn checkpoint_before(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
+        let key = self.key;
+        let sql = "SELECT coalesce(max(seq), 0) FROM checkpoints
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq <= ?4";
+        let mut statement = connection.prepare_cached(sql)?;
+        let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
+        let found = statement.query_row(address, |row| number(row, 0));
+        Ok(named(found, || format!("a checkpoint of {key}"))?.max(self.base))
+    }
+
+    /// Where the commit of an event stands in the logs of shared state; for where the fold begins, where that is.
+    pub(super) fn position_at(&self, connection: &Connection, seq: u64) -> Fallible<u64> {
+        if seq == self.base {
+            return Ok(self.position);
+        }
+        let key = self.key;
+        let sql = "SELECT coalesce(log_position, position) FROM events
+            WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
+        let mut statement = connection.prepare_cached(sql)?;
+        let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
+        let place = || format!("the event {seq} of {key}");
+        let found = named(statement.query_row(address, |row| number(row, 0)).optional(), place)?;
+        Ok(found.ok_or_else(|| damaged(place()))?)
+    }
+}

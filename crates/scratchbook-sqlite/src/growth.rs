@@ -1,0 +1,96 @@
+//! Which scopes a commit brings keys into, and whether they have room for them.
+
+use super::error::Fallible;
+use super::transaction::Tx;
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::plan::sql::text::TextChange;
+use scratchbook_core::session::{SessionKey, StateOwner};
+use scratchbook_core::state::Scope;
+
+/// Whose keys are meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address<'a> {
+    pub(super) app: &'a str,
+    pub(super) user: &'a str,
+    pub(super) session: &'a str,
+}
+
+impl<'a> From<&'a SessionKey> for Address<'a> {
+    fn from(key: &'a SessionKey) -> Self {
+        Self { app: key.app_name(), user: key.user_id(), session: key.session_id() }
+    }
+}
+
+impl<'a> From<&'a StateOwner> for Address<'a> {
+    fn from(owner: &'a StateOwner) -> Self {
+        Self { app: owner.app_name(), user: owner.user_id().unwrap_or_default(), session: "" }
+    }
+}
+
+/// What the changes written so far have done to the number of keys.
+#[derive(Debug, Default)]
+pub(super) struct Growth<'a> {
+    session: Keys<'a>,
+    user: Keys<'a>,
+    app: Keys<'a>,
+}
+
+/// How many keys more there are than before, and one that was absent.
+#[derive(Debug, Default)]
+struct Keys<'a> {
+    more: i64,
+    new: &'a str,
+}
+
+impl<'a> Growth<'a> {
+    /// A change was written, to a key that was there or was not.
+    pub(super) fn add(&mut self, change: &'a TextChange, was_there: bool) {
+        let keys = match change.scope {
+            Scope::Session => &mut self.session,
+            Scope::User => &mut self.user,
+            _ => &mut self.app,
+        };
+        match (change.value.is_some(), was_there) {
+            (true, false) => (keys.more, keys.new) = (keys.more + 1, &change.name),
+            (false, true) => keys.more -= 1,
+            _ => {}
+        }
+    }
+
+    /// Refuses the commit where a scope has more keys than before and than it may.
+    pub(super) fn check(&self, tx: &Tx<'_>, of: Address<'_>, limits: &Limits) -> Fallible<()> {
+        for (scope, keys) in [(Scope::Session, &self.session), (Scope::User, &self.user), (Scope::App, &self.app)] {
+            if keys.more <= 0 || limits.keys_per_scope == u64::MAX {
+                continue;
+            }
+            let more = keys.more.unsigned_abs();
+            let after = match tx.counts().bound(of, scope) {
+                Some(bound) if bound + more <= limits.keys_per_scope => bound + more,
+                _ => {
+                    let after = count(tx, of, scope)?;
+                    limits.check_keys(scope, keys.new, after.saturating_sub(more), after)?;
+                    after
+                }
+            };
+            tx.counts().set_bound(of, scope, after);
+        }
+        Ok(())
+    }
+}
+
+/// How many keys are there.
+fn count(tx: &Tx<'_>, of: Address<'_>, scope: Scope) -> Fallible<u64> {
+    let mut statement = tx.prepare(match scope {
+        Scope::Session => {
+            "SELECT count(value) FROM session_states WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3"
+        }
+        Scope::User => "SELECT count(value) FROM user_states WHERE app_name = ?1 AND user_id = ?2",
+        _ => "SELECT count(value) FROM app_states WHERE app_name = ?1",
+    })?;
+    let count: i64 = match scope {
+        Scope::Session => statement.query_row([of.app, of.user, of.session], |row| row.get(0))?,
+        Scope::User => statement.query_row([of.app, of.user], |row| row.get(0))?,
+        _ => statement.query_row([of.app], |row| row.get(0))?,
+    };
+    Ok(count.unsigned_abs())
+}

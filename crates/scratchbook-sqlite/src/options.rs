@@ -1,0 +1,226 @@
+//! How a database file is opened, in code or in a URI.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::plan::limits::Limits;
+
+/// When a commit has reached the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Before it is acknowledged: it survives a power cut.
+    #[default]
+    Full,
+    /// Some time later: it survives the end of the process, but not a power cut. The file stays whole.
+    Normal,
+}
+
+/// What may be done with a database file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SqliteMode {
+    /// It is read and written, and made if it is not there.
+    #[default]
+    Create,
+    /// It is read and written, and has to be there.
+    Existing,
+    /// It is read alone, has to be there and have the newest tables. Every write is `PermissionDenied`. SQLite's files beside
+    /// it may be made all the same: without them others could not write while it is read.
+    ReadOnly,
+}
+
+/// How a [`SqliteSessionService`](super::SqliteSessionService) works.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SqliteOptions {
+    /// What may be done with the file; `Create` otherwise.
+    pub mode: SqliteMode,
+    /// When a commit has reached the disk; `Full` otherwise.
+    pub synchronous: Synchronous,
+    /// How long a write waits for other processes that write to the file; 30 s otherwise.
+    pub lock_timeout: Duration,
+    /// How many reads run at once; one a core, 2 to 4, otherwise.
+    pub readers: usize,
+    /// How many writes may wait; 1,024 otherwise.
+    pub queue_capacity: usize,
+    /// How long a write waits for a place in a full queue before it is refused; 5 s otherwise.
+    pub queue_timeout: Duration,
+    /// How large the database may grow, in bytes; writes beyond it are `ResourceExhausted`.
+    pub max_size_bytes: Option<u64>,
+    /// How large and how many things may be.
+    pub limits: Limits,
+    /// Where times and ids come from.
+    pub environment: Arc<dyn Environment>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            mode: SqliteMode::default(),
+            synchronous: Synchronous::default(),
+            lock_timeout: Duration::from_secs(30),
+            readers: cores.clamp(2, 4),
+            queue_capacity: 1024,
+            queue_timeout: Duration::from_secs(5),
+            max_size_bytes: None,
+            limits: Limits::default(),
+            environment: Arc::new(SystemEnvironment),
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// What may be done with the file.
+    #[must_use]
+    pub fn with_mode(mut self, mode: SqliteMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// When a commit has reached the disk.
+    #[must_use]
+    pub fn with_synchronous(mut self, synchronous: Synchronous) -> Self {
+        self.synchronous = synchronous;
+        self
+    }
+
+    /// How long a write waits for other processes that write to the file.
+    #[must_use]
+    pub fn with_lock_timeout(mut self, timeout: Duration) -> Self {
+        self.lock_timeout = timeout;
+        self
+    }
+
+    /// How many reads run at once, at least one.
+    #[must_use]
+    pub fn with_readers(mut self, readers: usize) -> Self {
+        self.readers = readers;
+        self
+    }
+
+    /// How many writes may wait, at least one.
+    #[must_use]
+    pub fn with_queue_capacity(mut self, capacity: usize) -> Self {
+        self.queue_capacity = capacity;
+        self
+    }
+
+    /// How long a write waits for a place in a full queue before it is refused.
+    #[must_use]
+    pub fn with_queue_timeout(mut self, timeout: Duration) -> Self {
+        self.queue_timeout = timeout;
+        self
+    }
+
+    /// How large the database may grow, in bytes.
+    #[must_use]
+    pub fn with_max_size_bytes(mut self, bytes: u64) -> Self {
+        self.max_size_bytes = Some(bytes);
+        self
+    }
+
+    /// How large and how many things may be.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Where times and ids come from.
+    #[must_use]
+    pub fn with_environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Reads `sqlite://PATH?NAME=VALUE&...`. The path is taken as it is, up to the first `?`: nothing in it is
+    /// percent-decoded, so every path without a `?` can be written, and one with it is for `open`.
+    pub(super) fn from_uri(uri: &str) -> Result<(PathBuf, Self)> {
+        let rest = uri.strip_prefix("sqlite://").ok_or_else(|| {
+            let scheme = uri.split(':').next().unwrap_or_default();
+            Error::invalid(format!("the scheme '{scheme}' is not SQLite's; write sqlite://PATH"))
+        })?;
+        let (path, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let mut options = Self::default();
+        for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
+            options.read_parameter(parameter)?;
+        }
+        Ok((PathBuf::from(path), options))
+    }
+
+    fn read_parameter(&mut self, parameter: &str) -> Result<()> {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match name {
+            // As in SQLite's own URIs.
+            "mode" => {
+                self.mode = match value {
+                    "ro" => SqliteMode::ReadOnly,
+                    "rw" => SqliteMode::Existing,
+                    "rwc" => SqliteMode::Create,
+                    _ => {
+                        return Err(Error::invalid(format!(
+                            "mode={value}; it is 'ro' to read alone, 'rw' for a file that is there, or 'rwc'"
+                        )));
+                    }
+                };
+            }
+            "synchronous" => {
+                self.synchronous = match value {
+                    "full" => Synchronous::Full,
+                    "normal" => Synchronous::Normal,
+                    _ => return Err(Error::invalid(format!("synchronous={value}; it is 'full' or 'normal'"))),
+                };
+            }
+            "lock_timeout_ms" => {
+                let millis = value.parse().map_err(|_| {
+                    Error::invalid(format!("lock_timeout_ms={value}; it is a whole number of milliseconds"))
+                })?;
+                self.lock_timeout = Duration::from_millis(millis);
+            }
+            _ if self.limits.read_parameter(name, value)? => {}
+            _ => {
+                return Err(Error::invalid(format!(
+                    "unknown parameter '{name}' in a sqlite:// URI; it takes 'mode', 'synchronous', 'lock_timeout_ms' and \
+                     the names of limits, as 'value_bytes'"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{SqliteMode, SqliteOptions, Synchronous};
+
+    #[test]
+    fn a_uri_is_a_path_and_options() {
+        let (path, options) = SqliteOptions::from_uri("sqlite:///var/a%20b.db").unwrap();
+        assert_eq!(path, Path::new("/var/a%20b.db"));
+        assert_eq!(options.synchronous, Synchronous::Full);
+        let (path, options) =
+            SqliteOptions::from_uri("sqlite://agents.db?synchronous=normal&lock_timeout_ms=250").unwrap();
+        assert_eq!(path, Path::new("agents.db"));
+        assert_eq!(options.synchronous, Synchronous::Normal);
+        assert_eq!(options.lock_timeout, Duration::from_millis(250));
+        let mode = |uri| SqliteOptions::from_uri(uri).unwrap().1.mode;
+        assert_eq!(mode("sqlite://agents.db"), SqliteMode::Create);
+        assert_eq!(mode("sqlite://agents.db?mode=ro"), SqliteMode::ReadOnly);
+        assert_eq!(mode("sqlite://agents.db?mode=rw&synchronous=normal"), SqliteMode::Existing);
+    }
+
+    #[test]
+    fn unknown_schemes_parameters_and_values_are_refused() {
+        for uri in ["postgres://x", "sqlite:x", "sqlite://x?sync=full", "sqlite://x?synchronous=FULL"] {
+            assert!(SqliteOptions::from_uri(uri).is_err(), "{uri}");
+        }
+        assert!(SqliteOptions::from_uri("sqlite://x?lock_timeout_ms=-1").is_err());
+        assert!(SqliteOptions::from_uri("sqlite://x?mode=memory").unwrap_err().to_string().contains("'ro'"));
+    }
+}

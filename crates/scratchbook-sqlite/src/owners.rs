@@ -1,0 +1,84 @@
+//! Who there is: apps and their users, found one after the other by the primary keys, so that a page costs what it
+//! holds.
+
+use rusqlite::{Connection, params};
+
+use super::error::Fallible;
+use super::read::named;
+use scratchbook_core::plan::sql::rows::damaged;
+use scratchbook_core::session::StateOwner;
+
+/// The owners after one, each app before its users, in byte order.
+pub(super) fn after(connection: &Connection, after: Option<&StateOwner>, limit: usize) -> Fallible<Vec<StateOwner>> {
+    let mut owners = Vec::new();
+    let (mut app, mut user) = match after {
+        None => (next_app(connection, None)?, None),
+        Some(owner) => (Some(owner.app_name().to_owned()), owner.user_id().map(str::to_owned)),
+    };
+    let mut told = after.is_some();
+    while let Some(name) = app
+        && owners.len() < limit
+    {
+        if !told {
+            owners.push(StateOwner::app(&name).map_err(|e| damaged(format!("the app {name}")).with_source(e))?);
+        }
+        while owners.len() < limit
+            && let Some(next) = next_user(connection, &name, user.as_deref())?
+        {
+            let owner = StateOwner::user(&name, &next);
+            owners.push(owner.map_err(|e| damaged(format!("the user {name}/{next}")).with_source(e))?);
+            user = Some(next);
+        }
+        (app, user, told) = (next_app(connection, Some(&name))?, None, false);
+    }
+    Ok(owners)
+}
+
+/// The first app after one, or the first at all.
+fn next_app(connection: &Connection, after: Option<&str>) -> Fallible<Option<String>> {
+    // Two statements: an app may have an empty name, which is after nothing.
+    let sql = match after {
+        None => {
+            "SELECT min(app_name) FROM (
+                 SELECT min(app_name) AS app_name FROM sessions UNION ALL SELECT min(app_name) FROM app_states
+                 UNION ALL SELECT min(app_name) FROM user_states UNION ALL SELECT min(app_name) FROM artifacts
+             )"
+        }
+        Some(_) => {
+            "SELECT min(app_name) FROM (
+                 SELECT min(app_name) AS app_name FROM sessions WHERE app_name > ?1
+                 UNION ALL SELECT min(app_name) FROM app_states WHERE app_name > ?1
+                 UNION ALL SELECT min(app_name) FROM user_states WHERE app_name > ?1
+                 UNION ALL SELECT min(app_name) FROM artifacts WHERE app_name > ?1
+             )"
+        }
+    };
+    let found = connection.prepare_cached(sql)?.query_row(rusqlite::params_from_iter(after), |row| row.get(0));
+    named(found, || format!("the app after {after:?}"))
+}
+
+/// The first user of an app after one, or the first at all.
+fn next_user(connection: &Connection, app: &str, after: Option<&str>) -> Fallible<Option<String>> {
+    let sql = match after {
+        None => {
+            "SELECT min(user_id) FROM (
+                 SELECT min(user_id) AS user_id FROM sessions WHERE app_name = ?1
+                 UNION ALL SELECT min(user_id) FROM user_states WHERE app_name = ?1
+                 UNION ALL SELECT min(user_id) FROM artifacts WHERE app_name = ?1
+             )"
+        }
+        Some(_) => {
+            "SELECT min(user_id) FROM (
+                 SELECT min(user_id) AS user_id FROM sessions WHERE app_name = ?1 AND user_id > ?2
+                 UNION ALL SELECT min(user_id) FROM user_states WHERE app_name = ?1 AND user_id > ?2
+                 UNION ALL SELECT min(user_id) FROM artifacts WHERE app_name = ?1 AND user_id > ?2
+             )"
+        }
+    };
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = match after {
+        None => statement.query_row(params![app], |row| row.get(0)),
+        Some(after) => statement.query_row(params![app, after], |row| row.get(0)),
+    };
+    named(found, || format!("the user of {app} after {after:?}"))
+}

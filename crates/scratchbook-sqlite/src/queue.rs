@@ -1,0 +1,182 @@
+//! The queues between callers, who may be on any executor, and the threads that do the work.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use scratchbook_core::error::Result;
+use scratchbook_core::store::closed;
+
+/// A queue that ends when it is closed, whoever could still send: what was taken before is done, the rest refused.
+pub(super) struct Queue<T> {
+    waiting: Mutex<Waiting<T>>,
+    changed: Condvar,
+}
+
+struct Waiting<T> {
+    items: VecDeque<T>,
+    closed: bool,
+    /// The one that waits is to look around.
+    nudged: bool,
+}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl<T> Queue<T> {
+    pub(super) fn new() -> Arc<Self> {
+        let waiting = Mutex::new(Waiting { items: VecDeque::new(), closed: false, nudged: false });
+        Arc::new(Self { waiting, changed: Condvar::new() })
+    }
+
+    /// Adds something that will be done, or refuses it.
+    pub(super) fn push(&self, item: T) -> Result<()> {
+        let mut waiting = self.waiting();
+        if waiting.closed {
+            return Err(closed());
+        }
+        waiting.items.push_back(item);
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Ends a wait for the next, as if it had been too late.
+    pub(super) fn nudge(&self) {
+        self.waiting().nudged = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&self) {
+        self.waiting().closed = true;
+        self.changed.notify_all();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting<T>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of a queue that takes from it. When it goes, so does what it has not taken, and whoever waits knows.
+#[derive(Debug)]
+pub(super) struct Taker<T>(pub(super) Arc<Queue<T>>);
+
+/// What has come of a wait.
+pub(super) enum Next<T> {
+    Item(T),
+    Late,
+    /// The queue is closed and everything in it done.
+    End,
+}
+
+impl<T> Taker<T> {
+    /// The next; `None` when the queue is closed and everything in it done.
+    pub(super) fn take(&self) -> Option<T> {
+        match self.take_within(Duration::MAX) {
+            Next::Item(item) => Some(item),
+            Next::Late | Next::End => None,
+        }
+    }
+
+    /// The next, if it comes in time.
+    pub(super) fn take_within(&self, timeout: Duration) -> Next<T> {
+        let mut waiting = self.0.waiting();
+        let until = Instant::now().checked_add(timeout);
+        while waiting.items.is_empty() && !waiting.closed && !waiting.nudged {
+            let Some(until) = until else {
+                waiting = self.0.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Next::Late;
+            }
+            waiting = self.0.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let nudged = std::mem::take(&mut waiting.nudged);
+        match waiting.items.pop_front() {
+            Some(item) => Next::Item(item),
+            None if nudged && !waiting.closed => Next::Late,
+            None => Next::End,
+        }
+    }
+
+    /// The next, if it is there and wanted.
+    pub(super) fn try_take_if(&self, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        let mut waiting = self.0.waiting();
+        waiting.items.front().is_some_and(is_wanted).then(|| waiting.items.pop_front()).flatten()
+    }
+}
+
+impl<T> Drop for Taker<T> {
+    fn drop(&mut self) {
+        self.0.close();
+        // Dropped without the lock: it may wake whoever waits.
+        let left = std::mem::take(&mut self.0.waiting().items);
+        drop(left);
+    }
+}
+
+/// When somebody is to be woken, and how.
+type Asked = (Instant, oneshot::Sender<()>);
+
+/// Says when a time is over, on any executor: a thread of its own sleeps, from the first time it is asked.
+#[derive(Debug)]
+pub(super) struct Timer {
+    timeout: Duration,
+    asked: Mutex<Option<mpsc::Sender<Asked>>>,
+}
+
+impl Timer {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self { timeout, asked: Mutex::new(None) }
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Waits until the timeout is over; not at all where there can be no thread.
+    pub(super) async fn wait(&self) {
+        let Some(until) = Instant::now().checked_add(self.timeout) else {
+            return std::future::pending().await;
+        };
+        let (over, waiting) = oneshot::channel();
+        if self.ask(until, over).is_ok() {
+            let _ = waiting.await;
+        }
+    }
+
+    fn ask(&self, until: Instant, over: oneshot::Sender<()>) -> std::io::Result<()> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = match &*asked {
+            Some(sender) => sender,
+            None => {
+                let (sender, asked_for) = mpsc::channel();
+                thread::Builder::new().name("scratchbook-timer".to_owned()).spawn(move || sleep(&asked_for))?;
+                asked.insert(sender)
+            }
+        };
+        // The thread ends only after the sender.
+        let _ = sender.send((until, over));
+        Ok(())
+    }
+}
+
+/// One time after the other: all are as long, so they end in the order they were asked for.
+fn sleep(asked: &mpsc::Receiver<Asked>) {
+    for (until, over) in asked {
+        if !over.is_closed() {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+            let _ = over.send(());
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Writes that depend on what is stored: they read first, in the transaction that writes.
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+
+use super::blame;
+use super::error::Fallible;
+use super::locate;
+use super::read::{self, decode, named, number};
+use super::transaction::Tx;
+use super::write::{self, Appended};
+use scratchbook_core::error::{Error, KeyWriter};
+use scratchbook_core::plan::commit::{Prepared, PreparedSession, PreparedState};
+use scratchbook_core::plan::resolve::{Found, Refusal, WrittenKey};
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::session::{AppendOptions, Committed, ConflictMode, Outcome, SessionKey, StateOwner};
+use scratchbook_core::state::Scope;
+use scratchbook_core::store::taken;
+
+/// Appends an event whose operations are carried out here, or that is refused where it comes too late.
+pub(super) fn append(
+    tx: &Tx<'_>,
+    key: &SessionKey,
+    prepared: &Prepared,
+    options: &AppendOptions,
+    now: i64,
+) -> Fallible<Committed> {
+    let last = write::last_seq(tx, key, now)?;
+    if let Some(stored) = read::event_with_hash(tx.connection(), key, &prepared.event.id)? {
+        return write::replayed(prepared, stored);
+    }
+    let owner = Owner::of(key);
+    let mut found = Found::new(last.unsigned_abs());
+    if options.conflict != ConflictMode::Merge
+        && let Some(created) = write::create_time(tx, key)?
+    {
+        found = found.with_create_time(created);
+    }
+    for change in prepared.reads(options) {
+        owner.find(tx, &mut found, change.scope, &change.name)?;
+    }
+    for scope in prepared.reads_scopes(options) {
+        owner.find_all(tx, &mut found, scope)?;
+    }
+    let resolved = match prepared.resolve(options, &found) {
+        Ok(resolved) => resolved,
+        Err(refusal) => return Err(owner.refused(tx, refusal)?.into()),
+    };
+    let new = NewEvent::new(resolved)?;
+    match write::append(tx, key, &new, now)? {
+        Appended::Stored { seq, position } => {
+            let mut event = new.prepared.event;
+            event.seq = Some(seq);
+            Ok(write::committed(event, Outcome::Stored, position))
+        }
+        Appended::Replayed(committed) => Ok(committed),
+    }
+}
+
+/// Makes a session whose events hold operations.
+pub(super) fn create(tx: &Tx<'_>, prepared: &PreparedSession, now: i64) -> Fallible<()> {
+    let key = &prepared.key;
+    locate::check_new(tx, key, prepared.id_scope, now)?;
+    if write::find_last_seq(tx, key, now)?.is_some() {
+        return Err(taken(key).into());
+    }
+    let owner = Owner::of(key);
+    let mut found = Found::new(0);
+    for (scope, name) in prepared.reads() {
+        owner.find(tx, &mut found, scope, name)?;
+    }
+    for scope in prepared.reads_scopes() {
+        owner.find_all(tx, &mut found, scope)?;
+    }
+    match prepared.clone().resolve(found) {
+        Ok(resolved) => write::create(tx, &NewSession::new(resolved)?, now),
+        Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
+    }
+}
+
+/// Changes a user's or an app's keys by what is found.
+pub(super) fn put_state(
+    tx: &Tx<'_>,
+    of: &StateOwner,
+    prepared: &PreparedState,
+    author: &str,
+    time: f64,
+) -> Fallible<u64> {
+    let owner = Owner { app: of.app_name(), user: of.user_id().unwrap_or_default(), session: None };
+    let mut found = Found::new(0);
+    for change in prepared.reads() {
+        owner.find(tx, &mut found, change.scope, &change.name)?;
+    }
+    for scope in prepared.reads_scopes() {
+        owner.find_all(tx, &mut found, scope)?;
+    }
+    match prepared.resolve(&found) {
+        Ok(resolved) => write::put_state(tx, of, &TextChange::all(&resolved)?, &prepared.limits, author, time),
+        Err(refusal) => Err(owner.refused(tx, refusal)?.into()),
+    }
+}
+
+/// Whose keys are meant.
+struct Owner<'a> {
+    app: &'a str,
+    user: &'a str,
+    session: Option<&'a SessionKey>,
+}
+
+impl<'a> Owner<'a> {
+    fn of(key: &'a SessionKey) -> Self {
+        Self { app: key.app_name(), user: key.user_id(), session: Some(key) }
+    }
+
+    /// Reads a key, its value and where it was written last.
+    fn find(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope, name: &str) -> Fallible<()> {
+        let place = || format!("the value of key '{}' of {}/{}", scope.key(name), self.app, self.user);
+        let read = |row: &Row<'_>| -> Fallible<_> {
+            let text = row.get_ref(0)?;
+            let value = if text == ValueRef::Null { None } else { Some(decode(text, place)?) };
+            Ok((value, named(number(row, 1), place)?))
+        };
+        let (app, user) = (self.app, self.user);
+        let session = self.session.map_or("", SessionKey::session_id);
+        let mut statement = tx.prepare(match scope {
+            Scope::Session => {
+                "SELECT value, seq FROM session_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND key = ?4"
+            }
+            Scope::User => "SELECT value, position FROM user_states WHERE app_name = ?1 AND user_id = ?2 AND key = ?3",
+            _ => "SELECT value, position FROM app_states WHERE app_name = ?1 AND key = ?2",
+        })?;
+        let mut rows = match scope {
+            Scope::Session => statement.query([app, user, session, name])?,
+            Scope::User => statement.query([app, user, name])?,
+            _ => statement.query([app, name])?,
+        };
+        if let Some(row) = rows.next()? {
+            let (value, written) = read(row)?;
+            found.insert(scope, name, value, written);
+        }
+        Ok(())
+    }
+
+    /// Reads every key of a scope that is there.
+    fn find_all(&self, tx: &Tx<'_>, found: &mut Found, scope: Scope) -> Fallible<()> {
+        let place = || format!("the {}'s state of {}/{}", scope.as_str(), self.app, self.user);
+        let mut statement = tx.prepare(match scope {
+            Scope::Session => {
+                "SELECT key, value, seq FROM session_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL"
+            }
+            Scope::User => {
+                "SELECT key, value, position FROM user_states
+                 WHERE app_name = ?1 AND user_id = ?2 AND value IS NOT NULL"
+            }
+            _ => "SELECT key, value, position FROM app_states WHERE app_name = ?1 AND value IS NOT NULL",
+        })?;
+        let session = self.session.map_or("", SessionKey::session_id);
+        let mut rows = match scope {
+            Scope::Session => statement.query([self.app, self.user, session])?,
+            Scope::User => statement.query([self.app, self.user])?,
+            _ => statement.query([self.app])?,
+        };
+        while let Some(row) = rows.next()? {
+            let name: String = named(row.get(0), place)?;
+            let value = decode(row.get_ref(1)?, || format!("the value of key '{}' in {}", scope.key(&name), place()))?;
+            found.insert(scope, &name, Some(value), named(number(row, 2), place)?);
+        }
+        Ok(())
+    }
+
+    /// The error of a refusal, with those who wrote the keys in the way.
+    fn refused(&self, tx: &Tx<'_>, refusal: Refusal) -> Fallible<Error> {
+        let writers = refusal.keys().map(|written| self.writer(tx, written)).collect::<Fallible<Vec<_>>>()?;
+        Ok(refusal.into_error(writers))
+    }
+
+    fn writer(&self, tx: &Tx<'_>, written: &WrittenKey) -> Fallible<Option<KeyWriter>> {
+        match (self.session, written.scope) {
+            (Some(key), _) => blame::writer(tx.connection(), key, written),
+            (None, Scope::User) => {
+                blame::writer_of_shared(tx.connection(), &StateOwner::user(self.app, self.user)?, written)
+            }
+            (None, _) => blame::writer_of_shared(tx.connection(), &StateOwner::app(self.app)?, written),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Whose database this is, and bringing its tables up to date.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::error::{Failure, Fallible, describe};
+use super::lock::FileLock;
+use scratchbook_core::error::{Error, ErrorKind};
+use scratchbook_core::plan::migrate::Migration;
+
+// What the macro writes has its own style.
+#[allow(missing_docs, unreachable_pub, clippy::unwrap_used)]
+mod embedded {
+    refinery::embed_migrations!("src/migrations");
+}
+
+/// Marks a database as ours: "sbk1" in the file's header.
+const APPLICATION_ID: i32 = 0x7362_6b31;
+const MIGRATIONS_TABLE: &str = "scratchbook_migrations";
+
+/// Refuses a file that is not a database of ours.
+pub(super) fn check(connection: &Connection, path: &Path) -> Fallible<()> {
+    state(connection, path).map(|_| ())
+}
+
+enum State {
+    Empty,
+    Version(i32),
+}
+
+/// The migrations that a database lacks; refuses what is not ours or is newer than we are.
+pub(super) fn missing(connection: &Connection, path: &Path) -> Fallible<Vec<Migration>> {
+    let runner = embedded::migrations::runner();
+    let version = match state(connection, path)? {
+        State::Empty => 0,
+        State::Version(version) => version,
+    };
+    refuse_newer(path, version, newest(&runner))?;
+    Ok(runner.get_migrations().iter().filter(|m| m.version() > version).map(described).collect())
+}
+
+/// Every migration there is, in order.
+pub(super) fn all() -> Vec<Migration> {
+    embedded::migrations::runner().get_migrations().iter().map(described).collect()
+}
+
+fn described(migration: &refinery::Migration) -> Migration {
+    let sql = migration.sql().unwrap_or_default();
+    Migration::new(migration.version().unsigned_abs(), migration.name(), sql)
+}
+
+/// Makes or migrates the tables; refuses what is not ours or is newer than we are.
+///
+/// Several processes may come here at once, so what was seen without the lock is looked at again with it.
+pub(super) fn prepare(connection: &mut Connection, path: &Path, lock: &mut FileLock) -> Fallible<()> {
+    let runner = embedded::migrations::runner();
+    let newest = newest(&runner);
+    if is_current(connection, path, newest)? {
+        return Ok(());
+    }
+    lock.hold(|| migrate(connection, path, runner, newest))
+}
+
+fn migrate(connection: &mut Connection, path: &Path, runner: refinery::Runner, newest: i32) -> Fallible<()> {
+    if is_current(connection, path, newest)? {
+        return Ok(());
+    }
+    // Before the first table, so that a file left here by a crash is known as ours.
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    let mut runner = runner.set_grouped(true);
+    runner.set_migration_table_name(MIGRATIONS_TABLE);
+    runner.run(connection).map_err(|e| {
+        let what = format!("the tables cannot be brought up to version {newest}");
+        let reason = std::iter::successors(Some(&e as &(dyn std::error::Error + 'static)), |e| e.source())
+            .find_map(|e| e.downcast_ref::<rusqlite::Error>());
+        let (kind, what) = match reason.map(describe) {
+            Some((kind, why)) if kind != ErrorKind::Internal => (kind, format!("{what}: {why}")),
+            _ => (ErrorKind::FailedPrecondition, what),
+        };
+        Failure::Ours(Error::new(kind, format!("{}: {what}", path.display())).with_source(e))
+    })?;
+    tracing::debug!(version = newest, "migrated the database");
+    Ok(())
+}
+
+fn newest(runner: &refinery::Runner) -> i32 {
+    runner.get_migrations().iter().map(|m| m.version()).max().unwrap_or_default()
+}
+
+fn is_current(connection: &Connection, path: &Path, newest: i32) -> Fallible<bool> {
+    let State::Version(version) = state(connection, path)? else {
+        return Ok(false);
+    };
+    refuse_newer(path, version, newest)?;
+    Ok(version == newest)
+}
+
+fn refuse_newer(path: &Path, version: i32, newest: i32) -> Fallible<()> {
+    if version <= newest {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(refused(format!(
+        "{path}: its tables have version {version}, this build knows up to {newest}; use a newer scratchbook"
+    )))
+}
+
+/// All that is looked at is seen at one moment: whoever makes the tables meanwhile is seen before or after it.
+fn state(connection: &Connection, path: &Path) -> Fallible<State> {
+    let snapshot = connection.unchecked_transaction()?;
+    let state = seen(&snapshot, path)?;
+    snapshot.commit()?;
+    Ok(state)
+}
+
+fn seen(connection: &Connection, path: &Path) -> Fallible<State> {
+    let id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if id != APPLICATION_ID && (id != 0 || tables != 0) {
+        return Err(refused(format!(
+            "{}: a SQLite database, but not a scratchbook database; name another",
+            path.display()
+        )));
+    }
+    let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    if connection.query_row(known, [MIGRATIONS_TABLE], |_| Ok(())).optional()?.is_none() {
+        return Ok(State::Empty);
+    }
+    let version = format!("SELECT coalesce(max(version), 0) FROM {MIGRATIONS_TABLE}");
+    Ok(State::Version(connection.query_row(&version, [], |row| row.get(0))?))
+}
+
+fn refused(message: String) -> Failure {
+    Failure::Ours(Error::new(ErrorKind::FailedPrecondition, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+
+    use super::{FileLock, prepare};
+    use scratchbook_core::error::ErrorKind;
+
+    #[test]
+    fn a_disk_without_room_for_the_tables_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agents.db");
+        let mut connection = Connection::open(&path).unwrap();
+        connection.pragma_update_and_check(None, "max_page_count", 4, |_| Ok(())).unwrap();
+        let mut lock = FileLock::beside(&path, Duration::from_secs(1)).unwrap();
+        let error = prepare(&mut connection, &path, &mut lock).unwrap_err().into_error(&path);
+        assert_eq!(error.kind(), ErrorKind::ResourceExhausted, "{error:?}");
+        assert!(error.to_string().contains("make room"), "{error}");
+    }
+}

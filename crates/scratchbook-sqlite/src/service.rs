@@ -1,0 +1,343 @@
+//! What the store does for each call: what is checked and made ready before a thread gets it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+
+use super::read::EventPage;
+use super::transaction::Tx;
+use super::write::Appended;
+use super::{
+    Open, SqliteMode, SqliteSessionService, at, blame, checkpoint, feed, fork, locate, owned, owners, read, removal,
+    resolve, retention, usage, write,
+};
+use scratchbook_core::environment::Environment;
+use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::commit::{Prepared, prepare_event, prepare_session, prepare_state};
+use scratchbook_core::plan::feed::{LET_GO_AT_ONCE, REMOVALS_KEPT};
+use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
+use scratchbook_core::plan::fork::fork_key;
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::plan::locate::LocateQuery;
+use scratchbook_core::plan::query::{EventQuery, ListQuery, StateQuery};
+use scratchbook_core::plan::quota::{Quotas, Stock, hold_event, hold_fork, hold_session};
+use scratchbook_core::plan::sql::text::{NewEvent, NewSession, TextChange};
+use scratchbook_core::plan::usage::Usage;
+use scratchbook_core::session::{
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage, Whose,
+    check_id, check_owner, micros_of_seconds, seconds_of_micros,
+};
+use scratchbook_core::state::{StateDelta, StateMap};
+
+#[async_trait]
+impl SessionService for SqliteSessionService {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        let prepared = prepare_session(app_name, user_id, config, self.environment.as_ref(), &self.limits)?;
+        let (key, created) = (prepared.key.clone(), seconds_of_micros(prepared.created));
+        let (own, expires) = (StateMap::from(prepared.initial.clone()), prepared.expires);
+        let metadata = prepared.metadata.clone();
+        let charge = hold_session(self, &prepared).await?.kept_if(|_| true);
+        let (now, events) = (self.now_micros(), prepared.events.len() as u64);
+        let whose = Whose::session(&key);
+        if prepared.is_plain() {
+            let new = NewSession::new(prepared)?;
+            self.write_charged(whose, new.bytes(), charge, move |tx| write::create(tx, &new, now)).await?;
+        } else {
+            let (bytes, prepared) = (prepared.bytes(), Box::new(prepared));
+            self.write_charged(whose, bytes, charge, move |tx| resolve::create(tx, &prepared, now)).await?;
+        }
+        // As behind so many appends.
+        self.after_append(&key, events - events % CHECKPOINT_EVENTS);
+        let made = self.made(&key, EventQuery::All).await?;
+        let expires = expires.map(seconds_of_micros);
+        // Where there is none any more, this is what was made.
+        Ok(made.unwrap_or_else(|| {
+            let session = Session::new(key, own).with_create_time(created).with_last_update_time(created);
+            session.with_expire_time(expires).with_metadata(metadata)
+        }))
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        let (events, state) = (EventQuery::new(config)?, StateQuery::new(&config.state)?);
+        let events = EventPage { query: events, bytes: config.page_bytes };
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| read::session(connection, &key, events, &state, now)).await
+    }
+
+    async fn get_initial_state(&self, key: &SessionKey) -> Result<Option<InitialState>> {
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| read::initial_state(connection, &key, now)).await
+    }
+
+    async fn get_state_at(&self, key: &SessionKey, seq: u64) -> Result<StateMap> {
+        let (of, now) = (key.clone(), self.now_micros());
+        let (state, checkpoints) = self.read(move |connection| at::state(connection, &of, seq, now)).await?;
+        if !checkpoints.is_empty()
+            && let Ok(queues) = self.writable()
+        {
+            checkpoint::keep(&queues, key.clone(), checkpoints);
+        }
+        Ok(state)
+    }
+
+    async fn blame(&self, key: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        let (key, now) = (key.clone(), self.now_micros());
+        self.read(move |connection| blame::all(connection, &key, now)).await
+    }
+
+    async fn fork_session(&self, key: &SessionKey, config: ForkConfig) -> Result<Session> {
+        let fork = fork_key(key, &config, self.environment.as_ref())?;
+        let charge = hold_fork(self, key, config.at).await?.kept_if(|_| true);
+        let (of, to, now) = (key.clone(), fork.clone(), self.now_micros());
+        let whose = Whose::session(&fork);
+        self.write_charged(whose, 0, charge, move |tx| fork::fork(tx, &of, &to, config.at, now)).await?;
+        let made = self.made(&fork, EventQuery::None).await?;
+        let made_now = || {
+            let now = seconds_of_micros(now);
+            Session::new(fork, StateMap::default()).with_create_time(now).with_last_update_time(now)
+        };
+        Ok(made.unwrap_or_else(made_now))
+    }
+
+    async fn list_state(&self, owner: &StateOwner, config: &ListStateConfig) -> Result<StatePage> {
+        config.check()?;
+        let (owner, config) = (owner.clone(), config.clone());
+        self.read(move |connection| owned::page(connection, &owner, &config)).await
+    }
+
+    async fn list_key_changes(
+        &self,
+        owner: &StateOwner,
+        name: &str,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<StateChange>> {
+        let (owner, name) = (owner.clone(), name.to_owned());
+        self.read(move |connection| owned::key_changes(connection, &owner, &name, before, limit)).await
+    }
+
+    async fn list_feed(&self, owner: &StateOwner, start: &FeedStart, limit: usize) -> Result<FeedPage> {
+        let (owner, start, now) = (owner.clone(), start.clone(), self.now_micros());
+        self.read(move |connection| feed::page(connection, &owner, &start, limit, now)).await
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        let queues = self.queues()?;
+        let notices = queues.commits.subscribe();
+        // The writer looks for what other processes commit from now on.
+        queues.writes.nudge();
+        Ok(notices)
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        let expires = expiry.map(|expiry| expiry.micros(|| self.now())).transpose()?;
+        let (key, now) = (key.clone(), self.now_micros());
+        self.write(Whose::session(&key), 0, move |tx| retention::set_expiry(tx, &key, expires, now)).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        update.check()?;
+        let (key, now) = (key.clone(), self.now_micros());
+        self.write(Whose::session(&key), 0, move |tx| retention::update_session(tx, &key, &update, now)).await
+    }
+
+    async fn delete_expired(&self, limit: usize) -> Result<u64> {
+        let deleted = self.remove_expired(limit).await?;
+        let old = self.now_micros().saturating_sub(micros_of_seconds(REMOVALS_KEPT.as_secs_f64()));
+        let step = limit.clamp(1, LET_GO_AT_ONCE);
+        while self.read(move |connection| removal::any_before(connection, old)).await?
+            && self.erase(Whose::Nobody, move |tx| removal::let_go(tx, old, step)).await? == step
+        {}
+        Ok(deleted)
+    }
+
+    async fn prune_events(&self, key: &SessionKey, before: u64, limit: usize) -> Result<u64> {
+        let (of, now) = (key.clone(), self.now_micros());
+        let pruned =
+            self.erase(Whose::session(key), move |tx| retention::prune_events(tx, &of, before, limit, now)).await?;
+        self.quotas.forget(&key.user());
+        Ok(pruned)
+    }
+
+    async fn prune_state_log(&self, owner: &StateOwner, before: u64, limit: usize) -> Result<u64> {
+        let owner = owner.clone();
+        self.erase(Whose::owner(&owner), move |tx| retention::prune_state_log(tx, &owner, before, limit)).await
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        check_id("app name", app_name)?;
+        let (app_name, query, now) = (app_name.to_owned(), ListQuery::new(config)?, self.now_micros());
+        self.read(move |connection| read::list(connection, &app_name, &query, now)).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        let (query, now) = (LocateQuery::new(app_name, session_id)?, self.now_micros());
+        self.read(move |connection| locate::find(connection, &query, now)).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        let (gone, now) = (key.clone(), self.now_micros());
+        self.erase(Whose::session(key), move |tx| write::delete_session(tx, &gone, now)).await?;
+        self.quotas.forget(&key.user());
+        Ok(())
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        if event.is_partial() {
+            drop(self.queues()?);
+            return Ok(Committed::new(Arc::new(event), Outcome::Partial));
+        }
+        let (address, now) = (key.clone(), self.now_micros());
+        let new = Write::new(event, options, self.environment.as_ref(), &self.limits)?;
+        let held = hold_event(self, key, new.prepared()).await?;
+        let new = match new {
+            Write::Plain(new) => new,
+            Write::Resolved { bytes, of } => {
+                let charge = held.kept_if(|committed: &Committed| committed.outcome == Outcome::Stored);
+                let append = move |tx: &Tx<'_>| resolve::append(tx, &address, &of.0, &of.1, now);
+                let committed = self.write_charged(Whose::session(key), bytes, charge, append).await?;
+                self.after_append(key, committed.event.seq.unwrap_or_default());
+                return Ok(committed);
+            }
+        };
+        let (shared, charge) =
+            (Arc::clone(&new), held.kept_if(|appended: &Appended| matches!(appended, Appended::Stored { .. })));
+        let append = move |tx: &Tx<'_>| write::append(tx, &address, &shared, now);
+        let appended = self.write_charged(Whose::session(key), new.bytes(), charge, append).await?;
+        Ok(match appended {
+            Appended::Replayed(committed) => committed,
+            Appended::Stored { seq, position } => {
+                // The writer has dropped its share before it answered.
+                let mut event = match Arc::try_unwrap(new) {
+                    Ok(new) => new.prepared.event,
+                    Err(shared) => shared.prepared.event.clone(),
+                };
+                event.seq = Some(seq);
+                self.after_append(key, seq);
+                write::committed(event, Outcome::Stored, position)
+            }
+        })
+    }
+
+    async fn get_state(&self, owner: &StateOwner) -> Result<Map<String, Value>> {
+        let owner = owner.clone();
+        self.read(move |connection| owned::state(connection, &owner)).await
+    }
+
+    async fn put_state(&self, owner: &StateOwner, delta: StateDelta, options: PutStateOptions) -> Result<u64> {
+        let prepared = prepare_state(owner, delta, &options, &self.limits)?;
+        let ((author, time), owner) = (options.checked(|| self.environment.now())?, owner.clone());
+        let whose = Whose::owner(&owner);
+        if !prepared.is_plain() {
+            return self.write(whose, 0, move |tx| resolve::put_state(tx, &owner, &prepared, &author, time)).await;
+        }
+        let (changes, limits) = (TextChange::all(&prepared.changes)?, prepared.limits);
+        let bytes = changes.iter().map(TextChange::bytes).sum();
+        self.write(whose, bytes, move |tx| write::put_state(tx, &owner, &changes, &limits, &author, time)).await
+    }
+
+    async fn list_state_changes(&self, owner: &StateOwner, after: u64, limit: usize) -> Result<Vec<StateChange>> {
+        let owner = owner.clone();
+        self.read(move |connection| owned::changes(connection, &owner, after, limit)).await
+    }
+
+    async fn list_owners(&self, after: Option<&StateOwner>, limit: usize) -> Result<Vec<StateOwner>> {
+        let after = after.cloned();
+        self.read(move |connection| owners::after(connection, after.as_ref(), limit)).await
+    }
+
+    async fn delete_user(&self, app_name: &str, user_id: &str) -> Result<()> {
+        check_owner(app_name, user_id)?;
+        let user = StateOwner::user(app_name, user_id)?;
+        let (app_name, user_id, now) = (app_name.to_owned(), user_id.to_owned(), self.now_micros());
+        let whose = Whose::all_of(&user);
+        self.erase(whose, move |tx| write::delete_user(tx, &app_name, &user_id, now)).await?;
+        self.quotas.forget(&user);
+        Ok(())
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        if self.mode == SqliteMode::ReadOnly {
+            // No write is wanted of it.
+            return self.read(|_| Ok(())).await;
+        }
+        self.write(Whose::Nobody, 0, write::nothing).await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let open = self.opened().take();
+        if let Some(Open { queues, running }) = open {
+            queues.close();
+            drop(running);
+        }
+        let mut running = self.running.clone();
+        // Ends with an error when the writer has dropped its side, the last thing it does.
+        while running.changed().await.is_ok() {}
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Stock for SqliteSessionService {
+    fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    async fn usage(&self, owner: &StateOwner) -> Result<Usage> {
+        let owner = owner.clone();
+        self.read(move |connection| usage::of_owner(connection, &owner)).await
+    }
+
+    async fn has_event(&self, key: &SessionKey, id: &str) -> Result<bool> {
+        let (key, id) = (key.clone(), id.to_owned());
+        self.read(move |connection| Ok(read::event_with_hash(connection, &key, &id)?.is_some())).await
+    }
+
+    async fn fork_usage(&self, key: &SessionKey, at: Option<u64>) -> Result<Usage> {
+        let key = key.clone();
+        self.read(move |connection| usage::of_fork(connection, &key, at)).await
+    }
+
+    async fn remove_expired(&self, limit: usize) -> Result<u64> {
+        let (now, mut removed) = (self.now_micros(), 0);
+        // Who has nothing to delete does not wait for the writer.
+        while removed < limit && self.read(move |connection| retention::any_expired(connection, now)).await? {
+            removed +=
+                self.erase(Whose::Anybody, move |tx| retention::delete_expired(tx, now, limit - removed)).await?;
+        }
+        if removed > 0 {
+            self.quotas.forget_all();
+        }
+        Ok(removed as u64)
+    }
+}
+
+/// An append as the writer gets it. What is large is behind a pointer, so that no future holds it.
+enum Write {
+    /// It is written as it is.
+    Plain(Arc<NewEvent>),
+    /// It depends on what is stored.
+    Resolved { bytes: usize, of: Box<(Prepared, AppendOptions)> },
+}
+
+impl Write {
+    fn new(event: Event, options: AppendOptions, environment: &dyn Environment, limits: &Limits) -> Result<Self> {
+        let prepared = prepare_event(event, environment, limits)?;
+        if prepared.is_plain(&options) {
+            return Ok(Self::Plain(Arc::new(NewEvent::new(prepared)?)));
+        }
+        Ok(Self::Resolved { bytes: prepared.bytes(), of: Box::new((prepared, options)) })
+    }
+
+    fn prepared(&self) -> &Prepared {
+        match self {
+            Self::Plain(new) => &new.prepared,
+            Self::Resolved { of, .. } => &of.0,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! A checkpoint at the event that is a session's last: what the session shows is the fold, and reading that costs what
+//! there is, not what has happened.
+
+use rusqlite::{Connection, params};
+use serde::de::IgnoredAny;
+
+use super::checkpoint::NewCheckpoint;
+use super::error::Fallible;
+use super::fold::StoredSession;
+use super::read::{lossy, named, number, sql_number};
+use scratchbook_core::json;
+use scratchbook_core::plan::folded::CHECKPOINT_EVENTS;
+use scratchbook_core::plan::sql::rows;
+
+/// No event has less.
+const LEAST_EVENT_BYTES: u64 = 100;
+
+/// What has become of a checkpoint at the last event.
+#[derive(Debug)]
+pub(super) enum Shown {
+    Checkpoint(NewCheckpoint),
+    /// It would take more room than the events since the last one.
+    TooLarge,
+    /// Others are missing between it and the last one, which only a fold gives.
+    Behind,
+}
+
+/// The checkpoint at the last event of a session, where the last one, or the beginning, was at event `before`.
+pub(super) fn checkpoint(connection: &Connection, stored: &StoredSession<'_>, before: u64) -> Fallible<Shown> {
+    let seq = stored.last;
+    let state = match text(connection, stored, (seq - before) * LEAST_EVENT_BYTES)? {
+        Some(state) => Some(state),
+        None => text(connection, stored, event_bytes(connection, stored, before)?)?,
+    };
+    if let Some(state) = &state
+        && seq - before > CHECKPOINT_EVENTS
+        && state.len() as u64 <= event_bytes(connection, stored, seq - CHECKPOINT_EVENTS)?
+    {
+        return Ok(Shown::Behind);
+    }
+    let Some(state) = state else {
+        return Ok(Shown::TooLarge);
+    };
+    let key = stored.key;
+    let sql = "SELECT position FROM events WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq = ?4";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(seq)];
+    let position = connection.prepare_cached(sql)?.query_row(address, |row| row.get(0))?;
+    Ok(Shown::Checkpoint(NewCheckpoint { seq, position, state }))
+}
+
+/// What the session shows, as the text of a checkpoint; `None` where it is longer than it may be.
+fn text(connection: &Connection, stored: &StoredSession<'_>, limit: u64) -> Fallible<Option<String>> {
+    let key = stored.key;
+    let sql = "SELECT key, seq, value FROM session_states
+        WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND value IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([key.app_name(), key.user_id(), key.session_id()])?;
+    let mut text = String::from("{");
+    while let Some(row) = rows.next()? {
+        let place = || format!("the value of key '{}' of {key}", lossy(row, 0));
+        let name = named(row.get_ref(0)?.as_str().map_err(Into::into), place)?;
+        let (seq, value) = (named(number(row, 1), place)?, named(row.get_ref(2)?.as_str().map_err(Into::into), place)?);
+        // What cannot be read must not spread.
+        rows::json::<IgnoredAny>(value, place)?;
+        let comma = if text.len() > 1 { "," } else { "" };
+        text.push_str(&format!("{comma}{}:[{seq},{value}]", json::to_text(name, "a key")?));
+        if text.len() as u64 > limit {
+            return Ok(None);
+        }
+    }
+    text.push('}');
+    Ok(Some(text))
+}
+
+/// How long the texts of the events are that came after one.
+fn event_bytes(connection: &Connection, stored: &StoredSession<'_>, after: u64) -> Fallible<u64> {
+    let key = stored.key;
+    let sql = "SELECT coalesce(sum(octet_length(event)), 0) FROM events
+        WHERE app_name = ?1 AND user_id = ?2 AND session_id = ?3 AND seq > ?4";
+    let address = params![key.app_name(), key.user_id(), key.session_id(), sql_number(after)];
+    let found = connection.prepare_cached(sql)?.query_row(address, |row| number(row, 0));
+    named(found, || format!("the events of {key}"))
+}

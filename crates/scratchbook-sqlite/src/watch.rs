@@ -1,0 +1,201 @@
+//! Who waits for commits hears of them: of this process's at once, of others' by a look at a counter that SQLite keeps.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+
+use super::error::Fallible;
+use super::readers::snapshot;
+use scratchbook_core::session::{CommitNotices, CommitNotifier, SessionKey, StateOwner, Whose};
+
+/// How often other processes' commits are looked for while anybody waits.
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
+
+/// How often everybody wakes at most while others commit what is not found to be anybody's in particular.
+const ALL_AGAIN: Duration = Duration::from_secs(1);
+
+/// How many commits by others are looked through for whose they are.
+const EVENTS: i64 = 1000;
+
+/// Tells of commits. Copies are one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Commits {
+    notifier: CommitNotifier,
+}
+
+/// What the writer has seen of other processes. Its own commits do not show in the counter of its connection.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    seen: Option<Seen>,
+    /// When it was looked last, and when everybody was woken last.
+    looked: Option<Instant>,
+    woken: Option<Instant>,
+    /// Others have committed since everybody was woken.
+    owed: bool,
+}
+
+/// How it stood when it was looked.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// A number that changes whenever another connection commits.
+    version: i64,
+    /// The last position of the feed.
+    position: i64,
+}
+
+impl Commits {
+    /// Says that this process has committed something.
+    pub(super) fn notify(&self, whose: impl IntoIterator<Item = Whose>) {
+        self.notifier.notify_whose(whose);
+    }
+
+    /// Begins to wait. While anybody does, the writer looks for what other processes commit.
+    pub(super) fn subscribe(&self) -> CommitNotices {
+        self.notifier.subscribe()
+    }
+
+    /// Ends all waits.
+    pub(super) fn close(&self) {
+        self.notifier.close();
+    }
+
+    /// How long the writer may sleep until it has to look again.
+    pub(super) fn patience(&self) -> Duration {
+        if self.notifier.is_heard() { LOOK_AGAIN } else { Duration::MAX }
+    }
+
+    /// Looks for other processes' commits, if anybody waits and it is time again.
+    pub(super) fn look(&self, others: &mut Others, connection: &Connection) {
+        if !self.notifier.is_heard() {
+            *others = Others::default();
+        } else if others.looked.is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN) {
+            others.looked = Some(Instant::now());
+            let whose = snapshot(connection, |connection| others.look(connection)).unwrap_or_else(|error| {
+                // Whoever waits will hear from the feed what is wrong, or that it is right again.
+                tracing::debug!(?error, "commits of other processes cannot be looked for");
+                others.seen = None;
+                others.all_at_most()
+            });
+            self.notifier.notify_whose(whose);
+        }
+    }
+}
+
+impl Others {
+    /// Whose they are that were committed by others since the last look.
+    fn look(&mut self, connection: &Connection) -> Fallible<Vec<Whose>> {
+        let version = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
+        let position = connection.prepare_cached("SELECT position FROM feed")?.query_row([], |row| row.get(0))?;
+        let seen = self.seen.replace(Seen { version, position });
+        let is_new = seen.is_none_or(|seen| seen.version != version);
+        self.owed |= is_new;
+        // What has no place in the feed, such as the end of a session, is anybody's.
+        if self.owed && self.may_wake_all() {
+            return Ok(self.all());
+        }
+        match seen.filter(|_| is_new) {
+            Some(seen) => Ok(appended(connection, seen.position, position)?.unwrap_or_else(|| self.all())),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn may_wake_all(&self) -> bool {
+        self.woken.is_none_or(|woken| woken.elapsed() >= ALL_AGAIN)
+    }
+
+    fn all(&mut self) -> Vec<Whose> {
+        (self.woken, self.owed) = (Some(Instant::now()), false);
+        vec![Whose::Anybody]
+    }
+
+    fn all_at_most(&mut self) -> Vec<Whose> {
+        if self.may_wake_all() { self.all() } else { Vec::new() }
+    }
+}
+
+/// The sessions and users that have events or removals between two positions, if there is nothing else between them. Some
+/// may be our own.
+fn appended(connection: &Connection, after: i64, until: i64) -> Fallible<Option<Vec<Whose>>> {
+    if until - after > EVENTS {
+        return Ok(None);
+    }
+    let mut statement = connection.prepare_cached(
+        "SELECT app_name, user_id, session_id, count(*) FROM events NOT INDEXED
+         WHERE position > ?1 AND position <= ?2 GROUP BY app_name, user_id, session_id",
+    )?;
+    let mut rows = statement.query([after, until])?;
+    let (mut found, mut whose) = (0, Vec::new());
+    while let Some(row) = rows.next()? {
+        let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+        found += row.get::<_, i64>(3)?;
+        match SessionKey::new(&app, &user, &session) {
+            Ok(key) => whose.push(Whose::session(&key)),
+            Err(_) => return Ok(None),
+        }
+    }
+    let mut statement = connection
+        .prepare_cached("SELECT app_name, user_id, session_id FROM removals WHERE position > ?1 AND position <= ?2")?;
+    let mut rows = statement.query([after, until])?;
+    while let Some(row) = rows.next()? {
+        let [app, user, session]: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
+        found += 1;
+        let of_session = || SessionKey::new(&app, &user, &session).map(|key| Whose::session(&key));
+        let of =
+            if session.is_empty() { StateOwner::user(&app, &user).map(|u| Whose::all_of(&u)) } else { of_session() };
+        match of {
+            Ok(of) => whose.push(of),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok((found == until - after).then_some(whose))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use crate::{SqliteOptions, SqliteSessionService};
+    use scratchbook_core::error::ErrorKind;
+    use scratchbook_core::session::SessionService;
+
+    /// How long the writer sleeps says whether it looks.
+    #[tokio::test]
+    async fn other_processes_are_looked_for_while_anybody_waits_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default()).await.unwrap();
+        let commits = service.queues().unwrap().commits.clone();
+        for _ in 0..3 {
+            assert_eq!(commits.patience(), Duration::MAX);
+            let (first, second) = (service.commits().unwrap(), service.commits().unwrap());
+            drop(first);
+            assert!(commits.patience() < Duration::from_secs(1));
+            drop(second);
+        }
+        let mut notices = service.commits().unwrap();
+        service.close().await.unwrap();
+        assert_eq!(notices.next().await.unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        assert_eq!(service.commits().unwrap_err().kind(), ErrorKind::FailedPrecondition);
+    }
+
+    /// Another service on the same file is another process to this one.
+    #[tokio::test]
+    async fn what_others_append_wakes_only_those_who_follow_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || SqliteSessionService::open(folder.path().join("a.db"), SqliteOptions::default());
+        let (service, other) = (open().await.unwrap(), open().await.unwrap());
+        let busy = other.create_session("app", "busy", Default::default()).await.unwrap().key().clone();
+        let quiet = other.create_session("app", "quiet", Default::default()).await.unwrap().key().clone();
+        let mut of_busy = service.commits().unwrap().of_session(&busy);
+        let mut of_quiet = service.commits().unwrap().of_session(&quiet);
+        let (mut woken, begun) = ([0, 0], Instant::now());
+        while begun.elapsed() < Duration::from_secs(3) {
+            other.append(&busy, scratchbook_core::event::Event::new("user"), Default::default()).await.unwrap();
+            for (notices, woken) in [&mut of_busy, &mut of_quiet].into_iter().zip(&mut woken) {
+                *woken += usize::from(tokio::time::timeout(Duration::from_millis(20), notices.next()).await.is_ok());
+                notices.forget();
+            }
+        }
+        assert!(woken[0] > 20, "{woken:?}");
+        assert!(woken[1] <= 5, "once a second, in case of what the feed does not show: {woken:?}");
+    }
+}

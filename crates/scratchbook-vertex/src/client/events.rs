@@ -1,0 +1,184 @@
+//! Events: which of them are read, page by page.
+
+use std::collections::{HashSet, VecDeque};
+
+use google_cloud_aiplatform_v1::client::SessionService;
+use google_cloud_aiplatform_v1::model::SessionEvent;
+
+use super::failure::{Call, failure, is_not_found};
+use super::message::{exact_seconds, read_event};
+use super::retry::Patience;
+use crate::timestamp_from_seconds;
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{EventCursor, GetSessionConfig, micros_of_seconds, seconds_of_micros};
+
+/// How many events are asked for at once: they are up to megabytes each.
+const PAGE: usize = 100;
+
+/// Which events of a session are wanted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// From the oldest on: leaving out some, then at most so many.
+    Oldest { skip: usize, most: usize },
+    /// The last so many of these.
+    OldestThenLast { of: usize, last: usize },
+    /// From the newest back, at most so many.
+    Newest { most: usize },
+}
+
+/// Events that were read.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// As they were sent: what cannot be read is told to their owner alone.
+    events: VecDeque<SessionEvent>,
+    /// The number of the first of them, where that is known.
+    first: Option<u64>,
+    /// The number of the session's last event, where that is known.
+    pub(super) last: Option<u64>,
+}
+
+impl Found {
+    /// The events, each with its number where that is known.
+    pub(super) fn events(self) -> Result<Vec<Event>> {
+        let numbered = |(sent, place): (SessionEvent, u64)| {
+            let mut event = read_event(sent)?;
+            event.seq = self.first.map(|first| first + place);
+            Ok(event)
+        };
+        self.events.into_iter().zip(0..).map(numbered).collect()
+    }
+}
+
+impl Wanted {
+    /// `None` for no events at all.
+    pub(super) fn new(config: &GetSessionConfig) -> Option<Self> {
+        let number = |seq: u64| usize::try_from(seq).unwrap_or(usize::MAX);
+        match (config.cursor, config.num_recent_events) {
+            (Some(EventCursor::After { seq, limit }), _) => Some(Self::Oldest { skip: number(seq), most: limit }),
+            // A page is found by where it is in the list, which the API has no number for.
+            (Some(EventCursor::Before { seq, limit }), _) => {
+                Some(Self::OldestThenLast { of: number(seq).saturating_sub(1), last: limit })
+            }
+            (None, Some(0)) => None,
+            (None, Some(most)) => Some(Self::Newest { most }),
+            (None, None) => Some(Self::Oldest { skip: 0, most: usize::MAX }),
+        }
+    }
+
+    /// Puts an event where it belongs; it is the one with this number of those that were looked at.
+    fn take(self, event: SessionEvent, number: usize, events: &mut VecDeque<SessionEvent>) {
+        match self {
+            Self::Oldest { skip, most } if number > skip && events.len() < most => events.push_back(event),
+            Self::OldestThenLast { of, last } if number <= of => {
+                events.push_back(event);
+                if events.len() > last {
+                    events.pop_front();
+                }
+            }
+            Self::Newest { most } if events.len() < most => events.push_front(event),
+            _ => {}
+        }
+    }
+}
+
+/// Reads events of a session, by its full name; `None` where it is not there.
+///
+/// Who reads by number gets the number of the last event as well, for which the whole list is gone through: the API has
+/// no numbers. The newest ones are read from the end, and nothing else is.
+pub(super) async fn read(
+    client: &SessionService,
+    patience: Patience,
+    session: &str,
+    wanted: Wanted,
+    since: Option<f64>,
+) -> Result<Option<Found>> {
+    // What the list has is to the microsecond, what is wanted to the bit.
+    let from = since.map(|seconds| seconds_of_micros((micros_of_seconds(seconds) - 1).max(0)));
+    let filter = from.map(|from| format!("timestamp>=\"{}\"", timestamp_from_seconds(from))).unwrap_or_default();
+    let (order, most) = match wanted {
+        Wanted::Newest { most } => ("timestamp desc", most),
+        _ => ("", usize::MAX),
+    };
+    let (mut events, mut looked_at, mut known) = (VecDeque::new(), 0_usize, Known::default());
+    let (mut token, mut tokens) = (String::new(), HashSet::new());
+    let is_whole = loop {
+        let size = most.saturating_sub(events.len()).clamp(1, PAGE);
+        let page = client.list_events().set_parent(session).set_filter(&filter).set_order_by(order);
+        let page = page.set_page_size(i32::try_from(size).unwrap_or(i32::MAX)).set_page_token(&token);
+        let page = match patience.with(page).send().await {
+            Ok(page) => page,
+            Err(error) if is_not_found(&error) => return Ok(None),
+            Err(error) => return Err(failure(&format!("list the events of {session}"), Call::Read, error)),
+        };
+        let is_wanted =
+            |event: &SessionEvent| since.is_none_or(|since| exact_seconds(event).is_none_or(|time| time >= since));
+        for event in page.session_events.into_iter().filter(is_wanted) {
+            if known.is_new(&event) {
+                looked_at += 1;
+                wanted.take(event, looked_at, &mut events);
+            }
+        }
+        match page.next_page_token {
+            next if next.is_empty() => break looked_at <= most,
+            _ if looked_at >= most => break false,
+            next if !tokens.insert(next.clone()) => return Err(endless(session)),
+            next => token = next,
+        }
+    };
+    // Where there may be others before these, nobody knows their numbers.
+    let is_numbered = since.is_none() && is_whole;
+    let before = match wanted {
+        Wanted::Oldest { skip, .. } => skip.min(looked_at),
+        Wanted::OldestThenLast { of, .. } => of.min(looked_at) - events.len(),
+        Wanted::Newest { .. } => 0,
+    };
+    Ok(Some(Found {
+        events,
+        first: is_numbered.then_some(before as u64 + 1),
+        last: is_numbered.then_some(looked_at as u64),
+    }))
+}
+
+/// Events that were looked at, by id and time.
+///
+/// A server that was busy may have done what it said it had not, so that an append that was sent again is in the list
+/// twice. It is one event.
+#[derive(Debug, Default)]
+struct Known(HashSet<(String, i64, i32)>);
+
+impl Known {
+    fn is_new(&mut self, event: &SessionEvent) -> bool {
+        let id = event.raw_event.as_ref().and_then(|raw| raw.get("id")?.as_str()).filter(|id| !id.is_empty());
+        match id.zip(event.timestamp) {
+            Some((id, time)) => self.0.insert((id.to_owned(), time.seconds(), time.nanos())),
+            None => true,
+        }
+    }
+}
+
+/// The error for a list that goes on with itself.
+fn endless(of: &str) -> Error {
+    Error::corrupted(format!("the list of the events of {of} gives a page token for the second time; it would not end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_what_is_read() {
+        let all = GetSessionConfig::default();
+        assert_eq!(Wanted::new(&all), Some(Wanted::Oldest { skip: 0, most: usize::MAX }));
+        assert_eq!(Wanted::new(&all.clone().with_num_recent_events(3)), Some(Wanted::Newest { most: 3 }));
+        assert_eq!(Wanted::new(&GetSessionConfig::state_only()), None);
+        let after = all.clone().with_events_after(7, 2);
+        assert_eq!(Wanted::new(&after), Some(Wanted::Oldest { skip: 7, most: 2 }));
+        let before = all.clone().with_events_before(7, 2);
+        assert_eq!(Wanted::new(&before), Some(Wanted::OldestThenLast { of: 6, last: 2 }));
+        // No event is wanted, and the number of the last.
+        for nothing in [all.clone().with_events_before(1, 2), all.clone().with_events_before(0, 2)] {
+            assert_eq!(Wanted::new(&nothing), Some(Wanted::OldestThenLast { of: 0, last: 2 }));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Sessions that Google keeps: Agent Engine Sessions of Vertex AI, by Google's own client.
+//!
+//! Whatever speaks that API will do, `scratchbook serve` too.
+
+mod append;
+mod artifact;
+mod client;
+mod events;
+mod failure;
+mod message;
+mod operation;
+mod options;
+mod owners;
+mod place;
+mod retry;
+mod sessions;
+mod unsupported;
+mod uri;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use google_cloud_aiplatform_v1::client::SessionService as GoogleClient;
+use serde_json::{Map, Value};
+
+use self::owners::Owners;
+use self::place::Place;
+use self::retry::Patience;
+use self::unsupported::{IN_SESSION, LOG, OTHER_STORE, PAST, unsupported};
+use scratchbook_core::environment::Environment;
+use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::session::{
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, PutStateOptions,
+    Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner, StatePage,
+};
+use scratchbook_core::state::{StateDelta, StateMap};
+use scratchbook_core::store::closed;
+
+pub use options::{VertexAiCredentials, VertexAiOptions};
+
+/// Keeps sessions in Agent Engine Sessions of Vertex AI, or in whatever else speaks that API.
+///
+/// The API can do less than this crate's own stores; what it cannot do is `Unsupported`, and `docs/vertex.md` of the
+/// repository has it row by row. An app is a reasoning engine: its name is the engine's id, or its full name, unless the
+/// options name one engine for all.
+///
+/// Events have numbers only where a session is read from its beginning: the API has none. So
+/// [`refresh`](scratchbook_core::session::SessionServiceExt::refresh) reads from the beginning as well.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> scratchbook::Result<()> {
+/// use scratchbook::{SessionService, VertexAiOptions, VertexAiSessionService};
+///
+/// let options = VertexAiOptions::new("my-project", "us-central1").with_reasoning_engine("1234567890");
+/// let sessions = VertexAiSessionService::open(options).await?;
+/// let session = sessions.create_session("shop", "alice", Default::default()).await?;
+/// # Ok(()) }
+/// ```
+pub struct VertexAiSessionService {
+    client: GoogleClient,
+    place: Place,
+    owners: Owners,
+    endpoint: String,
+    create_timeout: Duration,
+    patience: Patience,
+    environment: Arc<dyn Environment>,
+    closed: AtomicBool,
+}
+
+impl fmt::Debug for VertexAiSessionService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VertexAiSessionService").field("endpoint", &self.endpoint).field("place", &self.place).finish()
+    }
+}
+
+impl VertexAiSessionService {
+    /// The sessions that a URI names, as [`VertexAiOptions::from_uri`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// As [`VertexAiOptions::from_uri`] and [`open`](Self::open).
+    pub async fn connect(uri: &str) -> Result<Self> {
+        Self::open(VertexAiOptions::from_uri(uri)?).await
+    }
+
+    /// The sessions that options name. Nothing is sent to their server before the first call; Google's
+    /// application-default credentials are asked for a token.
+    ///
+    /// It belongs to the Tokio runtime it was opened in, whose end it does not outlive.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for what no request could be made with, and for credentials that would go over the net in the
+    /// clear; `Unauthenticated` where no application-default credentials give a token; `FailedPrecondition` outside of a
+    /// Tokio runtime.
+    pub async fn open(options: VertexAiOptions) -> Result<Self> {
+        let client = client::build(&options).await?;
+        Ok(Self {
+            client,
+            place: Place::new(&options.project, &options.location, options.reasoning_engine.as_deref()),
+            owners: Owners::default(),
+            endpoint: options.endpoint(),
+            create_timeout: options.create_timeout,
+            patience: Patience(options.retry_timeout),
+            environment: options.environment,
+            closed: AtomicBool::new(false),
+        })
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// The answer to what the API cannot do.
+    fn without<T>(&self, what: &str, instead: &str) -> Result<T> {
+        self.check_open()?;
+        Err(unsupported(what, instead))
+    }
+}
+
+#[async_trait]
+impl SessionService for VertexAiSessionService {
+    async fn create_session(&self, app_name: &str, user_id: &str, config: CreateSessionConfig) -> Result<Session> {
+        self.check_open()?;
+        self.create(app_name, user_id, config).await
+    }
+
+    async fn get_session(&self, key: &SessionKey, config: &GetSessionConfig) -> Result<Option<Session>> {
+        self.check_open()?;
+        self.read(key, config).await
+    }
+
+    async fn get_initial_state(&self, _: &SessionKey) -> Result<Option<InitialState>> {
+        self.without(PAST, OTHER_STORE)
+    }
+
+    async fn get_state_at(&self, _: &SessionKey, _: u64) -> Result<StateMap> {
+        self.without(PAST, OTHER_STORE)
+    }
+
+    async fn blame(&self, _: &SessionKey) -> Result<BTreeMap<String, KeyWriter>> {
+        self.without(PAST, OTHER_STORE)
+    }
+
+    async fn fork_session(&self, _: &SessionKey, _: ForkConfig) -> Result<Session> {
+        self.without("no forks", "create a session with the state, and append the events to it")
+    }
+
+    async fn list_sessions(&self, app_name: &str, config: &ListSessionsConfig) -> Result<ListSessionsResponse> {
+        self.check_open()?;
+        self.list(app_name, config).await
+    }
+
+    async fn locate_session(&self, app_name: &str, session_id: &str) -> Result<Option<SessionKey>> {
+        self.check_open()?;
+        self.locate(app_name, session_id).await
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<()> {
+        self.check_open()?;
+        self.delete(key).await
+    }
+
+    async fn append(&self, key: &SessionKey, event: Event, options: AppendOptions) -> Result<Committed> {
+        self.check_open()?;
+        self.append_to(key, event, options).await
+    }
+
+    async fn get_state(&self, _: &StateOwner) -> Result<Map<String, Value>> {
+        self.without(LOG, IN_SESSION)
+    }
+
+    async fn list_state(&self, _: &StateOwner, _: &ListStateConfig) -> Result<StatePage> {
+        self.without(LOG, IN_SESSION)
+    }
+
+    async fn put_state(&self, _: &StateOwner, _: StateDelta, _: PutStateOptions) -> Result<u64> {
+        self.without(LOG, IN_SESSION)
+    }
+
+    async fn list_state_changes(&self, _: &StateOwner, _: u64, _: usize) -> Result<Vec<StateChange>> {
+        self.without(LOG, OTHER_STORE)
+    }
+
+    async fn list_key_changes(&self, _: &StateOwner, _: &str, _: u64, _: usize) -> Result<Vec<StateChange>> {
+        self.without(LOG, OTHER_STORE)
+    }
+
+    async fn list_feed(&self, _: &StateOwner, _: &FeedStart, _: usize) -> Result<FeedPage> {
+        self.without("no feed", OTHER_STORE)
+    }
+
+    fn commits(&self) -> Result<CommitNotices> {
+        self.without("no feed", OTHER_STORE)
+    }
+
+    async fn set_expiry(&self, key: &SessionKey, expiry: Option<Expiry>) -> Result<()> {
+        self.check_open()?;
+        self.expire(key, expiry).await
+    }
+
+    async fn update_session(&self, key: &SessionKey, update: SessionUpdate) -> Result<()> {
+        self.check_open()?;
+        self.change(key, update).await
+    }
+
+    /// The server deletes them, so that there is never one left.
+    async fn delete_expired(&self, _: usize) -> Result<u64> {
+        self.check_open()?;
+        Ok(0)
+    }
+
+    async fn prune_events(&self, _: &SessionKey, _: u64, _: usize) -> Result<u64> {
+        self.without("no pruning", "let sessions expire, or delete them")
+    }
+
+    async fn prune_state_log(&self, _: &StateOwner, _: u64, _: usize) -> Result<u64> {
+        self.without(LOG, OTHER_STORE)
+    }
+
+    async fn list_owners(&self, _: Option<&StateOwner>, _: usize) -> Result<Vec<StateOwner>> {
+        self.without("no list of apps and users", "list the sessions of each engine")
+    }
+
+    async fn delete_user(&self, _: &str, _: &str) -> Result<()> {
+        self.without("no way to erase a user's state", "delete the user's sessions one by one")
+    }
+
+    async fn check_writable(&self) -> Result<()> {
+        // A write there cannot be taken back.
+        self.check_open()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! Which failures are tried again.
+//!
+//! What changes something is tried again only where it was not done: the request never left, or the answer is 429 or 503.
+//! The API appends an event as often as it is asked to, so that one of unknown outcome is not sent again. A 503 may come
+//! from what stands before the server, after the work; what that leaves is made good by who reads, see
+//! [`events`](super::events), and by who creates.
+
+use std::iter::successors;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use google_cloud_gax::backoff_policy::BackoffPolicy;
+use google_cloud_gax::error::Error as GaxError;
+use google_cloud_gax::error::rpc::StatusDetails;
+use google_cloud_gax::exponential_backoff::{ExponentialBackoff, ExponentialBackoffBuilder};
+use google_cloud_gax::options::RequestOptionsBuilder;
+use google_cloud_gax::retry_policy::RetryPolicy;
+use google_cloud_gax::retry_result::RetryResult;
+use google_cloud_gax::retry_state::RetryState;
+use google_cloud_gax::retry_throttler::RetryThrottler;
+use http::HeaderMap;
+use http::header::{DATE, RETRY_AFTER};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+
+/// Tries again for so long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience(pub(super) Duration);
+
+impl Patience {
+    /// A request that is tried again for so long.
+    pub(super) fn with<B: RequestOptionsBuilder>(self, request: B) -> B {
+        Tries::new(self).of(request)
+    }
+}
+
+/// The tries of one request: whether there is another, and the pause before it.
+#[derive(Clone, Debug)]
+pub(super) struct Tries {
+    patience: Patience,
+    noted: Arc<Noted>,
+}
+
+/// What the last answer has said.
+#[derive(Debug, Default)]
+struct Noted {
+    /// How long the server wants to be left alone.
+    wanted: Mutex<Option<Duration>>,
+    may_be_done: AtomicBool,
+}
+
+impl Tries {
+    pub(super) fn new(patience: Patience) -> Self {
+        Self { patience, noted: Arc::default() }
+    }
+
+    /// A request that is tried so.
+    pub(super) fn of<B: RequestOptionsBuilder>(&self, request: B) -> B {
+        request.with_retry_policy(self.clone()).with_backoff_policy(self.clone())
+    }
+
+    /// Whether the request was sent again though it may have been done: a server that was busy, or what stands before it,
+    /// may have said so too late.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.noted.may_be_done.load(Ordering::Acquire)
+    }
+
+    /// What is noted is whole at any time, whoever panicked.
+    fn wanted(&self) -> MutexGuard<'_, Option<Duration>> {
+        self.noted.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RetryPolicy for Tries {
+    fn on_error(&self, state: &RetryState, error: GaxError) -> RetryResult {
+        if !may_help(state.idempotent, &error) {
+            return RetryResult::Permanent(error);
+        }
+        let wanted = wanted_pause(&error);
+        // Who is to be left alone for longer than that is not asked at all.
+        if state.start.elapsed().saturating_add(wanted.unwrap_or_default()) >= self.patience.0 {
+            return RetryResult::Exhausted(error);
+        }
+        *self.wanted() = wanted;
+        if error.http_status_code() == Some(503) {
+            self.noted.may_be_done.store(true, Ordering::Release);
+        }
+        RetryResult::Continue(error)
+    }
+}
+
+impl BackoffPolicy for Tries {
+    fn on_failure(&self, state: &RetryState) -> Duration {
+        match self.wanted().take() {
+            // Many may have been told the same.
+            Some(wanted) => wanted.saturating_add(pauses().on_failure(&state.clone().set_attempt_count(1_u32))),
+            None => pauses().on_failure(state),
+        }
+    }
+}
+
+/// How long a server that is busy asks to be left alone: in a header, as seconds or as a time, or in the details of the
+/// error, whichever is longer.
+pub(super) fn wanted_pause(error: &GaxError) -> Option<Duration> {
+    if !matches!(error.http_status_code(), Some(429 | 503)) {
+        return None;
+    }
+    let in_details = error.status().into_iter().flat_map(|status| &status.details).find_map(|detail| match detail {
+        StatusDetails::RetryInfo(info) => {
+            let delay = info.retry_delay?;
+            Some(Duration::new(u64::try_from(delay.seconds()).ok()?, u32::try_from(delay.nanos()).ok()?))
+        }
+        _ => None,
+    });
+    error.http_headers().and_then(in_header).max(in_details)
+}
+
+fn in_header(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let wanted = text(RETRY_AFTER)?;
+    if let Ok(seconds) = wanted.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let time = |text| rfc2822::parse(text).ok().map(|time| time.timestamp());
+    // By the clock of who says it, where that is told.
+    let now = text(DATE).and_then(time).unwrap_or_else(Timestamp::now);
+    Some(Duration::try_from(time(wanted)?.duration_since(now)).unwrap_or_default())
+}
+
+/// Leaves out no retry: how long and how often it is tried is said by [`Patience`] and the pauses. The throttlers of
+/// Google's crate stop a client after five failures until something succeeds, which nothing can then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unthrottled;
+
+impl RetryThrottler for Unthrottled {
+    fn throttle_retry_attempt(&self) -> bool {
+        false
+    }
+
+    fn on_retry_failure(&mut self, _: &RetryResult) {}
+
+    fn on_success(&mut self) {}
+}
+
+fn may_help(is_idempotent: bool, error: &GaxError) -> bool {
+    match error.http_status_code() {
+        Some(429 | 503) => true,
+        Some(408 | 500 | 502 | 504) => is_idempotent,
+        Some(_) => false,
+        None => {
+            let never_sent = error.is_connect() || error.is_transient_and_before_rpc();
+            never_sent || (is_idempotent && (error.is_io() || error.is_timeout() || error.is_transport()))
+        }
+    }
+}
+
+/// Between tries: from a fifth of a second up to five, each by chance.
+fn pauses() -> ExponentialBackoff {
+    let builder = ExponentialBackoffBuilder::new().with_initial_delay(Duration::from_millis(200));
+    builder.with_maximum_delay(Duration::from_secs(5)).with_scaling(2.0).clamp()
+}
+
+/// Between looks at an operation: mostly it is done at once.
+pub(super) fn looks() -> impl Iterator<Item = Duration> {
+    successors(Some(Duration::from_millis(50)), |pause| Some((*pause * 2).min(Duration::from_secs(2))))
+}
+
+#[cfg(test)]
+mod tests {
+    use google_cloud_gax::error::rpc::{Code, Status};
+    use http::{HeaderName, HeaderValue};
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(code: u16) -> GaxError {
+        let status = Status::default().set_code(Code::Unknown);
+        GaxError::service_with_http_metadata(status, Some(code), None)
+    }
+
+    #[test]
+    fn what_may_have_been_done_is_not_done_again() {
+        for (error, write, read) in [
+            (answer(429), true, true),
+            (answer(503), true, true),
+            (answer(500), false, true),
+            (answer(504), false, true),
+            (answer(400), false, false),
+            (answer(409), false, false),
+            (GaxError::connect("refused"), true, true),
+            (GaxError::io("reset"), false, true),
+            (GaxError::timeout("late"), false, true),
+            (GaxError::deser("no JSON"), false, false),
+        ] {
+            assert_eq!((may_help(false, &error), may_help(true, &error)), (write, read), "{error}");
+        }
+    }
+
+    #[test]
+    fn it_ends() {
+        let tries = Tries::new(Patience(Duration::ZERO));
+        let result = tries.on_error(&RetryState::new(true), answer(503));
+        assert!(matches!(result, RetryResult::Exhausted(_)));
+    }
+
+    /// An answer with headers, and a pause in its details.
+    fn busy(code: u16, headers: &[(HeaderName, &str)], delay: Option<i64>) -> GaxError {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()));
+        let detail = |seconds| {
+            let info =
+                json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": format!("{seconds}s")});
+            serde_json::from_value::<StatusDetails>(info).unwrap()
+        };
+        let status = Status::default().set_code(Code::Unavailable).set_details(delay.map(detail));
+        GaxError::service_with_http_metadata(status, Some(code), Some(headers.collect()))
+    }
+
+    #[test]
+    fn a_pause_that_is_asked_for_is_made_and_none_that_is_too_long() {
+        let date = (DATE, "Sun, 22 Nov 2026 03:00:00 GMT");
+        let until = |time| (RETRY_AFTER, time);
+        for (error, seconds) in [
+            (busy(429, &[until("7")], None), Some(7)),
+            (busy(503, &[until(" 7 ")], Some(3)), Some(7)),
+            (busy(503, &[until("2")], Some(3)), Some(3)),
+            (busy(429, &[], Some(3)), Some(3)),
+            (busy(503, &[date.clone(), until("Sun, 22 Nov 2026 03:00:09 GMT")], None), Some(9)),
+            (busy(503, &[date, until("Sun, 22 Nov 2026 02:00:00 GMT")], None), Some(0)),
+            (busy(503, &[until("Sun, 22 Nov 2020 02:00:00 GMT")], None), Some(0)),
+            (busy(429, &[until("soon")], Some(-3)), None),
+            (busy(429, &[], None), None),
+            (busy(500, &[until("7")], Some(3)), None),
+        ] {
+            assert_eq!(wanted_pause(&error), seconds.map(Duration::from_secs), "{error:?}");
+        }
+        let (tries, state) =
+            (Tries::new(Patience(Duration::from_secs(30))), RetryState::new(false).set_attempt_count(9_u32));
+        assert!(matches!(tries.on_error(&state, busy(429, &[until("7")], None)), RetryResult::Continue(_)));
+        let pause = tries.on_failure(&state);
+        assert!((Duration::from_secs(7)..Duration::from_millis(7300)).contains(&pause), "{pause:?}");
+        assert!(tries.on_failure(&state) < Duration::from_secs(6), "the next is as ever");
+        assert!(!tries.not_retryable());
+        for long in ["30", "18446744073709551615"] {
+            let result = tries.on_error(&state, busy(503, &[until(long)], None));
+            assert!(matches!(result, RetryResult::Exhausted(_)), "{result:?}");
+        }
+        assert!(!tries.not_retryable());
+        assert!(matches!(tries.on_error(&state, busy(503, &[], None)), RetryResult::Continue(_)));
+        assert!(tries.not_retryable());
+    }
+}

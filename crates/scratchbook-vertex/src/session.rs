@@ -1,0 +1,143 @@
+//! A session as a resource of the API.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::message::{Message, Unknown};
+use super::{duration_from_text, seconds_from_timestamp, timestamp_from_seconds};
+use scratchbook_core::error::{Error, Result};
+use scratchbook_core::session::{Expiry, Session};
+
+const FIELDS: &[&str] =
+    &["name", "createTime", "updateTime", "displayName", "labels", "sessionState", "userId", "expireTime", "ttl"];
+
+/// A session as the API shows it and takes it; what is absent was not sent, or is not shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionResource {
+    /// The full name, `projects/P/locations/L/reasoningEngines/E/sessions/S`.
+    pub name: Option<String>,
+    /// The user.
+    pub user_id: Option<String>,
+    /// What people know it by: a session's title.
+    pub display_name: Option<String>,
+    /// What programs find it by.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// The merged state, keys with their prefixes.
+    pub session_state: Option<Map<String, Value>>,
+    /// When it ends: `expireTime`, or `ttl` on the way in.
+    pub expiry: Option<Expiry>,
+    /// When it was made, in seconds since 1970.
+    pub create_time: Option<f64>,
+    /// When its last event was appended, in seconds since 1970.
+    pub update_time: Option<f64>,
+}
+
+impl SessionResource {
+    /// A session of ours under its full name.
+    #[must_use]
+    pub fn new(session: &Session, name: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.into()),
+            user_id: Some(session.user_id().to_owned()),
+            display_name: session.title().map(str::to_owned),
+            labels: Some(session.labels().clone()),
+            session_state: Some(session.state().to_map()),
+            expiry: session.expire_time().map(Expiry::At),
+            create_time: session.create_time(),
+            update_time: Some(session.last_update_time()),
+        }
+    }
+
+    /// Reads a session as it was sent.
+    ///
+    /// ```
+    /// use scratchbook::vertex::SessionResource;
+    /// use serde_json::json;
+    ///
+    /// let sent = json!({"userId": "u1", "session_state": {"user:theme": "light"}, "ttl": "7200s"});
+    /// let session = SessionResource::from_json(sent)?;
+    /// assert_eq!(session.user_id.as_deref(), Some("u1"));
+    /// # Ok::<(), scratchbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidArgument` for unknown fields, values of another type, bad times, and `ttl` together with `expireTime`.
+    pub fn from_json(value: Value) -> Result<Self> {
+        let mut fields = Message::new(value, "the session", FIELDS, Unknown::Refused)?;
+        let mut time = |name: &str| -> Result<Option<f64>> {
+            let text = fields.text(name)?;
+            text.map(|text| seconds_from_timestamp(&text).map_err(|e| e.context(name))).transpose()
+        };
+        let (create_time, update_time, expire_time) = (time("createTime")?, time("updateTime")?, time("expireTime")?);
+        let ttl = fields.text("ttl")?;
+        let ttl = ttl.map(|text| duration_from_text(&text).map_err(|e| e.context("ttl"))).transpose()?;
+        let expiry = match (expire_time, ttl) {
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid("expireTime and ttl are two ways to say one thing; send one of them"));
+            }
+            (at, span) => at.map(Expiry::At).or(span.map(Expiry::After)),
+        };
+        Ok(Self {
+            name: fields.text("name")?,
+            user_id: fields.text("userId")?,
+            display_name: fields.text("displayName")?,
+            labels: fields.texts("labels")?,
+            session_state: fields.object("sessionState")?,
+            expiry,
+            create_time,
+            update_time,
+        })
+    }
+
+    /// The session in JSON.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out = Map::new();
+        let mut put = |name: &str, value: Option<Value>| value.map(|value| out.insert(name.to_owned(), value));
+        put("name", self.name.as_deref().map(Value::from));
+        put("createTime", self.create_time.map(|time| timestamp_from_seconds(time).into()));
+        put("updateTime", self.update_time.map(|time| timestamp_from_seconds(time).into()));
+        put("displayName", self.display_name.as_deref().map(Value::from));
+        put("labels", self.labels.as_ref().filter(|labels| !labels.is_empty()).map(|labels| json!(labels)));
+        put("sessionState", self.session_state.clone().map(Value::Object));
+        put("userId", self.user_id.as_deref().map(Value::from));
+        match self.expiry {
+            Some(Expiry::At(seconds)) => put("expireTime", Some(timestamp_from_seconds(seconds).into())),
+            Some(Expiry::After(span)) => put("ttl", Some(format!("{}s", span.as_secs_f64()).into())),
+            None => None,
+        };
+        Value::Object(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_session_comes_back_as_it_was_sent() {
+        for sent in [
+            json!({"name": "n", "createTime": "2026-11-20T17:10:22.609355Z", "updateTime": "2026-11-20T17:10:23.227208Z",
+                   "displayName": "Hi", "labels": {"env": "test"}, "sessionState": {"cart": [], "n": null}, "userId": "u",
+                   "expireTime": "2027-01-01T00:00:00.000000Z"}),
+            json!({"userId": "u", "ttl": "7200s"}),
+            json!({"userId": "u", "ttl": "0.25s"}),
+        ] {
+            assert_eq!(SessionResource::from_json(sent.clone()).unwrap().to_json(), sent);
+        }
+    }
+
+    #[test]
+    fn an_expiry_is_said_in_one_way() {
+        let read = |value| SessionResource::from_json(value).map(|session| session.expiry);
+        assert_eq!(read(json!({"ttl": "2s"})).unwrap(), Some(Expiry::After(Duration::from_secs(2))));
+        assert!(read(json!({"ttl": "2s", "expireTime": "2027-01-01T00:00:00Z"})).is_err());
+        assert!(read(json!({"ttl": "2"})).unwrap_err().to_string().starts_with("ttl: "));
+        assert!(read(json!({"expire_time": "soon"})).is_err() && read(json!({"ttl": 2})).is_err());
+    }
+}
