@@ -425,7 +425,7 @@ macro_rules! __conformance_tests {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $promise() {
                 let (store, _guard) = $open().await;
-                $crate::conformance::$theme::$promise(&store).await;
+                $crate::$theme::$promise(&store).await;
             })*
         })*
     };

@@ -124,10 +124,10 @@ impl Llm for RemoteLlm {
 
     fn capabilities(&self) -> LlmCapabilities {
         let provider = self.call.target.provider;
-        let mut capabilities = LlmCapabilities::default();
-        capabilities.output_schema_and_tools = matches!(provider, AdapterKind::OpenAI | AdapterKind::OpenAIResp);
-        capabilities.call_ids = provider != AdapterKind::Gemini;
-        capabilities
+        LlmCapabilities {
+            output_schema_and_tools: matches!(provider, AdapterKind::OpenAI | AdapterKind::OpenAIResp),
+            call_ids: provider != AdapterKind::Gemini,
+        }
     }
 }
 

@@ -91,7 +91,7 @@ use statements::Statements;
 /// | `sslmode` | `disable`, `prefer` (unless said otherwise), `require`, `verify-ca`, `verify-full` |
 /// | `sslrootcert` | a file of trusted authorities in PEM; with `require`, the chain is verified against it, as libpq does |
 /// | `migrate` | `auto`, `check` or `off`: whether opening brings the tables up to date |
-/// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`](scratchbook_core::plan::limits::Limits) |
+/// | `value_bytes`, `delta_bytes`, `event_bytes`, `artifact_bytes`, `keys_per_scope`, `events_per_session` | see [`Limits`] |
 /// | `user_bytes`, `user_sessions`, `user_artifacts`, `app_bytes`, `app_sessions`, `app_artifacts` | quotas, see there |
 ///
 /// These are the driver's: `application_name`, `channel_binding`, `dbname`, `host`, `hostaddr`, `keepalives`,

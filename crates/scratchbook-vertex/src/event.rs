@@ -149,8 +149,8 @@ fn check_known(beside: &Map<String, Value>, whole: &Map<String, Value>) -> Resul
     }
     let compaction = compaction_of(beside).filter(|compaction| compaction_of(whole) != Some(compaction));
     let content = beside.get("content").filter(|content| whole.get("content") != Some(content));
-    let mut event = Event::default();
-    event.content = content.and_then(|content| Content::deserialize(content).ok());
+    let mut event =
+        Event { content: content.and_then(|content| Content::deserialize(content).ok()), ..Event::default() };
     event.actions.compaction =
         compaction.and_then(|compaction| EventCompaction::deserialize(compaction).ok().map(Box::new));
     event.check_known()

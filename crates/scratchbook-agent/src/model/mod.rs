@@ -38,7 +38,6 @@ pub trait Llm: fmt::Debug + Send + Sync + 'static {
 
 /// What a model can do, for the agent that builds its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LlmCapabilities {
     /// Whether an answer's schema and tools may stand in one request. Where not, an agent with both gets its answer by a tool
     /// `set_model_response`, as in ADK.

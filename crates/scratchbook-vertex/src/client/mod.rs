@@ -4,7 +4,7 @@
 
 mod append;
 mod artifact;
-mod client;
+mod connection;
 mod events;
 mod failure;
 mod message;
@@ -100,7 +100,7 @@ impl VertexAiSessionService {
     /// clear; `Unauthenticated` where no application-default credentials give a token; `FailedPrecondition` outside of a
     /// Tokio runtime.
     pub async fn open(options: VertexAiOptions) -> Result<Self> {
-        let client = client::build(&options).await?;
+        let client = connection::build(&options).await?;
         Ok(Self {
             client,
             place: Place::new(&options.project, &options.location, options.reasoning_engine.as_deref()),

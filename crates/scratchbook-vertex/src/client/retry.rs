@@ -240,13 +240,13 @@ mod tests {
         let pause = tries.on_failure(&state);
         assert!((Duration::from_secs(7)..Duration::from_millis(7300)).contains(&pause), "{pause:?}");
         assert!(tries.on_failure(&state) < Duration::from_secs(6), "the next is as ever");
-        assert!(!tries.not_retryable());
+        assert!(!tries.may_be_done());
         for long in ["30", "18446744073709551615"] {
             let result = tries.on_error(&state, busy(503, &[until(long)], None));
             assert!(matches!(result, RetryResult::Exhausted(_)), "{result:?}");
         }
-        assert!(!tries.not_retryable());
+        assert!(!tries.may_be_done());
         assert!(matches!(tries.on_error(&state, busy(503, &[], None)), RetryResult::Continue(_)));
-        assert!(tries.not_retryable());
+        assert!(tries.may_be_done());
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use scratchbook::{
     AppendOptions, Content, CreateSessionConfig, Event, FunctionTool, GenerateContentConfig, InMemorySessionService,
-    IncludeContents, LlmAgent, LlmAgentBuilder, LlmRequest, LlmResponse, Part, RunRequest, Runner, ScriptedLlm,
-    SessionService, Tool,
+    IncludeContents, LlmAgent, LlmAgentBuilder, LlmRequest, LlmResponse, ModelName, Part, RunRequest, Runner,
+    ScriptedLlm, SessionService, Tool,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

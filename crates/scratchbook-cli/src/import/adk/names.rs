@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn only_names_of_fields_are_spelled_anew() {
-        let mut event = Event::default();
-        event.usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}).into());
+        let usage_metadata = Some(json!({"prompt_token_count": 1, "details": [{"token_count": "a_b"}]}).into());
+        let mut event = Event { usage_metadata, ..Event::default() };
         event.actions.render_ui_widgets = Some(vec![json!({"id": 1, "the_kind": "x", "payload": {"my_key": 1}})]);
         event.custom_metadata = json!({"my_key": {"a_b": 1}}).as_object().cloned().map(Box::new);
         event.cache_metadata = Some(json!({"cache_name": "x"}).into());

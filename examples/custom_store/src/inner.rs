@@ -3,8 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use scratchbook::plan::*;
-use scratchbook::*;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::{Error, KeyWriter, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::{
+    EventQuery, Found, KeyChange, PreparedArtifact, PreparedEvent, Refusal, StateQuery, replay,
+};
+use scratchbook_core::session::{
+    AppendOptions, Committed, FeedCommit, LogPositions, Outcome, Removal, RemovalKind, Session, SessionKey,
+    StateChange, StateOwner,
+};
+use scratchbook_core::state::Scope;
 use serde_json::{Map, Value};
 
 use super::kept::Kept;

@@ -1,4 +1,4 @@
-//! A store of your own: plain maps under one lock, on the descriptions of `scratchbook::plan`, held to every promise
+//! A store of your own: plain maps under one lock, on the descriptions of [`scratchbook_core::plan`], held to every promise
 //! by the conformance suite.
 //!
 //! It shows what a store has to do and no more: nothing in it is fast.
@@ -8,14 +8,18 @@ mod inner;
 mod kept;
 mod service;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use scratchbook::*;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::{Error, ErrorKind, Result};
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::session::{CommitNotifier, SessionKey};
 
 use inner::Inner;
 
+/// Sessions and artifacts in plain maps.
 #[derive(Debug)]
-struct MapStore {
+pub struct MapStore {
     limits: Limits,
     inner: Mutex<Inner>,
     notifier: CommitNotifier,
@@ -23,8 +27,16 @@ struct MapStore {
     id: String,
 }
 
+impl Default for MapStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl MapStore {
-    fn new() -> Self {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
         let (limits, inner, id) = (Limits::default(), Mutex::default(), SystemEnvironment.new_id());
         Self { limits, inner, notifier: CommitNotifier::new(), id }
     }
@@ -56,11 +68,4 @@ fn taken(key: &SessionKey) -> Error {
 
 fn missing(key: &SessionKey) -> Error {
     Error::new(ErrorKind::NotFound, format!("session not found: {key}; create it first"))
-}
-
-#[tokio::main]
-async fn main() {
-    // Panics at the first promise that is not kept, and names it.
-    scratchbook::conformance::all(&Store::new(Arc::new(MapStore::new()))).await;
-    println!("the store keeps all {} promises", scratchbook::conformance::PROMISES.len());
 }

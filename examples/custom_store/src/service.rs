@@ -4,8 +4,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use scratchbook::plan::*;
-use scratchbook::*;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::{KeyWriter, Result};
+use scratchbook_core::event::Event;
+use scratchbook_core::plan::{
+    EventQuery, Feed, Found, ListPosition, ListQuery, LocateQuery, Room, StateQuery, check_event_number, fork_key,
+    log_pruned, prepare_event, prepare_session, prepare_state,
+};
+use scratchbook_core::session::{
+    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Expiry, FeedCommit, FeedPage, FeedStart, ForkConfig,
+    GetSessionConfig, IdScope, InitialState, ListSessionsConfig, ListSessionsResponse, ListStateConfig, Outcome,
+    PutStateOptions, Removal, RemovalKind, Session, SessionKey, SessionService, SessionUpdate, StateChange, StateOwner,
+    StatePage,
+};
+use scratchbook_core::state::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
 
 use super::inner::owner_of;

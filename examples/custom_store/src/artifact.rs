@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
 use async_trait::async_trait;
-use scratchbook::plan::*;
-use scratchbook::*;
+use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
+use scratchbook_core::content::Part;
+use scratchbook_core::environment::{Environment, SystemEnvironment};
+use scratchbook_core::error::Result;
+use scratchbook_core::plan::{check_filename, prepare_artifact};
+use scratchbook_core::session::SessionKey;
 use serde_json::{Map, Value};
 
 use super::MapStore;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use scratchbook::*;
+use scratchbook_core::event::Event;
+use scratchbook_core::session::SessionMetadata;
+use scratchbook_core::state::Scope;
 use serde_json::{Map, Value};
 
 use super::now;
