@@ -7,12 +7,11 @@
 //! - `command.rs`, `tools.rs`, `packages.rs`: starting programs, and installing those that a step needs.
 //! - `servers.rs`, `python.rs`, `node.rs`, `browser.rs`: the database servers, the Python with google-adk, the packages of
 //!   npm and the browser that the tests need; `package.rs`: the Python package.
-//! - `house.rs`, `layers.rs`: the rules no other tool checks, as functions of text.
+//! - `house.rs`: the rules no other tool checks, as functions of text.
 
 mod browser;
 mod command;
 mod house;
-mod layers;
 mod node;
 mod package;
 mod packages;
