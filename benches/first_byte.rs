@@ -5,9 +5,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, LlmAgent, ScriptedLlm, SessionKey, SessionService, Synchronous,
-};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::store::Synchronous;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, LlmAgent, SessionKey, SessionService};
 use scratchbook_benches::{runtime, sqlite};
 use scratchbook_server::Server;
 use serde_json::json;

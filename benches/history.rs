@@ -7,7 +7,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use scratchbook::{AppendOptions, CreateSessionConfig, SessionKey, SessionService, SqliteSessionService, Synchronous};
+use scratchbook::store::Synchronous;
+use scratchbook::{AppendOptions, CreateSessionConfig, SessionKey, SessionService, SqliteSessionService};
 use scratchbook_benches::{event, runtime, session, sqlite};
 
 const EVENTS: usize = 100_000;

@@ -6,10 +6,8 @@ pub mod cpu;
 use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{
-    Content, CreateSessionConfig, Event, Limits, SessionKey, SessionService, SqliteOptions, SqliteSessionService,
-    StateDelta, Synchronous,
-};
+use scratchbook::store::{Limits, SqliteOptions, Synchronous};
+use scratchbook::{Content, CreateSessionConfig, Event, SessionKey, SessionService, SqliteSessionService, StateDelta};
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -6,10 +6,9 @@
 )]
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use scratchbook::{
-    AppendOptions, Event, GetSessionConfig, InMemorySessionService, InstructionTemplate, SessionService, StateMap,
-    Synchronous,
-};
+use scratchbook::agent::InstructionTemplate;
+use scratchbook::store::Synchronous;
+use scratchbook::{AppendOptions, Event, GetSessionConfig, InMemorySessionService, SessionService, StateMap};
 use scratchbook_benches::{event, runtime, session, sqlite};
 use serde_json::json;
 

@@ -9,9 +9,11 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use scratchbook::agent::FunctionTool;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use scratchbook::session::ForkConfig;
 use scratchbook::{
-    Content, CreateSessionConfig, Event, ForkConfig, FunctionTool, InMemorySessionService, Llm, LlmAgent, LlmRequest,
-    LlmResponse, LlmStream, Runner, SessionKey, SessionService,
+    Content, CreateSessionConfig, Event, InMemorySessionService, LlmAgent, Runner, SessionKey, SessionService,
 };
 use scratchbook_benches::{cpu, runtime};
 use serde_json::{Map, Value, json};

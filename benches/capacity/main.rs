@@ -9,9 +9,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, GetSessionConfig, ListSessionsConfig, SessionKey, SessionService,
-};
+use scratchbook::session::ListSessionsConfig;
+use scratchbook::{AppendOptions, CreateSessionConfig, GetSessionConfig, SessionKey, SessionService};
 use scratchbook_benches::{cpu, event};
 use serde_json::{Map, json};
 use tokio::runtime::Runtime;

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use scratchbook::{SessionService, Synchronous, connect};
+use scratchbook::store::Synchronous;
+use scratchbook::{SessionService, connect};
 use scratchbook_servers::{MariaDb, MariaDbOptions, Postgres, PostgresOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

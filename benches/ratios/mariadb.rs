@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, params};
-use scratchbook::{DatabaseOptions, GetSessionConfig, MySqlSessionService};
+use scratchbook::GetSessionConfig;
+use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_servers::{MariaDb, MariaDbOptions};
 

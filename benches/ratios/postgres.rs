@@ -4,7 +4,8 @@
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use scratchbook::{DatabaseOptions, GetSessionConfig, PostgresSessionService};
+use scratchbook::GetSessionConfig;
+use scratchbook::store::{DatabaseOptions, PostgresSessionService};
 use scratchbook_benches::{event_of_three, runtime};
 use scratchbook_servers::{Postgres, PostgresOptions};
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use scratchbook::{
-    Content, Event, EventsCompactionConfig, EventsSummarizer, EventsSummary, LlmAgent, LlmResponse, Result, Runner,
-    ScriptedLlm, SessionKey, Synchronous,
-};
+use scratchbook::agent::{EventsCompactionConfig, EventsSummarizer, EventsSummary};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::store::Synchronous;
+use scratchbook::{Content, Event, LlmAgent, Result, Runner, SessionKey};
 use scratchbook_benches::{runtime, session, sqlite};
 
 use crate::{Comparison, Row, Target, compare, time_each};

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, FeedStart, GetSessionConfig, SessionKey, SessionService, Watched,
-    Watches,
-};
+use scratchbook::session::{FeedStart, Watched, Watches};
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
 use scratchbook_benches::{event, event_of_three, session};
 use tokio::runtime::Runtime;
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use rusqlite::{Connection, params};
-use scratchbook::{GetSessionConfig, SessionKey, Synchronous};
+use scratchbook::store::Synchronous;
+use scratchbook::{GetSessionConfig, SessionKey};
 use scratchbook_benches::{event, runtime, sqlite};
 use tempfile::TempDir;
 

@@ -3,7 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use scratchbook::{InstructionTemplate, StateMap};
+use scratchbook::StateMap;
+use scratchbook::agent::InstructionTemplate;
 use serde_json::{Map, json};
 
 fuzz_target!(|text: &str| {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use scratchbook::{ArtifactService, Part, Result, SessionKey, json, plan};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::{Result, SessionKey, json, plan};
 use serde_json::{Map, Value};
 
 use crate::call::Call;

@@ -2,7 +2,8 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use scratchbook::{ConflictCause, Error, KeyConflict};
+use scratchbook::Error;
+use scratchbook::error::{ConflictCause, KeyConflict};
 use serde_json::{Value, json};
 
 use crate::shape::writer;

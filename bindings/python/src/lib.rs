@@ -49,7 +49,7 @@ mod module {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("REMOVED", scratchbook::REMOVED)?;
+        module.add("REMOVED", scratchbook::state::REMOVED)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let before_exit = wrap_pyfunction!(before_exit, module)?;
         module.py().import("atexit")?.call_method1("register", (before_exit,))?;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
-use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, Watches, connect};
+use scratchbook::session::Watches;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Result, SessionKey, SessionService, Store, connect};
 use tokio::sync::OnceCell;
 
 use crate::runtime::{OpenFile, check_file, check_process};

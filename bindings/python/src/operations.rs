@@ -1,6 +1,7 @@
 //! Operations on state as they come over the border: `{"user:n": [{"increment": 1}]}`.
 
-use scratchbook::{Operation, Result, StateDelta, json};
+use scratchbook::state::Operation;
+use scratchbook::{Result, StateDelta, json};
 use serde_json::{Map, Value};
 
 /// The operations of a text as a delta; those of one key are carried out in their order.

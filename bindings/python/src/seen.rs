@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pyo3::prelude::*;
-use scratchbook::{AppendOptions, Committed, ConflictMode, Error, LogPositions, Result, Scope, Session, json};
+use scratchbook::session::{Committed, ConflictMode, LogPositions};
+use scratchbook::{AppendOptions, Error, Result, Scope, Session, json};
 use serde::{Deserialize, Serialize};
 
 use crate::ending::visited;
@@ -92,7 +93,7 @@ impl Seen {
 
     /// How a writer appends that has seen this much.
     pub(crate) fn options(&self, conflict: ConflictMode) -> AppendOptions {
-        let all = scratchbook::Seen::new(self.seq, LogPositions::new(self.user, self.app));
+        let all = scratchbook::session::Seen::new(self.seq, LogPositions::new(self.user, self.app));
         let all = self.created.iter().fold(all, |all, created| all.with_create_time(*created));
         let seen = self.keys.iter().fold(all, |all, (key, place)| all.with_key(key, *place));
         match conflict {

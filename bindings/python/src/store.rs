@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use scratchbook::session::{ForkConfig, ListSessionsConfig, Outcome, PutStateOptions, StateOwner};
 use scratchbook::{
-    AppendOptions, Error, Event, ForkConfig, GetSessionConfig, ListSessionsConfig, Outcome, PutStateOptions, Result,
-    SessionKey, SessionService, SessionServiceExt, StateOwner, json,
+    AppendOptions, Error, Event, GetSessionConfig, Result, SessionKey, SessionService, SessionServiceExt, json,
 };
 
 use crate::call::Call;
@@ -79,7 +79,7 @@ impl Store {
     /// Without password and parameters, for people and logs.
     #[getter]
     fn uri(&self) -> String {
-        scratchbook::without_password(self.opened.uri())
+        scratchbook::store::without_password(self.opened.uri())
     }
 
     /// Waits, for those who try again after a while.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use scratchbook::{Error, ErrorKind, FeedCursor, FeedStart, Result, SessionKey, SessionService, Watched};
+use scratchbook::session::{FeedCursor, FeedStart, Watched};
+use scratchbook::{Error, ErrorKind, Result, SessionKey, SessionService};
 use tokio::sync::{Mutex, OnceCell, watch};
 
 use crate::call::Call;
@@ -42,7 +43,7 @@ struct Reader {
 }
 
 struct Reading {
-    feed: scratchbook::Watch<Arc<dyn SessionService>>,
+    feed: scratchbook::session::Watch<Arc<dyn SessionService>>,
     /// How many entries it has given, and the last of them: whoever it was given to may have been cancelled.
     given: u64,
     last: Vec<u8>,

@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::extra::{Extra, ExtraFields, check_known};
+pub use crate::extra::ExtraFields;
+use crate::extra::{Extra, check_known};
 
 /// What one side of the conversation said: parts of text, calls, responses or data, and whose role it was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,10 +2,9 @@
 
 use futures_util::TryStreamExt;
 use schemars::JsonSchema;
-use scratchbook::{
-    CallbackContext, CreateSessionConfig, FunctionTool, LlmAgent, LlmResponse, Runner, ScriptedLlm, SessionServiceExt,
-    ToolContext,
-};
+use scratchbook::agent::{CallbackContext, FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{CreateSessionConfig, LlmAgent, Runner, SessionServiceExt};
 use serde::Deserialize;
 use serde_json::json;
 

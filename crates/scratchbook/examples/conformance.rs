@@ -9,11 +9,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scratchbook::artifact::ArtifactService;
 use scratchbook::conformance::PROMISES;
-use scratchbook::{
-    ArtifactService, Error, ErrorKind, InMemorySessionService, Limits, Result, SecretKeys, SessionService, Store,
-    WithDeadline, WithMetrics, WithSecretKeys, connect,
-};
+use scratchbook::layer::{WithDeadline, WithMetrics, WithSecretKeys};
+use scratchbook::session::SecretKeys;
+use scratchbook::store::Limits;
+use scratchbook::{Error, ErrorKind, InMemorySessionService, Result, SessionService, Store, connect};
 
 #[tokio::main]
 async fn main() -> Result<ExitCode> {
@@ -59,13 +60,13 @@ fn behind(adapter: &str, Store { sessions, artifacts, .. }: Store) -> Result<Sto
         "secret" => store(WithSecretKeys::new(sessions, SecretKeys::new(["user:secret:"])), artifacts),
         #[cfg(feature = "encryption")]
         "encryption" => {
-            use scratchbook::{Keyring, WithEncryption};
+            use scratchbook::layer::{Keyring, WithEncryption};
             let keys = Keyring::new("now", [7; 32])?;
             store(WithEncryption::new(sessions, keys.clone()), WithEncryption::new(artifacts, keys))
         }
         #[cfg(feature = "compression")]
         "compression" => {
-            use scratchbook::WithCompression;
+            use scratchbook::layer::WithCompression;
             store(WithCompression::above(sessions, 16), WithCompression::above(artifacts, 16))
         }
         other => Err(Error::new(ErrorKind::InvalidArgument, format!("no adapter of this build is named '{other}'"))),

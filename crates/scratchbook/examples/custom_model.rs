@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use futures_util::{TryStreamExt, stream};
-use scratchbook::{
-    Content, Error, ErrorKind, FunctionTool, Llm, LlmAgent, LlmRequest, LlmResponse, LlmStream, Part, RunConfig,
-    RunRequest, Runner, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, RunConfig, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
+use scratchbook::{Content, Error, ErrorKind, LlmAgent, RunRequest, Runner};
 use serde_json::{Value, json};
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! The life of a delta: writes lie over the committed values until the event that carries them is committed.
 
-use scratchbook::{Event, InMemorySessionService, SessionService, SessionServiceExt, State, StateDelta};
+use scratchbook::state::State;
+use scratchbook::{Event, InMemorySessionService, SessionService, SessionServiceExt, StateDelta};
 use serde_json::{Map, Value, json};
 
 #[tokio::main(flavor = "current_thread")]

@@ -3,10 +3,10 @@
 
 use futures_util::TryStreamExt;
 use schemars::JsonSchema;
-use scratchbook::{
-    CreateSessionConfig, FunctionTool, LlmAgent, LlmResponse, PutStateOptions, RunRequest, Runner, ScriptedLlm,
-    SessionServiceExt, StateDelta, StateOwner, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{CreateSessionConfig, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,8 @@
 //! The easy way to update state: `output_key` saves an agent's final answer.
 
 use futures_util::TryStreamExt;
-use scratchbook::{CreateSessionConfig, LlmAgent, Runner, ScriptedLlm, SessionServiceExt};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{CreateSessionConfig, LlmAgent, Runner, SessionServiceExt};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,6 +1,7 @@
 //! The standard way to update state: append an event of your own that carries a delta, here a login.
 
-use scratchbook::{CreateSessionConfig, Environment, Event, SessionServiceExt, StateDelta, SystemEnvironment};
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::{CreateSessionConfig, Event, SessionServiceExt, StateDelta};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]

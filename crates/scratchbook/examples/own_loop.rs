@@ -14,9 +14,8 @@ use genai::adapter::AdapterKind;
 use genai::chat::{ChatMessage, ChatRequest, Tool, ToolCall, ToolResponse};
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use scratchbook::{
-    Content, Event, FunctionCall, FunctionResponse, Part, Session, SessionService, SessionServiceExt, StateDelta,
-};
+use scratchbook::content::{FunctionCall, FunctionResponse, Part};
+use scratchbook::{Content, Event, Session, SessionService, SessionServiceExt, StateDelta};
 use serde_json::{Map, Value, json};
 
 /// Who answers, as the events name it.

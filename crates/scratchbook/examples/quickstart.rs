@@ -1,7 +1,8 @@
 //! A session, a run that changes its state, and a read that shows it: what the README begins with.
 
 use futures_util::TryStreamExt;
-use scratchbook::{CreateSessionConfig, LlmAgent, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{CreateSessionConfig, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta};
 use serde_json::json;
 
 #[tokio::main(flavor = "current_thread")]

@@ -4,10 +4,9 @@
 //! carry on, the cart starts empty.
 
 use futures_util::TryStreamExt;
-use scratchbook::{
-    CreateSessionConfig, Event, LlmAgent, PutStateOptions, RunRequest, Runner, ScriptedLlm, SessionServiceExt,
-    StateDelta, StateOwner,
-};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{CreateSessionConfig, Event, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta};
 use serde_json::{Value, json};
 
 const APP: &str = "ecommerce_app";

@@ -1,10 +1,9 @@
 //! A chat's own keys start anew with each session, the customer's stay, and `temp:` ones live one run.
 
 use futures_util::TryStreamExt;
-use scratchbook::{
-    CreateSessionConfig, LlmAgent, PutStateOptions, RunRequest, Runner, ScriptedLlm, SessionServiceExt, StateDelta,
-    StateOwner,
-};
+use scratchbook::model::ScriptedLlm;
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{CreateSessionConfig, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta};
 use serde_json::json;
 
 const APP: &str = "support_app";

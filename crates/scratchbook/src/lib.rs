@@ -54,13 +54,124 @@
 
 mod connect;
 
-pub use connect::{connect, connect_with_limits, migrate};
+/// Agents, tools, instruction templates and the [`Runner`].
+#[cfg(feature = "agent")]
+pub mod agent {
+    pub use scratchbook_agent::agent::{
+        Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
+        FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
+        LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
+        inject_session_state,
+    };
+    #[cfg(feature = "agent-config")]
+    pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
+    pub use scratchbook_agent::instruction::InstructionTemplate;
+    pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
+    pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};
+}
+
+/// Layers: services around a service.
+pub mod layer {
+    pub use scratchbook_core::layer::{ReadOnly, WithDeadline, WithSecretKeys};
+    #[cfg(any(feature = "encryption", feature = "compression"))]
+    pub use scratchbook_layers::codec::Coded;
+    #[cfg(feature = "compression")]
+    pub use scratchbook_layers::compression::WithCompression;
+    #[cfg(feature = "encryption")]
+    pub use scratchbook_layers::encryption::{PlainValues, WithEncryption, sealed_by, sealed_limits};
+    #[cfg(feature = "encryption")]
+    pub use scratchbook_layers::keyring::Keyring;
+    #[cfg(feature = "metrics")]
+    pub use scratchbook_layers::metrics::WithMetrics;
+    #[cfg(feature = "schema")]
+    pub use scratchbook_layers::schema::{StateSchema, WithStateSchema};
+}
+
+/// Models: what an agent asks one, what it answers, and those that are reached over HTTP.
+#[cfg(feature = "agent")]
+pub mod model {
+    pub use scratchbook_agent::model::{
+        FunctionDeclaration, GenerateContentConfig, Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream,
+        ScriptedLlm,
+    };
+    #[cfg(feature = "models")]
+    pub use scratchbook_models::{ModelName, RemoteLlm, RemoteLlmBuilder};
+}
+
+/// Stores, and opening them.
+pub mod store {
+    pub use crate::connect::{connect, connect_with_limits, migrate};
+    pub use scratchbook_core::memory::InMemorySessionService;
+    pub use scratchbook_core::plan::limits::Limits;
+    pub use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+    pub use scratchbook_core::plan::redact::without_password;
+    pub use scratchbook_core::store::Store;
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub use scratchbook_database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
+    #[cfg(feature = "mysql")]
+    pub use scratchbook_mysql::{MySql, MySqlSessionService};
+    #[cfg(feature = "postgres")]
+    pub use scratchbook_postgres::{Postgres, PostgresSessionService};
+    #[cfg(feature = "sqlite")]
+    pub use scratchbook_sqlite::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
+    #[cfg(feature = "vertex-ai")]
+    pub use scratchbook_vertex::client::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
+}
+
+/// What most programs use: `use scratchbook::prelude::*;`.
+pub mod prelude {
+    #[cfg(feature = "agent")]
+    pub use crate::agent::{
+        Agent, CallbackContext, FunctionTool, LlmAgent, LoopAgent, ParallelAgent, ReadonlyContext, RunRequest, Runner,
+        SequentialAgent, ToolContext,
+    };
+    pub use crate::artifact::ArtifactService;
+    pub use crate::content::{Content, Part};
+    pub use crate::error::{Error, ErrorKind, Result};
+    pub use crate::event::Event;
+    #[cfg(feature = "models")]
+    pub use crate::model::ModelName;
+    #[cfg(feature = "agent")]
+    pub use crate::model::{Llm, LlmResponse, ScriptedLlm};
+    pub use crate::session::{
+        AppendOptions, ConflictMode, CreateSessionConfig, FeedStart, GetSessionConfig, PutStateOptions, Session,
+        SessionKey, SessionService, SessionServiceExt, StateOwner,
+    };
+    pub use crate::state::{Scope, StateDelta, StateMap};
+    #[cfg(feature = "sqlite")]
+    pub use crate::store::SqliteSessionService;
+    pub use crate::store::{InMemorySessionService, Limits, Store, connect};
+}
+
+#[cfg(feature = "agent")]
+pub use agent::{Agent, LlmAgent, RunRequest, Runner};
+#[cfg(feature = "conformance")]
+pub use scratchbook_conformance as conformance;
+#[doc(inline)]
+pub use scratchbook_core::{artifact, content, environment, error, event, json, plan, session, state};
+#[cfg(feature = "vertex")]
+#[doc(inline)]
+pub use scratchbook_vertex as vertex;
+
+pub use content::Content;
+pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use session::{
+    AppendOptions, CreateSessionConfig, GetSessionConfig, Session, SessionKey, SessionService, SessionServiceExt,
+};
+pub use state::{Scope, StateDelta, StateMap};
+#[cfg(feature = "sqlite")]
+pub use store::SqliteSessionService;
+pub use store::{InMemorySessionService, Store, connect, migrate};
+
+// FLAT-BEGIN
+
+pub use connect::connect_with_limits;
 #[cfg(feature = "agent")]
 pub use scratchbook_agent::agent::{
-    Agent, CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary,
-    FunctionAgent, IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgent, LlmAgentBuilder,
-    LlmEventsSummarizer, LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext,
-    inject_session_state,
+    CallbackContext, ContextState, EventStream, EventsCompactionConfig, EventsSummarizer, EventsSummary, FunctionAgent,
+    IncludeContents, Instruction, InstructionProvider, InvocationContext, LlmAgentBuilder, LlmEventsSummarizer,
+    LoopAgent, ParallelAgent, ReadonlyContext, SequentialAgent, ToolCall, ToolContext, inject_session_state,
 };
 #[cfg(feature = "agent-config")]
 pub use scratchbook_agent::config::{AgentCatalog, load_agent, load_agents};
@@ -71,39 +182,34 @@ pub use scratchbook_agent::model::{
     FunctionDeclaration, GenerateContentConfig, Llm, LlmCapabilities, LlmRequest, LlmResponse, LlmStream, ScriptedLlm,
 };
 #[cfg(feature = "agent")]
-pub use scratchbook_agent::runner::{RunConfig, RunRequest, Runner, RunnerBuilder, WhenBusy};
+pub use scratchbook_agent::runner::{RunConfig, RunnerBuilder, WhenBusy};
 #[cfg(feature = "agent")]
 pub use scratchbook_agent::tool::{FunctionTool, Tool, ToolConfirmation};
-#[cfg(feature = "conformance")]
-pub use scratchbook_conformance as conformance;
+
 #[cfg(feature = "conformance")]
 pub use scratchbook_conformance::conformance_tests;
 pub use scratchbook_core::artifact::{ArtifactService, ArtifactVersion};
 pub use scratchbook_core::content::{
-    Blob, CodeExecutionResult, Content, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part,
+    Blob, CodeExecutionResult, ExecutableCode, FileData, FunctionCall, FunctionResponse, Part,
 };
 pub use scratchbook_core::environment::{Environment, SystemEnvironment};
-pub use scratchbook_core::error::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, Result};
-pub use scratchbook_core::event::{Event, EventActions, EventCompaction, NodeInfo};
+pub use scratchbook_core::error::{ConflictCause, KeyConflict, KeyWriter};
+pub use scratchbook_core::event::{EventActions, EventCompaction, NodeInfo};
 pub use scratchbook_core::extra::ExtraFields;
 pub use scratchbook_core::layer::{ReadOnly, WithDeadline, WithSecretKeys};
-pub use scratchbook_core::memory::InMemorySessionService;
+
 pub use scratchbook_core::plan::limits::Limits;
 pub use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 pub use scratchbook_core::plan::redact::without_password;
 pub use scratchbook_core::session::{
-    AppendOptions, CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, CreateSessionConfig,
-    EventCursor, Events, Expiry, FeedCommit, FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, GetSessionConfig,
-    IdScope, InitialState, KeyDiff, KeyWrite, ListOrder, ListSessionsConfig, ListSessionsResponse, ListStateConfig,
-    LogPositions, OtherLabels, Outcome, PutStateOptions, Removal, RemovalKind, SecretKeys, Seen, Session, SessionKey,
-    SessionMetadata, SessionService, SessionServiceExt, SessionUpdate, SharedKeys, StateChange, StateCheck, StateDiff,
-    StateOwner, StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
+    CheckedWrite, CommitNotices, CommitNotifier, Committed, ConflictMode, EventCursor, Events, Expiry, FeedCommit,
+    FeedCursor, FeedEntry, FeedPage, FeedStart, ForkConfig, IdScope, InitialState, KeyDiff, KeyWrite, ListOrder,
+    ListSessionsConfig, ListSessionsResponse, ListStateConfig, LogPositions, OtherLabels, Outcome, PutStateOptions,
+    Removal, RemovalKind, SecretKeys, Seen, SessionMetadata, SessionUpdate, SharedKeys, StateChange, StateCheck,
+    StateDiff, StateOwner, StatePage, StateSelection, TitleFilter, Verified, Watch, Watched, Watches,
 };
-pub use scratchbook_core::state::{
-    Change, Operation, REMOVED, Scope, ScopedDelta, State, StateDelta, StateMap, apply, extract_state_delta, fold,
-};
-pub use scratchbook_core::store::Store;
-pub use scratchbook_core::{json, plan};
+pub use scratchbook_core::state::{Change, Operation, REMOVED, ScopedDelta, State, apply, extract_state_delta, fold};
+
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub use scratchbook_database::{DatabaseOptions, DatabaseSessionService, Migrate, TlsMode};
 #[cfg(any(feature = "encryption", feature = "compression"))]
@@ -125,11 +231,12 @@ pub use scratchbook_mysql::{MySql, MySqlSessionService};
 #[cfg(feature = "postgres")]
 pub use scratchbook_postgres::{Postgres, PostgresSessionService};
 #[cfg(feature = "sqlite")]
-pub use scratchbook_sqlite::{SqliteMode, SqliteOptions, SqliteSessionService, Synchronous};
-#[cfg(feature = "vertex")]
-pub use scratchbook_vertex as vertex;
+pub use scratchbook_sqlite::{SqliteMode, SqliteOptions, Synchronous};
+
 #[cfg(feature = "vertex-ai")]
 pub use scratchbook_vertex::client::{VertexAiCredentials, VertexAiOptions, VertexAiSessionService};
+
+// FLAT-END
 
 /// The documents whose programs are tested with the crate's.
 #[cfg(doctest)]

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use scratchbook::{
-    Agent, AgentCatalog, Error, ErrorKind, Event, FunctionAgent, FunctionTool, InMemorySessionService, Llm,
-    LlmResponse, Runner, ScriptedLlm, ToolContext, load_agent, load_agents,
-};
+use scratchbook::agent::{AgentCatalog, FunctionAgent, FunctionTool, ToolContext, load_agent, load_agents};
+use scratchbook::model::{Llm, LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Error, ErrorKind, Event, InMemorySessionService, Runner};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 

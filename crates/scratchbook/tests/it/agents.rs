@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use schemars::JsonSchema;
-use scratchbook::{
-    Agent, Content, ErrorKind, FunctionAgent, InvocationContext, LlmAgent, LlmResponse, LoopAgent, ParallelAgent, Part,
-    ScriptedLlm, SequentialAgent, StateDelta,
-};
+use scratchbook::agent::{FunctionAgent, InvocationContext, LoopAgent, ParallelAgent, SequentialAgent};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Content, ErrorKind, LlmAgent, StateDelta};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -336,9 +336,11 @@ async fn an_answer_to_a_call_goes_to_the_agent_that_made_it() {
     let sub = LlmAgent::builder("sub")
         .model(ScriptedLlm::new([LlmResponse::call("ask", json!({})), "Thanks.".into()]))
         .tool(
-            scratchbook::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, serde_json::Value>, _| async {
-                Ok(())
-            })
+            scratchbook::agent::FunctionTool::new(
+                "ask",
+                "Asks.",
+                |_: serde_json::Map<String, serde_json::Value>, _| async { Ok(()) },
+            )
             .long_running(),
         )
         .build()
@@ -347,7 +349,7 @@ async fn an_answer_to_a_call_goes_to_the_agent_that_made_it() {
     let runner = runner(top);
     let events = run(&runner, "go").await.unwrap();
     let call = events[0].function_calls().next().unwrap().clone();
-    let answer = scratchbook::FunctionResponse {
+    let answer = scratchbook::content::FunctionResponse {
         id: call.id,
         name: call.name,
         response: Some(serde_json::Map::from_iter([("result".to_owned(), json!(42))])),
@@ -438,7 +440,7 @@ impl Agent for Parent {
         std::slice::from_ref(&self.child)
     }
 
-    fn run(&self, context: InvocationContext) -> scratchbook::EventStream {
+    fn run(&self, context: InvocationContext) -> scratchbook::agent::EventStream {
         let (mut events, keep) = (self.child.run(context.clone()), self.keep);
         Box::pin(async_stream::try_stream! {
             while let Some(event) = events.next().await {
@@ -546,7 +548,7 @@ async fn a_panic_of_an_agent_or_callback_ends_the_run_with_an_event_that_tells_o
 
 #[tokio::test]
 async fn a_context_that_outlives_its_event_refuses_to_write() {
-    let slot: Arc<std::sync::Mutex<Option<scratchbook::CallbackContext>>> = Arc::default();
+    let slot: Arc<std::sync::Mutex<Option<scratchbook::agent::CallbackContext>>> = Arc::default();
     let kept = Arc::clone(&slot);
     let agent = LlmAgent::builder("agent")
         .model(ScriptedLlm::new(["Hi."]))
@@ -594,7 +596,7 @@ async fn text_beside_a_call_or_an_error_is_no_output() {
     };
     let cut = LlmResponse { error_code: Some("MAX_TOKENS".to_owned()), ..LlmResponse::text("{\"name\": \"Be") };
     for response in [text_and_call, cut] {
-        let later = scratchbook::FunctionTool::new(
+        let later = scratchbook::agent::FunctionTool::new(
             "later",
             "Answers later.",
             |_: serde_json::Map<String, serde_json::Value>, _| async { Ok(()) },
@@ -623,7 +625,7 @@ async fn many_pieces_with_a_callback_on_each_take_time_in_proportion() {
         })
         .build()
         .unwrap();
-    let config = scratchbook::RunConfig::default().with_streaming();
+    let config = scratchbook::agent::RunConfig::default().with_streaming();
     let runner = runner(agent);
     let started = std::time::Instant::now();
     run(&runner, scratchbook::RunRequest::message("go").with_config(config)).await.unwrap();
@@ -652,7 +654,7 @@ async fn what_an_agent_was_built_from_can_be_read() {
     let root = runner.agent().as_llm_agent().unwrap();
     let helper = root.sub_agents()[0].as_llm_agent().unwrap();
     assert!(helper.instruction().is_none() && helper.output_key().is_none());
-    let provided = scratchbook::Instruction::provider(|_| async { Ok("hidden".to_owned()) });
+    let provided = scratchbook::agent::Instruction::provider(|_| async { Ok("hidden".to_owned()) });
     assert_eq!(provided.source(), None);
 }
 
@@ -668,7 +670,7 @@ async fn a_piece_of_an_answer_that_escalates_ends_no_sibling_before_the_whole_is
         .build()
         .unwrap();
     let runner = runner(ParallelAgent::new("top", vec![Arc::new(child)]));
-    let config = scratchbook::RunConfig::default().with_streaming();
+    let config = scratchbook::agent::RunConfig::default().with_streaming();
     let events = run(&runner, scratchbook::RunRequest::message("go").with_config(config)).await.unwrap();
     assert_eq!(events.len(), 4);
     assert_eq!(stored(&runner).await.state().get("said"), Some(&json!("One two three")));

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
+use scratchbook::agent::{FunctionTool, IncludeContents, LlmAgentBuilder, Tool};
+use scratchbook::content::Part;
+use scratchbook::model::{GenerateContentConfig, LlmRequest, LlmResponse, ModelName, ScriptedLlm};
 use scratchbook::{
-    AppendOptions, Content, CreateSessionConfig, Event, FunctionTool, GenerateContentConfig, InMemorySessionService,
-    IncludeContents, LlmAgent, LlmAgentBuilder, LlmRequest, LlmResponse, ModelName, Part, RunRequest, Runner,
-    ScriptedLlm, SessionService, Tool,
+    AppendOptions, Content, CreateSessionConfig, Event, InMemorySessionService, LlmAgent, RunRequest, Runner,
+    SessionService,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use scratchbook::conformance::{PROMISES, all};
 
-for_each_store!(scratchbook::conformance_tests);
+for_each_store!(scratchbook::conformance::conformance_tests);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_promises_are_kept_on_one_store() {

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::state::fold;
+use scratchbook::store::SqliteOptions;
 use scratchbook::{
     AppendOptions, CreateSessionConfig, Event, GetSessionConfig, Result, Session, SessionKey, SessionService,
-    SessionServiceExt, SqliteOptions, SqliteSessionService, StateChange, StateDelta, StateOwner, fold,
+    SessionServiceExt, SqliteSessionService, StateDelta,
 };
 use serde_json::{Map, Value};
 use tempfile::TempDir;

@@ -5,9 +5,10 @@
 
 use std::path::Path;
 
+use scratchbook::content::Part;
+use scratchbook::session::{FeedCommit, FeedStart, ForkConfig, LogPositions, Seen, StateOwner};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, FeedCommit, FeedStart, ForkConfig, GetSessionConfig,
-    LogPositions, Part, Seen, SessionKey, StateDelta, StateOwner, Store, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, StateDelta, Store, connect,
 };
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
@@ -100,7 +101,7 @@ pub(crate) async fn check(store: &Store) {
 
     let again = Event::new(ODD).with_id(ODD).with_timestamp(1_700_000_001.5);
     let again = sessions.append(&alices, again, AppendOptions::default()).await.unwrap();
-    assert_eq!((again.outcome, again.event.seq), (scratchbook::Outcome::Replayed, Some(2)));
+    assert_eq!((again.outcome, again.event.seq), (scratchbook::session::Outcome::Replayed, Some(2)));
     let next = Event::new("agent").with_state_delta(StateDelta::new().with("app:limit", 30).unwrap());
     let next = sessions.append(&alices, next, AppendOptions::default()).await.unwrap();
     assert_eq!(next.event.seq, Some(3));
@@ -188,7 +189,7 @@ async fn keys_written_before_an_upgrade_are_known_by_where_they_were_written() {
         for owner in &owner {
             logs.push(sessions.list_state_changes(owner, 0, 100).await.unwrap());
         }
-        let last = |log: &[scratchbook::StateChange], name: &str| {
+        let last = |log: &[scratchbook::session::StateChange], name: &str| {
             log.iter().rev().find(|change| change.name == name).unwrap().position
         };
         let (gone, theme, limit) = (last(&logs[0], "gone"), last(&logs[0], "theme"), last(&logs[1], "limit"));

@@ -1,7 +1,8 @@
 //! Random keys, values and deltas, with the ones that have gone wrong somewhere among them.
 
 use proptest::prelude::*;
-use scratchbook::{ErrorKind, Operation, Result, StateDelta};
+use scratchbook::state::Operation;
+use scratchbook::{ErrorKind, Result, StateDelta};
 use serde_json::{Value, json};
 
 /// So many cases, unless `PROPTEST_CASES` says otherwise.

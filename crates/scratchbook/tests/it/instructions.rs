@@ -1,8 +1,9 @@
 //! Instruction templates in running agents, those of ADK's documentation among them.
 
-use scratchbook::{
-    ErrorKind, InMemorySessionService, Instruction, LlmAgent, Part, Runner, ScriptedLlm, inject_session_state,
-};
+use scratchbook::agent::{Instruction, inject_session_state};
+use scratchbook::content::Part;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{ErrorKind, InMemorySessionService, LlmAgent, Runner};
 use serde_json::json;
 
 use crate::runner::{app, own_instruction, run, session_with};
@@ -82,7 +83,7 @@ async fn a_missing_key_names_key_agent_and_place_before_any_model_call() {
 
 #[tokio::test]
 async fn artifacts_go_into_instructions_by_name() {
-    use scratchbook::ArtifactService;
+    use scratchbook::artifact::ArtifactService;
     let service = InMemorySessionService::new();
     let service = std::sync::Arc::new(service);
     let key = session_with(&service, json!({})).await;

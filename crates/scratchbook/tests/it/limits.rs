@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use scratchbook::content::Part;
+use scratchbook::session::{ForkConfig, Outcome, StateOwner};
+use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, ForkConfig, GetSessionConfig, InMemorySessionService, Limits,
-    Outcome, Part, Session, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateDelta, StateOwner,
-    Store, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Session,
+    SessionKey, SessionService, SqliteSessionService, StateDelta, Store, connect,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

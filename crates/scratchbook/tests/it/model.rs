@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use scratchbook::session::{ConflictMode, ListSessionsConfig, Outcome, StateOwner};
+use scratchbook::state::Change;
 use scratchbook::{
-    AppendOptions, Change, ConflictMode, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, ListSessionsConfig,
-    Outcome, Session, SessionKey, SessionServiceExt, StateDelta, StateOwner, Store,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Session, SessionKey, SessionServiceExt,
+    StateDelta, Store,
 };
 use serde_json::{Map, Value, json};
 

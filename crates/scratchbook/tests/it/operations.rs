@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt;
 use proptest::prelude::*;
+use scratchbook::agent::{FunctionTool, RunConfig, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::state::{Change, Operation, State, fold};
 use scratchbook::{
-    Change, Error, ErrorKind, Event, FunctionTool, LlmAgent, LlmResponse, Operation, RunConfig, RunRequest, Runner,
-    ScriptedLlm, SessionServiceExt, State, StateDelta, StateMap, ToolContext, connect, fold,
+    Error, ErrorKind, Event, LlmAgent, RunRequest, Runner, SessionServiceExt, StateDelta, StateMap, connect,
 };
 use serde_json::{Map, Value, json};
 
@@ -237,7 +239,7 @@ async fn a_guard_of_a_run_that_does_not_hold_any_more_ends_it_and_leaves_nothing
             async move {
                 context.state().expect_absent("app:closed")?;
                 context.state().increment("user:n", 1)?;
-                let app = scratchbook::StateOwner::app("app")?;
+                let app = scratchbook::session::StateOwner::app("app")?;
                 sessions.put_state(&app, StateDelta::new().with("closed", true)?, "admin".into()).await?;
                 Ok(None)
             }

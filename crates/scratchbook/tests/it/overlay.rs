@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use scratchbook::{Change, Scope, State, StateDelta, StateMap, extract_state_delta, fold};
+use scratchbook::state::{Change, State, extract_state_delta, fold};
+use scratchbook::{Scope, StateDelta, StateMap};
 use serde_json::{Map, Value};
 
 use crate::generate::{Changes, cases, changes, delta, key, value};

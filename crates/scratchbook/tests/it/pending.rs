@@ -7,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::stream;
-use scratchbook::{
-    Agent, CallbackContext, Content, EventActions, FunctionAgent, FunctionTool, InMemorySessionService,
-    InvocationContext, LlmAgent, LlmResponse, ParallelAgent, Part, RunRequest, Runner, ScriptedLlm, SequentialAgent,
-    StateDelta, Store, ToolContext,
+use scratchbook::agent::{
+    CallbackContext, FunctionAgent, FunctionTool, InvocationContext, ParallelAgent, SequentialAgent, ToolContext,
 };
+use scratchbook::content::Part;
+use scratchbook::event::EventActions;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Content, InMemorySessionService, LlmAgent, RunRequest, Runner, StateDelta, Store};
 use serde_json::{Map, Value, json};
 
 use crate::runner::{app, run, runner, stored};

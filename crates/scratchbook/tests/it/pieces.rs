@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use scratchbook::{Error, ErrorKind, Event, LlmAgent, LlmResponse, RunConfig, RunRequest, ScriptedLlm};
+use scratchbook::agent::RunConfig;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Error, ErrorKind, Event, LlmAgent, RunRequest};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

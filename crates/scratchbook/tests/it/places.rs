@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use futures_util::stream;
-use scratchbook::{
-    Agent, Error, ErrorKind, Event, FunctionAgent, InvocationContext, LlmAgent, LlmAgentBuilder, LlmResponse,
-    LoopAgent, ParallelAgent, Runner, ScriptedLlm, SequentialAgent,
+use scratchbook::agent::{
+    FunctionAgent, InvocationContext, LlmAgentBuilder, LoopAgent, ParallelAgent, SequentialAgent,
 };
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Error, ErrorKind, Event, LlmAgent, Runner};
 use serde_json::json;
 
 use crate::runner::{run, runner, stored};

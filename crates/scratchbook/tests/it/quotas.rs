@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use scratchbook::content::Part;
+use scratchbook::session::{Expiry, ForkConfig, ListSessionsConfig, Outcome, StateOwner};
+use scratchbook::store::Limits;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, Expiry, ForkConfig, GetSessionConfig, InMemorySessionService,
-    Limits, ListSessionsConfig, Outcome, Part, Result, Session, SessionKey, SessionService, StateDelta, StateOwner,
-    Store, connect,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Result, Session,
+    SessionKey, SessionService, StateDelta, Store, connect,
 };
 use serde_json::{Map, json};
 use tempfile::TempDir;

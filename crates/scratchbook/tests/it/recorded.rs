@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 use schemars::JsonSchema;
+use scratchbook::agent::{FunctionTool, RunConfig, SequentialAgent, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
 use scratchbook::{
-    Agent, Content, Error, ErrorKind, FunctionTool, InMemorySessionService, LlmAgent, LlmRequest, LlmResponse, Part,
-    Result, RunConfig, RunRequest, Runner, ScriptedLlm, SequentialAgent, StateDelta, ToolContext,
+    Agent, Content, Error, ErrorKind, InMemorySessionService, LlmAgent, Result, RunRequest, Runner, StateDelta,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::session::{FeedCommit, FeedCursor, FeedStart, StateOwner};
+use scratchbook::store::{Limits, SqliteOptions};
 use scratchbook::{
-    CreateSessionConfig, Environment, ErrorKind, FeedCommit, FeedCursor, FeedStart, InMemorySessionService, Limits,
-    SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateOwner, Store, SystemEnvironment, conformance,
+    CreateSessionConfig, ErrorKind, InMemorySessionService, SessionKey, SessionService, SqliteSessionService, Store,
+    conformance,
 };
 use serde_json::json;
 
@@ -202,9 +205,9 @@ macro_rules! on_every_store {
             #[tokio::test]
             async fn on_mariadb() {
                 let (clock, database) = (Arc::new(Later::default()), crate::mariadb::server::Database::emptied().await);
-                let options = scratchbook::DatabaseOptions::default();
+                let options = scratchbook::store::DatabaseOptions::default();
                 let options = options.with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
-                let sessions = scratchbook::MySqlSessionService::open(&database.uri(), options).await.unwrap();
+                let sessions = scratchbook::store::MySqlSessionService::open(&database.uri(), options).await.unwrap();
                 super::$promise(Arc::new(sessions), &clock).await;
             }
         }
@@ -218,12 +221,14 @@ on_every_store! {
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(schema: &crate::postgres::server::Schema) -> (scratchbook::PostgresSessionService, Arc<Later>) {
+async fn postgres(
+    schema: &crate::postgres::server::Schema,
+) -> (scratchbook::store::PostgresSessionService, Arc<Later>) {
     let clock = Arc::new(Later::default());
     let mut options =
-        scratchbook::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
+        scratchbook::store::DatabaseOptions::default().with_environment(Arc::clone(&clock) as Arc<dyn Environment>);
     options.schema = Some(schema.name().to_owned());
-    (scratchbook::PostgresSessionService::open(schema.server(), options).await.unwrap(), clock)
+    (scratchbook::store::PostgresSessionService::open(schema.server(), options).await.unwrap(), clock)
 }
 
 #[cfg(feature = "postgres")]
@@ -303,7 +308,7 @@ async fn two_services_on_one_mariadb_are_followed_to_an_exact_copy() {
     let database = crate::mariadb::server::Database::emptied().await;
     let mut stores = Vec::new();
     for _ in 0..2 {
-        let service = scratchbook::MySqlSessionService::connect(&database.uri()).await.unwrap();
+        let service = scratchbook::store::MySqlSessionService::connect(&database.uri()).await.unwrap();
         stores.push(Store::new(Arc::new(service)));
     }
     conformance::many_writers_are_followed(&stores).await;

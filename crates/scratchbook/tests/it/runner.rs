@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use scratchbook::agent::{FunctionAgent, InvocationContext, RunConfig, WhenBusy};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, FunctionAgent, GetSessionConfig,
-    InMemorySessionService, InvocationContext, LlmAgent, LlmResponse, RunConfig, RunRequest, Runner, ScriptedLlm,
-    Session, SessionKey, SessionService, StateDelta, WhenBusy,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, InMemorySessionService, LlmAgent,
+    RunRequest, Runner, Session, SessionKey, SessionService, StateDelta,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ async fn a_message_without_parts_or_without_a_role_is_the_users() {
 }
 
 /// The instruction of a request, without what every agent is told of itself.
-pub(crate) fn own_instruction(request: &scratchbook::LlmRequest) -> &str {
+pub(crate) fn own_instruction(request: &scratchbook::model::LlmRequest) -> &str {
     let told = request.system_instruction.as_deref().unwrap();
     told.split_once("\n\nYou are an agent. Your internal name is ").unwrap().0
 }
@@ -141,7 +142,8 @@ fn parts(parts: &[Value]) -> scratchbook::Content {
 #[tokio::test]
 async fn a_message_that_answers_a_call_goes_on_with_the_run_of_the_call() {
     let ask = || LlmResponse::call("ask", json!({}));
-    let tool = scratchbook::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, Value>, _| async { Ok(()) });
+    let tool =
+        scratchbook::agent::FunctionTool::new("ask", "Asks.", |_: serde_json::Map<String, Value>, _| async { Ok(()) });
     let model = ScriptedLlm::new([ask(), ask(), "Thanks.".into()]);
     let runner = runner(LlmAgent::builder("agent").model(model).tool(tool.long_running()).build().unwrap());
     let mut asked = Vec::new();
@@ -254,7 +256,7 @@ async fn a_failing_model_ends_the_run_with_an_event_that_tells_of_it() {
 #[tokio::test]
 async fn a_failing_agent_ends_the_run_with_one_event_of_its_own() {
     let failing = FunctionAgent::new("inner", |_| stream::iter([Err(Error::new(ErrorKind::Internal, "broken"))]));
-    let outer = scratchbook::SequentialAgent::new("outer", vec![Arc::new(failing)]);
+    let outer = scratchbook::agent::SequentialAgent::new("outer", vec![Arc::new(failing)]);
     let runner = runner(outer);
     let items: Vec<_> = runner.run("user", "s", "Hello").collect().await;
     assert_eq!(items.len(), 2);
@@ -313,7 +315,7 @@ async fn a_run_inside_a_run_of_its_own_session_is_refused() {
             yield context.event();
         }
     });
-    let parallel = scratchbook::ParallelAgent::new("parallel", vec![Arc::new(agent)]);
+    let parallel = scratchbook::agent::ParallelAgent::new("parallel", vec![Arc::new(agent)]);
     let runner = runner(parallel);
     slot.set(runner.clone()).unwrap();
     assert_eq!(run(&runner, "go").await.unwrap().len(), 1);
@@ -391,7 +393,7 @@ async fn a_run_reads_as_much_of_the_session_as_it_is_told() {
 
 #[tokio::test]
 async fn two_agents_of_one_name_are_refused() {
-    let twins = scratchbook::SequentialAgent::new("top", vec![Arc::new(says("a")), Arc::new(says("b"))]);
+    let twins = scratchbook::agent::SequentialAgent::new("top", vec![Arc::new(says("a")), Arc::new(says("b"))]);
     let error = Runner::builder("app", twins, app()).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("'agent'"), "{error}");

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use scratchbook::layer::{StateSchema, WithStateSchema};
+use scratchbook::session::{ForkConfig, PutStateOptions, StateOwner};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, ForkConfig, GetSessionConfig, InMemorySessionService,
-    PutStateOptions, Result, Scope, SessionKey, SessionService, StateDelta, StateOwner, StateSchema, Store,
-    WithStateSchema,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, InMemorySessionService, Result,
+    Scope, SessionKey, SessionService, StateDelta, Store,
 };
 use serde_json::{Value, json};
 

@@ -6,7 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use scratchbook::*;
+use scratchbook::agent::{FunctionAgent, InvocationContext};
+use scratchbook::error::KeyWriter;
+use scratchbook::layer::WithDeadline;
+use scratchbook::prelude::*;
+use scratchbook::session::{
+    CommitNotices, Committed, Expiry, FeedPage, ForkConfig, InitialState, ListSessionsConfig, ListSessionsResponse,
+    ListStateConfig, SessionUpdate, StateChange, StatePage,
+};
 use serde_json::{Map, Value, json};
 
 use crate::runner::{app, run, session_with, stored};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{InMemorySessionService, Store, WithDeadline, connect};
+use scratchbook::layer::WithDeadline;
+use scratchbook::{InMemorySessionService, Store, connect};
 use tempfile::TempDir;
 
 /// Hands the name of every store, and the function that opens a fresh one, to a macro.
@@ -40,14 +41,15 @@ pub(crate) async fn memory_behind_a_deadline() -> (Store, ()) {
 #[cfg(feature = "schema")]
 pub(crate) async fn memory_behind_a_schema() -> (Store, ()) {
     let (mut store, guard) = memory().await;
-    let schema = scratchbook::StateSchema::new(1);
-    store.sessions = Arc::new(scratchbook::WithStateSchema::new(store.sessions).with_app("of another app", schema));
+    let schema = scratchbook::layer::StateSchema::new(1);
+    store.sessions =
+        Arc::new(scratchbook::layer::WithStateSchema::new(store.sessions).with_app("of another app", schema));
     (store, guard)
 }
 
 #[cfg(all(feature = "encryption", feature = "compression"))]
 fn encrypted(store: Store) -> Store {
-    use scratchbook::{Keyring, WithEncryption};
+    use scratchbook::layer::{Keyring, WithEncryption};
     let keys = Keyring::new("now", [7; 32]).unwrap().with_old("before", [3; 32]).unwrap();
     let sessions = WithEncryption::new(store.sessions, keys.clone());
     Store::of(Arc::new(sessions), Arc::new(WithEncryption::new(store.artifacts, keys)))
@@ -55,7 +57,7 @@ fn encrypted(store: Store) -> Store {
 
 #[cfg(all(feature = "encryption", feature = "compression"))]
 fn compressed(store: Store) -> Store {
-    use scratchbook::WithCompression;
+    use scratchbook::layer::WithCompression;
     let sessions = WithCompression::above(store.sessions, 16);
     Store::of(Arc::new(sessions), Arc::new(WithCompression::above(store.artifacts, 16)))
 }
@@ -63,9 +65,12 @@ fn compressed(store: Store) -> Store {
 /// Sealed, with nearly all values compressed before: behind all adapters, one around the other, every promise is kept.
 #[cfg(all(feature = "encryption", feature = "compression"))]
 pub(crate) async fn sqlite_behind_all_adapters() -> (Store, TempDir) {
-    use scratchbook::{Limits, SecretKeys, SqliteOptions, SqliteSessionService, WithMetrics, WithSecretKeys};
+    use scratchbook::SqliteSessionService;
+    use scratchbook::layer::{WithMetrics, WithSecretKeys};
+    use scratchbook::session::SecretKeys;
+    use scratchbook::store::{Limits, SqliteOptions};
     let folder = tempfile::tempdir().unwrap();
-    let options = SqliteOptions::default().with_limits(scratchbook::sealed_limits(Limits::default()));
+    let options = SqliteOptions::default().with_limits(scratchbook::layer::sealed_limits(Limits::default()));
     let store = SqliteSessionService::open(folder.path().join("sessions.db"), options).await.unwrap();
     let store = compressed(encrypted(Store::new(Arc::new(store))));
     let sessions = WithSecretKeys::new(WithMetrics::new(store.sessions), SecretKeys::new(["user:secret:"]));

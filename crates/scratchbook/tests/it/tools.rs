@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use scratchbook::{
-    Error, ErrorKind, Event, FunctionTool, LlmAgent, LlmResponse, Part, Runner, ScriptedLlm, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Error, ErrorKind, Event, LlmAgent, Runner};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -290,7 +291,7 @@ async fn tools_save_artifacts_and_the_event_notes_the_version() {
 async fn model_calls_are_bounded() {
     let model = ScriptedLlm::from_fn(|_| Ok(LlmResponse::call("add", json!({"item": "x"}))));
     let agent = LlmAgent::builder("agent").model(model).tool(add_tool()).build().unwrap();
-    let config = scratchbook::RunConfig::default().with_max_llm_calls(3);
+    let config = scratchbook::agent::RunConfig::default().with_max_llm_calls(3);
     let request = scratchbook::RunRequest::message("go").with_config(config);
     let error = run(&runner(agent), request).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
@@ -326,12 +327,12 @@ async fn a_long_running_call_beside_others_does_not_keep_the_model_from_their_an
 #[derive(Debug)]
 struct Twice;
 
-impl scratchbook::Llm for Twice {
+impl scratchbook::model::Llm for Twice {
     fn name(&self) -> &'static str {
         "twice"
     }
 
-    fn generate(&self, request: scratchbook::LlmRequest) -> scratchbook::LlmStream {
+    fn generate(&self, request: scratchbook::model::LlmRequest) -> scratchbook::model::LlmStream {
         let answered = request.contents.iter().flat_map(|content| content.function_responses()).count();
         let responses = match answered {
             0 => vec![LlmResponse::call("add", json!({"item": "a"})), LlmResponse::call("add", json!({"item": "b"}))],

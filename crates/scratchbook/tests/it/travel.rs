@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use scratchbook::session::{Expiry, FeedCommit, FeedStart, ForkConfig, StateOwner};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, Expiry, FeedCommit, FeedStart, ForkConfig, GetSessionConfig,
-    SessionKey, SessionServiceExt, StateOwner, Store,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, SessionServiceExt, Store,
 };
 use serde_json::{Map, Value, json};
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use scratchbook::{
-    CreateSessionConfig, ErrorKind, InMemorySessionService, SessionKey, SessionService, StateDelta, StateOwner,
-};
+use scratchbook::session::StateOwner;
+use scratchbook::{CreateSessionConfig, ErrorKind, InMemorySessionService, SessionKey, SessionService, StateDelta};
 
 use crate::database::APP;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use scratchbook::{
-    CommitNotices, FeedStart, SessionKey, SessionService, StateDelta, StateOwner, Store, Watched, Watches, WithMetrics,
-};
+use scratchbook::layer::WithMetrics;
+use scratchbook::session::{CommitNotices, FeedStart, StateOwner, Watched, Watches};
+use scratchbook::{SessionKey, SessionService, StateDelta, Store};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 

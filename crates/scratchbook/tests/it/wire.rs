@@ -1,7 +1,8 @@
 //! Events as JSON: ADK's own output, both spellings, what is kept and what is refused.
 
 use proptest::prelude::*;
-use scratchbook::{ErrorKind, Event, REMOVED};
+use scratchbook::state::REMOVED;
+use scratchbook::{ErrorKind, Event};
 use serde_json::{Map, Value, json};
 
 use crate::generate::{cases, changes, delta, value};
@@ -203,8 +204,8 @@ fn a_removal_is_the_sentinel_and_null_is_a_value() {
     let json = json!({"actions": {"stateDelta": {"a": REMOVED, "b": null, "user:c": [REMOVED]}}});
     let event = Event::from_json(&json.to_string()).unwrap();
     let delta = &event.actions.state_delta;
-    assert_eq!(delta.get("a"), Some(&scratchbook::Change::Remove));
-    assert_eq!(delta.get("b"), Some(&scratchbook::Change::Set(Value::Null)));
+    assert_eq!(delta.get("a"), Some(&scratchbook::state::Change::Remove));
+    assert_eq!(delta.get("b"), Some(&scratchbook::state::Change::Set(Value::Null)));
     assert_eq!(serde_json::to_value(delta).unwrap(), json["actions"]["stateDelta"]);
 }
 

@@ -3,10 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::layer::{Keyring, WithEncryption};
+use scratchbook::session::{ForkConfig, StateOwner};
+use scratchbook::store::SqliteOptions;
 use scratchbook::{
-    AppendOptions, ArtifactService, Content, CreateSessionConfig, ErrorKind, Event, ForkConfig, Keyring, Part,
-    SessionService, SessionServiceExt, SqliteOptions, SqliteSessionService, StateDelta, StateOwner, Store,
-    WithEncryption,
+    AppendOptions, Content, CreateSessionConfig, ErrorKind, Event, SessionService, SessionServiceExt,
+    SqliteSessionService, StateDelta, Store,
 };
 use serde_json::json;
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use scratchbook::{
-    ArtifactService, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Part, SessionService, StateOwner,
-    WithCompression,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::layer::WithCompression;
+use scratchbook::session::StateOwner;
+use scratchbook::{CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionService};
 use serde_json::{Map, json};
 
 use super::{append, delta, memory, read};

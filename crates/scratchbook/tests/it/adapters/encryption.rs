@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, Keyring, ListSessionsConfig, SessionService, SessionUpdate,
-    StateDelta, StateOwner, WithEncryption,
-};
+use scratchbook::layer::{Keyring, WithEncryption};
+use scratchbook::session::{ListSessionsConfig, SessionUpdate, StateOwner};
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionService, StateDelta};
 use serde_json::{Value, json};
 
 use super::{append, delta, memory, read};
@@ -26,7 +25,7 @@ proptest! {
             let store = memory();
             let service = WithEncryption::new(Arc::clone(&store), keys());
             #[cfg(feature = "compression")]
-            let service = scratchbook::WithCompression::above(service, 64);
+            let service = scratchbook::layer::WithCompression::above(service, 64);
             let config = CreateSessionConfig::default().with_state(json!({"a": value}));
             let session = service.create_session("app", "alice", config).await.unwrap();
             let event = Event::new("agent").with_content(text.as_str()).with_state_delta(delta(json!({"user:b": value})));
@@ -111,7 +110,7 @@ async fn equal_events_of_two_sessions_look_different() {
         }
         // Known by the store itself, which has the hash of the sealed event.
         let again = append(&service, session.key(), event()).await;
-        assert_eq!(again.outcome, scratchbook::Outcome::Replayed);
+        assert_eq!(again.outcome, scratchbook::session::Outcome::Replayed);
     }
     assert_eq!(seen.len(), 6);
 }
@@ -177,7 +176,7 @@ async fn conflicts_tell_values_and_writers() {
 #[cfg(feature = "schema")]
 #[tokio::test]
 async fn a_schema_around_it_holds() {
-    use scratchbook::{StateSchema, WithStateSchema};
+    use scratchbook::layer::{StateSchema, WithStateSchema};
     let schema = StateSchema::new(1).with_key("user:n", json!({"type": "integer", "maximum": 3})).unwrap();
     let service = WithStateSchema::new(WithEncryption::new(memory(), keys())).with_app("app", schema);
     let session = service.create_session("app", "alice", CreateSessionConfig::default()).await.unwrap();

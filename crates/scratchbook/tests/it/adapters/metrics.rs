@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
 
-use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, WithMetrics};
+use scratchbook::layer::WithMetrics;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -38,6 +38,6 @@ async fn read(service: &impl SessionService, key: &SessionKey) -> Session {
     service.get_session(key, &GetSessionConfig::default()).await.unwrap().unwrap()
 }
 
-async fn append(service: &impl SessionService, key: &SessionKey, event: Event) -> scratchbook::Committed {
+async fn append(service: &impl SessionService, key: &SessionKey, event: Event) -> scratchbook::session::Committed {
     service.append(key, event, AppendOptions::default()).await.unwrap()
 }

@@ -1,9 +1,10 @@
 //! A service that can be read and not be written to.
 
-use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, Event, FeedStart, ForkConfig, Part, ReadOnly,
-    Result, SessionService, SessionUpdate,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::layer::ReadOnly;
+use scratchbook::session::{FeedStart, ForkConfig, SessionUpdate};
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, Result, SessionService};
 use serde_json::{Map, json};
 
 use super::{append, delta, memory, read};

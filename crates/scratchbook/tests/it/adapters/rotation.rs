@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use scratchbook::layer::{Keyring, WithEncryption};
+use scratchbook::session::{Outcome, StateOwner};
+use scratchbook::store::Limits;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, Keyring, Limits, Outcome,
-    SessionService, StateDelta, StateOwner, WithEncryption,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, SessionService, StateDelta,
 };
 use serde_json::json;
 

@@ -1,9 +1,12 @@
 //! Marked keys are kept from whoever did not ask for them.
 
 use futures_util::TryStreamExt;
+use scratchbook::agent::{Instruction, RunConfig, inject_session_state};
+use scratchbook::layer::WithSecretKeys;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::session::{FeedStart, SecretKeys, Watched};
 use scratchbook::{
-    CreateSessionConfig, ErrorKind, Event, FeedStart, Instruction, LlmAgent, RunConfig, RunRequest, Runner,
-    ScriptedLlm, SecretKeys, SessionService, SessionServiceExt, Watched, WithSecretKeys, inject_session_state,
+    CreateSessionConfig, ErrorKind, Event, LlmAgent, RunRequest, Runner, SessionService, SessionServiceExt,
 };
 use serde_json::json;
 
@@ -27,9 +30,9 @@ async fn feeds_name_the_key_and_not_its_value() {
     append(&hides, key, Event::new("agent").with_state_delta(changes)).await;
     hides.put_state(&key.user(), delta(json!({"secret_token": "hunter2", "b": 3})), "admin".into()).await.unwrap();
 
-    let told = |feed: scratchbook::FeedPage| format!("{:?}", feed.entries);
+    let told = |feed: scratchbook::session::FeedPage| format!("{:?}", feed.entries);
     let feed = hides.list_feed(&key.app(), &FeedStart::Beginning, 100).await.unwrap();
-    let keys: Vec<_> = feed.entries.iter().flat_map(scratchbook::FeedEntry::keys).collect();
+    let keys: Vec<_> = feed.entries.iter().flat_map(scratchbook::session::FeedEntry::keys).collect();
     assert_eq!(keys.iter().filter(|key| key.as_str() == "user:secret_token").count(), 3, "{keys:?}");
     let feed = told(feed);
     assert!(!feed.contains("hunter2") && feed.contains("[secret]"), "{feed}");

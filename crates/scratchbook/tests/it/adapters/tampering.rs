@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::layer::{Keyring, PlainValues, WithEncryption};
+use scratchbook::session::{FeedStart, StateOwner};
+use scratchbook::store::SqliteOptions;
 use scratchbook::{
-    ArtifactService, CreateSessionConfig, ErrorKind, Event, FeedStart, GetSessionConfig, Keyring, Part, PlainValues,
-    Result, SessionKey, SessionService, SqliteOptions, SqliteSessionService, StateOwner, WithEncryption,
+    CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService, SqliteSessionService,
 };
 use serde_json::{Map, json};
 

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use scratchbook::layer::{Keyring, WithEncryption};
+use scratchbook::session::{Committed, ForkConfig, Outcome};
 use scratchbook::{
-    AppendOptions, Committed, CreateSessionConfig, ErrorKind, Event, ForkConfig, InMemorySessionService, Keyring,
-    Outcome, SessionKey, SessionService, StateDelta, WithEncryption,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, InMemorySessionService, SessionKey, SessionService,
+    StateDelta,
 };
 use serde_json::json;
 

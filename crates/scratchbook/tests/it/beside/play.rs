@@ -6,10 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use scratchbook::agent::{
+    CallbackContext, FunctionTool, LoopAgent, ParallelAgent, RunConfig, SequentialAgent, ToolContext,
+};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmRequest, LlmResponse, ScriptedLlm};
 use scratchbook::{
-    Agent, CallbackContext, Content, CreateSessionConfig, Error, ErrorKind, Event, FunctionTool, GetSessionConfig,
-    InMemorySessionService, LlmAgent, LlmRequest, LlmResponse, LoopAgent, ParallelAgent, Part, Result, RunConfig,
-    RunRequest, Runner, ScriptedLlm, SequentialAgent, SessionService, ToolContext,
+    Agent, Content, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, InMemorySessionService, LlmAgent,
+    Result, RunRequest, Runner, SessionService,
 };
 use serde_json::{Map, Value, json};
 

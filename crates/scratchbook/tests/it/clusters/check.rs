@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook::{StateOwner, connect};
+use scratchbook::connect;
+use scratchbook::session::StateOwner;
 
 use super::load::Told;
 use crate::database::{APP, check_whole};

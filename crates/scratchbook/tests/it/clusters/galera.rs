@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use scratchbook::{CreateSessionConfig, ErrorKind, MySqlSessionService, SessionService};
+use scratchbook::store::MySqlSessionService;
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use scratchbook_servers::{Galera, Proxy};
 
 use super::load::{Keys, Load};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use scratchbook::{AppendOptions, ErrorKind, Event, Outcome, connect};
+use scratchbook::session::Outcome;
+use scratchbook::{AppendOptions, ErrorKind, Event, connect};
 use scratchbook_servers::{Postgres, PostgresOptions, StandbyPair};
 use serde_json::json;
 

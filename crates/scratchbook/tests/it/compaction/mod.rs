@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
+use scratchbook::agent::{
+    EventsCompactionConfig, EventsSummarizer, EventsSummary, FunctionAgent, FunctionTool, InvocationContext,
+    ParallelAgent, RunConfig, SequentialAgent, WhenBusy,
+};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{
-    AppendOptions, Content, Error, ErrorKind, Event, EventsCompactionConfig, EventsSummarizer, EventsSummary,
-    FunctionAgent, FunctionTool, InvocationContext, LlmAgent, LlmResponse, ParallelAgent, Result, RunConfig,
-    RunRequest, Runner, ScriptedLlm, SequentialAgent, SessionKey, SessionService, WhenBusy,
+    AppendOptions, Content, Error, ErrorKind, Event, LlmAgent, Result, RunRequest, Runner, SessionKey, SessionService,
 };
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -343,7 +346,8 @@ async fn branches_of_one_run_do_not_sum_up_the_same_twice() {
 #[tokio::test]
 async fn an_agent_that_is_shown_no_history_is_shown_no_summary_of_it() {
     let model = echo();
-    let hermit = LlmAgent::builder("hermit").model(model.clone()).include_contents(scratchbook::IncludeContents::None);
+    let hermit =
+        LlmAgent::builder("hermit").model(model.clone()).include_contents(scratchbook::agent::IncludeContents::None);
     let config = EventsCompactionConfig::by_tokens(1, 1).with_summarizer(Notes::default());
     let runner = runner(hermit.build().unwrap(), config);
     append_all(&runner, &["before", "and before"]).await;

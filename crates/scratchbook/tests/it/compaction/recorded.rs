@@ -4,7 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use scratchbook::{Content, EventsCompactionConfig, FunctionTool, LlmAgent, LlmResponse, Part, Runner, ScriptedLlm};
+use scratchbook::agent::{EventsCompactionConfig, FunctionTool};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Content, LlmAgent, Runner};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,8 @@
 use std::error::Error as StdError;
 use std::time::{Duration, Instant};
 
-use scratchbook::{
-    CreateSessionConfig, DatabaseOptions, Error, ErrorKind, MySqlSessionService, SessionService, TlsMode, connect,
-};
+use scratchbook::store::{DatabaseOptions, MySqlSessionService, TlsMode};
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, connect};
 use scratchbook_servers::{MariaDb, MariaDbOptions};
 use tokio::net::TcpListener;
 

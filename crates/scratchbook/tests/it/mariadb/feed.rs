@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
+use scratchbook::session::{FeedCommit, FeedCursor, FeedStart, StateOwner, Watched};
+use scratchbook::store::MySqlSessionService;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, FeedCommit, FeedCursor, FeedStart, MySqlSessionService, SessionKey,
-    SessionService, SessionServiceExt, StateDelta, StateOwner, Watched,
+    AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, SessionServiceExt, StateDelta,
 };
 
 use super::server::{Database, connection};

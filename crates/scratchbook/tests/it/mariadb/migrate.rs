@@ -1,10 +1,8 @@
 //! Tables: made, found, repaired, and refused where they are not ours or newer.
 
 use mysql_async::prelude::Queryable;
-use scratchbook::{
-    CreateSessionConfig, DatabaseOptions, ErrorKind, Migrate, MigrationRun, MySqlSessionService, SessionKey,
-    SessionService, connect, migrate,
-};
+use scratchbook::store::{DatabaseOptions, Migrate, MigrationRun, MySqlSessionService};
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionKey, SessionService, connect, migrate};
 use serde_json::json;
 
 use super::server::{Database, connection};

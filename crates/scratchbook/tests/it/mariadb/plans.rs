@@ -2,10 +2,9 @@
 
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
-use scratchbook::{
-    CreateSessionConfig, Event, FeedStart, GetSessionConfig, ListSessionsConfig, ListStateConfig, MySqlSessionService,
-    SessionKey, SessionService, StateOwner,
-};
+use scratchbook::session::{FeedStart, ListSessionsConfig, ListStateConfig, StateOwner};
+use scratchbook::store::MySqlSessionService;
+use scratchbook::{CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService};
 use scratchbook_servers::{MariaDb, MariaDbOptions};
 use serde_json::json;
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use scratchbook::session::StateOwner;
+use scratchbook::store::MySqlSessionService;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, MySqlSessionService, SessionKey, SessionService,
-    StateDelta, StateOwner, connect,
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionKey, SessionService, StateDelta, connect,
 };
 use serde_json::json;
 
@@ -70,7 +71,7 @@ async fn eight_processes_lose_nothing() {
 fn assert_whole(session: &scratchbook::Session, events: u64) {
     assert!(session.events().iter().map(|event| event.seq.unwrap()).eq(1..=events), "gaps in {}", session.key());
     let deltas = session.events().iter().map(|event| &event.actions.state_delta);
-    let folded = scratchbook::fold(serde_json::Map::new(), deltas);
+    let folded = scratchbook::state::fold(serde_json::Map::new(), deltas);
     let is_own = |name: &&String| !name.contains(':');
     let own = session.state().to_map();
     let expected: BTreeSet<_> =

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
+use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::store::MySqlSessionService;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, MySqlSessionService, SessionKey,
-    SessionService, StateChange, StateDelta, StateOwner,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, SessionKey, SessionService, StateDelta,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -175,7 +176,7 @@ async fn check_sessions(service: &MySqlSessionService) {
         let ids: BTreeSet<_> = session.events().iter().map(|event| &event.id).collect();
         assert_eq!(ids.len(), seqs.len());
         let initial = serde_json::Map::from_iter([("a".to_owned(), json!(0))]);
-        let folded = scratchbook::fold(initial, session.events().iter().map(|e| &e.actions.state_delta));
+        let folded = scratchbook::state::fold(initial, session.events().iter().map(|e| &e.actions.state_delta));
         assert_eq!(session.state().get("a"), folded.get("a"), "{}", session.key());
     }
 }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
+use scratchbook::session::{Expiry, FeedStart, ForkConfig, Outcome, PutStateOptions, SessionUpdate, StateOwner};
+use scratchbook::store::{DatabaseOptions, MySqlSessionService};
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, DatabaseOptions, ErrorKind, Event, Expiry, FeedStart, ForkConfig,
-    GetSessionConfig, MySqlSessionService, Outcome, PutStateOptions, Result, SessionKey, SessionService, SessionUpdate,
-    StateDelta, StateOwner,
+    AppendOptions, CreateSessionConfig, ErrorKind, Event, GetSessionConfig, Result, SessionKey, SessionService,
+    StateDelta,
 };
 use scratchbook_servers::{MariaDb, MariaDbOptions, Proxy};
 use tokio::task::JoinSet;

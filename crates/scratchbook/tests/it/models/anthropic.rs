@@ -1,6 +1,7 @@
 //! Promises of what models that speak Anthropic's Messages answer.
 
-use scratchbook::{Content, Part};
+use scratchbook::Content;
+use scratchbook::content::Part;
 use serde_json::{Value, json};
 
 use super::ask::{conversation, end, model, part, parts, question, result, streamed, texts, whole};

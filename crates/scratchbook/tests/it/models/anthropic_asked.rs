@@ -1,6 +1,8 @@
 //! Promises of what models that speak Anthropic's Messages are asked.
 
-use scratchbook::{Content, ErrorKind, FunctionDeclaration, GenerateContentConfig, Part};
+use scratchbook::content::Part;
+use scratchbook::model::{FunctionDeclaration, GenerateContentConfig};
+use scratchbook::{Content, ErrorKind};
 use serde_json::{Value, json};
 
 use super::anthropic::SPOKEN;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use scratchbook::{Content, FunctionDeclaration, Llm, LlmRequest, LlmResponse, Part, RemoteLlm, Result};
+use scratchbook::content::Part;
+use scratchbook::model::{FunctionDeclaration, Llm, LlmRequest, LlmResponse, RemoteLlm};
+use scratchbook::{Content, Result};
 use serde_json::{Value, json};
 
 use super::server::ModelServer;

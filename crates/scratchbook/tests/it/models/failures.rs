@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use scratchbook::{Content, ErrorKind, LlmRequest, RemoteLlm, Result};
+use scratchbook::model::{LlmRequest, RemoteLlm};
+use scratchbook::{Content, ErrorKind, Result};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};

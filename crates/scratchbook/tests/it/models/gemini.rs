@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use scratchbook::{Content, Error, ErrorKind, Llm, LlmRequest, LlmResponse, RemoteLlm, Result};
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, RemoteLlm};
+use scratchbook::{Content, Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
 use super::server::{Answer, ModelServer};

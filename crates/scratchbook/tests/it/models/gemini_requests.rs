@@ -1,6 +1,8 @@
 //! Promises of what models of the Gemini API are sent.
 
-use scratchbook::{Content, ErrorKind, Llm, LlmRequest, Part, RemoteLlm};
+use scratchbook::content::Part;
+use scratchbook::model::{Llm, LlmRequest, RemoteLlm};
+use scratchbook::{Content, ErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::gemini::{KEY, answers, asks, asks_streaming, failure, model, recorded, with_floats};

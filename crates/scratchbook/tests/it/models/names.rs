@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use futures_util::StreamExt;
-use scratchbook::{ErrorKind, Llm, LlmRequest, RemoteLlm, Result};
+use scratchbook::model::{Llm, LlmRequest, RemoteLlm};
+use scratchbook::{ErrorKind, Result};
 use serde_json::json;
 
 use super::server::{Answer, ModelServer};

@@ -1,6 +1,8 @@
 //! Promises of models that Ollama runs.
 
-use scratchbook::{Content, ErrorKind, GenerateContentConfig, Part};
+use scratchbook::content::Part;
+use scratchbook::model::GenerateContentConfig;
+use scratchbook::{Content, ErrorKind};
 use serde_json::{Value, json};
 
 use super::ask::{call, conversation, end, model, part, parts, question, result, streamed, texts, weather, whole};

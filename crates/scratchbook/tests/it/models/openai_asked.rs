@@ -1,6 +1,8 @@
 //! Promises of what models that speak OpenAI's Chat Completions are asked.
 
-use scratchbook::{Content, ErrorKind, GenerateContentConfig, Part};
+use scratchbook::content::Part;
+use scratchbook::model::GenerateContentConfig;
+use scratchbook::{Content, ErrorKind};
 use serde_json::json;
 
 use super::ask::{call, conversation, model, part, question, result, streamed, weather, whole};

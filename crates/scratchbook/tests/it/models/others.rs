@@ -1,6 +1,7 @@
 //! Promises of providers that speak as OpenAI does, and of its newer Responses.
 
-use scratchbook::{Content, Part};
+use scratchbook::Content;
+use scratchbook::content::Part;
 use serde_json::{Value, json};
 
 use super::ask::{call, conversation, end, model, part, parts, question, result, streamed, texts, weather, whole};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook::{ErrorKind, LlmResponse, RemoteLlm, Result};
+use scratchbook::model::{LlmResponse, RemoteLlm};
+use scratchbook::{ErrorKind, Result};
 use serde_json::json;
 
 use super::ask::{model, parts, patient, question, streamed, texts, whole};
@@ -130,7 +131,7 @@ async fn a_connection_that_is_reset_half_way_is_an_error() {
 #[tokio::test]
 async fn pieces_are_shown_as_they_come() {
     use futures_util::StreamExt;
-    use scratchbook::Llm;
+    use scratchbook::model::Llm;
     for spoken in ALL {
         let half = spoken.begun();
         let server = ModelServer::start([spoken.streaming(spoken.stream.as_bytes()).silent_after(half)]).await;

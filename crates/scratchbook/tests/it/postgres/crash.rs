@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::{PostgresSessionService, StateDelta};
+use scratchbook::StateDelta;
+use scratchbook::store::PostgresSessionService;
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 

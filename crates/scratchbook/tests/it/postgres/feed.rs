@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::{FeedCommit, FeedEntry, FeedStart, PostgresSessionService, SessionService, StateDelta, StateOwner};
+use scratchbook::session::{FeedCommit, FeedEntry, FeedStart, StateOwner};
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{SessionService, StateDelta};
 use scratchbook_servers::Proxy;
 use serde_json::json;
 
@@ -107,7 +109,7 @@ async fn a_cursor_ahead_of_the_database_is_refused() {
     create(&service, "s", json!({})).await;
     let cursor = service.list_feed(&app(), &FeedStart::Now, 1).await.unwrap().cursor;
     let (name, _) = cursor.as_str().split_once(' ').unwrap();
-    let later = scratchbook::FeedCursor::new(format!("{name} 99999999999:99999999999:"));
+    let later = scratchbook::session::FeedCursor::new(format!("{name} 99999999999:99999999999:"));
     let error = service.list_feed(&app(), &FeedStart::After(later), 1).await.unwrap_err();
     assert_eq!(error.kind(), scratchbook::ErrorKind::InvalidArgument);
 }
@@ -156,7 +158,7 @@ async fn is_listened_to(schema: &Schema) {
     tokio::time::sleep(Duration::from_millis(1500)).await;
 }
 
-async fn heard_within(notices: &mut scratchbook::CommitNotices, most: Duration) {
+async fn heard_within(notices: &mut scratchbook::session::CommitNotices, most: Duration) {
     let begun = Instant::now();
     tokio::time::timeout(most, notices.next()).await.expect("it is heard of").unwrap();
     println!("heard of after {:?}", begun.elapsed());
@@ -175,7 +177,7 @@ async fn other_processes_hear_of_forks_prunings_and_deletions_at_once() {
     is_listened_to(&schema).await;
     let soon = Duration::from_secs(2);
     notices.forget();
-    other.fork_session(&key("s"), scratchbook::ForkConfig::default().with_session_id("fork")).await.unwrap();
+    other.fork_session(&key("s"), scratchbook::session::ForkConfig::default().with_session_id("fork")).await.unwrap();
     heard_within(&mut notices, soon).await;
     for step in 0..3 {
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, Event, Outcome, PostgresSessionService, SessionKey, SessionService,
-    StateDelta, StateOwner,
-};
+use scratchbook::session::{Outcome, StateOwner};
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, Event, SessionKey, SessionService, StateDelta};
 use scratchbook_servers::Proxy;
 use serde_json::{Value, json};
 

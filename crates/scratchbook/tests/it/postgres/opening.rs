@@ -3,7 +3,8 @@
 use std::error::Error as _;
 use std::time::{Duration, Instant};
 
-use scratchbook::{ErrorKind, PostgresSessionService, connect};
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{ErrorKind, connect};
 use scratchbook_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, client, everything};

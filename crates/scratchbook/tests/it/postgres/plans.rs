@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, Event, Expiry, FeedStart, ForkConfig, GetSessionConfig,
-    ListSessionsConfig, ListStateConfig, LogPositions, Part, PostgresSessionService, Seen, SessionService,
-    SessionUpdate, StateDelta, StateOwner,
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::session::{
+    Expiry, FeedStart, ForkConfig, ListSessionsConfig, ListStateConfig, LogPositions, Seen, SessionUpdate, StateOwner,
 };
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, GetSessionConfig, SessionService, StateDelta};
 use scratchbook_servers::{Postgres, PostgresOptions};
 use serde_json::json;
 

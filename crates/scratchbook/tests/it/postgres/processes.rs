@@ -4,7 +4,9 @@ use std::process::Child;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use scratchbook::{PostgresSessionService, SessionService, StateOwner};
+use scratchbook::SessionService;
+use scratchbook::session::StateOwner;
+use scratchbook::store::PostgresSessionService;
 use serde_json::json;
 
 use super::server::{Schema, of_parent};

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use futures_util::future::join_all;
-use scratchbook::{GetSessionConfig, ListSessionsConfig, SessionKey, SessionService, StateDelta, StateOwner, connect};
+use scratchbook::session::{ListSessionsConfig, StateOwner};
+use scratchbook::{GetSessionConfig, SessionKey, SessionService, StateDelta, connect};
 use serde_json::json;
 
 use super::pooler::{PGBOUNCER, by_way_of, place, start};

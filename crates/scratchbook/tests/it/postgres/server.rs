@@ -3,7 +3,8 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use scratchbook::{Error, PostgresSessionService};
+use scratchbook::Error;
+use scratchbook::store::PostgresSessionService;
 use tokio_postgres::{Client, NoTls, Row};
 
 /// Tells a child process which schema to work on, as a URI.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, PostgresSessionService, SessionKey, SessionService, StateChange,
-    StateDelta, StateOwner, fold,
-};
+use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::state::fold;
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
 use super::server::Schema;
@@ -175,8 +175,10 @@ async fn check_rows(schema: &Schema) {
 }
 
 async fn check_sessions(service: &PostgresSessionService, user: &str) {
-    let page =
-        service.list_sessions(APP, &scratchbook::ListSessionsConfig::default().with_user_id(user)).await.unwrap();
+    let page = service
+        .list_sessions(APP, &scratchbook::session::ListSessionsConfig::default().with_user_id(user))
+        .await
+        .unwrap();
     for listed in page.sessions {
         let session = service.get_session(listed.key(), &Default::default()).await.unwrap().unwrap();
         let numbers: Vec<_> = session.events().iter().map(|event| event.seq.unwrap()).collect();

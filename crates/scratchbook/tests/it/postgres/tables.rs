@@ -1,9 +1,9 @@
 //! Migrations, rights, and tables that are not as they should be.
 
 use futures_util::future::join_all;
-use scratchbook::{
-    ErrorKind, Event, MigrationRun, PostgresSessionService, SessionService, StateDelta, StateOwner, migrate,
-};
+use scratchbook::session::StateOwner;
+use scratchbook::store::{MigrationRun, PostgresSessionService};
+use scratchbook::{ErrorKind, Event, SessionService, StateDelta, migrate};
 use serde_json::json;
 
 use super::server::{Schema, client, of_parent};

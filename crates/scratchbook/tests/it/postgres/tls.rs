@@ -3,7 +3,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use scratchbook::{ErrorKind, PostgresSessionService};
+use scratchbook::ErrorKind;
+use scratchbook::store::PostgresSessionService;
 use scratchbook_servers::{Postgres, PostgresOptions};
 
 use super::server::{Schema, everything};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, ErrorKind, GetSessionConfig, Outcome, PostgresSessionService,
-    SessionService, SessionUpdate, StateDelta, StateOwner,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::session::{Outcome, SessionUpdate, StateOwner};
+use scratchbook::store::PostgresSessionService;
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService, StateDelta};
 use scratchbook_servers::Proxy;
 use serde_json::json;
 

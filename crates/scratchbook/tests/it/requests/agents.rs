@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use scratchbook::{
-    Agent, Content, Error, FunctionTool, IncludeContents, LlmAgent, LoopAgent, ParallelAgent, RemoteLlm,
-    SequentialAgent, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, IncludeContents, LoopAgent, ParallelAgent, SequentialAgent, ToolContext};
+use scratchbook::model::RemoteLlm;
+use scratchbook::{Agent, Content, Error, LlmAgent};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -126,7 +125,7 @@ struct Kept {
 type Arguments = Map<String, Value>;
 
 /// The tools of the other side, declared as google-adk declares them.
-fn tool(name: &str) -> Arc<dyn scratchbook::Tool> {
+fn tool(name: &str) -> Arc<dyn scratchbook::agent::Tool> {
     let string = |title: &str| json!({"type": "string", "title": title});
     match name {
         "roll_die" => {

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
+use scratchbook::agent::{FunctionAgent, IncludeContents, InvocationContext};
+use scratchbook::model::{Llm, LlmCapabilities, LlmRequest, LlmStream, ScriptedLlm};
 use scratchbook::{
-    Agent, AppendOptions, CreateSessionConfig, Event, FunctionAgent, InMemorySessionService, IncludeContents,
-    InvocationContext, Llm, LlmAgent, LlmCapabilities, LlmRequest, LlmStream, RunRequest, Runner, ScriptedLlm,
+    Agent, AppendOptions, CreateSessionConfig, Event, InMemorySessionService, LlmAgent, RunRequest, Runner,
     SessionService,
 };
 use serde_json::{Value, json};

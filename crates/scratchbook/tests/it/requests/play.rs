@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
+use scratchbook::agent::RunConfig;
+use scratchbook::content::{FunctionResponse, Part};
 use scratchbook::{
-    Content, CreateSessionConfig, Event, FunctionResponse, GetSessionConfig, InMemorySessionService, Part, RunConfig,
-    RunRequest, Runner, SessionKey, SessionService, Store,
+    Content, CreateSessionConfig, Event, GetSessionConfig, InMemorySessionService, RunRequest, Runner, SessionKey,
+    SessionService, Store,
 };
 use serde_json::Value;
 

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use scratchbook::{
-    AppendOptions, Content, ErrorKind, Event, FunctionTool, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm,
-    SessionKey, SessionService, Store, ToolConfirmation, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, ToolConfirmation, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{AppendOptions, Content, ErrorKind, Event, LlmAgent, RunRequest, SessionKey, SessionService, Store};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 

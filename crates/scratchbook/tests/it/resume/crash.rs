@@ -4,10 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use scratchbook::{
-    Agent, Event, FunctionTool, LlmAgent, LlmResponse, RunRequest, Runner, ScriptedLlm, SequentialAgent,
-    SqliteSessionService, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, SequentialAgent, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Event, LlmAgent, RunRequest, Runner, SqliteSessionService};
 use serde_json::json;
 
 use super::{Args, Count, agrees, call, confirm, look, pay, requests, says, told};

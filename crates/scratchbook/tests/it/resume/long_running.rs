@@ -1,9 +1,10 @@
 //! Tools that answer later, by a message of the user's.
 
-use scratchbook::{
-    AppendOptions, Content, ErrorKind, Event, EventCompaction, LlmAgent, LlmResponse, Part, RunRequest, ScriptedLlm,
-    SequentialAgent, SessionKey, SessionService,
-};
+use scratchbook::agent::SequentialAgent;
+use scratchbook::content::Part;
+use scratchbook::event::EventCompaction;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{AppendOptions, Content, ErrorKind, Event, LlmAgent, RunRequest, SessionKey, SessionService};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

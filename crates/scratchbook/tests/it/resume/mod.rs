@@ -11,10 +11,10 @@ mod transfer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use scratchbook::{
-    Agent, Content, Event, FunctionTool, InMemorySessionService, LlmAgent, LlmAgentBuilder, LlmResponse, Part, Runner,
-    ScriptedLlm, ToolConfirmation, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, LlmAgentBuilder, ToolConfirmation, ToolContext};
+use scratchbook::content::Part;
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{Agent, Content, Event, InMemorySessionService, LlmAgent, Runner};
 use serde_json::{Map, Value, json};
 
 type Args = Map<String, Value>;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Agent, Content, Event, LlmAgent, ParallelAgent, Part, Runner, ScriptedLlm};
+use scratchbook::agent::ParallelAgent;
+use scratchbook::content::Part;
+use scratchbook::model::ScriptedLlm;
+use scratchbook::{Agent, Content, Event, LlmAgent, Runner};
 use serde_json::json;
 
 use super::{Count, agrees, answer, call, confirm, ids, on, pay, requests, resumable, says, shown, told, wait};
@@ -82,14 +85,14 @@ async fn confirmations_go_to_the_branches_of_their_calls() {
         let runner = if resumes { resumable(&app(), agent) } else { on(&app(), agent) };
         let asked = run(&runner, "go").await.unwrap();
         assert_eq!(requests(&asked).len(), 2);
-        let of_a = call_of(&asked, "a", scratchbook::ToolConfirmation::CALL_NAME);
+        let of_a = call_of(&asked, "a", scratchbook::agent::ToolConfirmation::CALL_NAME);
         let events = run(&runner, confirm(&of_a, agrees())).await.unwrap();
         assert_eq!(told(&events)[..2], [r#"a: pay={"paid":5}"#, "a: a done"]);
         assert_eq!(events[0].branch.as_deref(), Some("par.a"));
         assert_eq!(count.get(), 1);
         assert!(run(&runner, confirm(&of_a, agrees())).await.unwrap().is_empty());
         assert_eq!(shown(&models[0]), ["go", "pay?", r#"pay={"paid":5}"#]);
-        let of_b = call_of(&asked, "b", scratchbook::ToolConfirmation::CALL_NAME);
+        let of_b = call_of(&asked, "b", scratchbook::agent::ToolConfirmation::CALL_NAME);
         run(&runner, confirm(&of_b, agrees())).await.unwrap();
         assert_eq!(count.get(), 2);
     }

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use scratchbook::{
-    Event, FunctionTool, LlmAgent, LlmResponse, LoopAgent, ParallelAgent, Runner, SequentialAgent, ToolContext,
-};
+use scratchbook::agent::{FunctionTool, LoopAgent, ParallelAgent, SequentialAgent, ToolContext};
+use scratchbook::model::LlmResponse;
+use scratchbook::{Event, LlmAgent, Runner};
 use serde_json::{Value, json};
 
 use super::{Args, Count, agrees, answer, ask, call, ids, llm, look, on, pay, resumable, says, wait};
@@ -73,7 +73,7 @@ fn plain_pay() -> FunctionTool<Args> {
     FunctionTool::new("pay", "Pays.", paid).require_confirmation()
 }
 
-const CONFIRM: &str = scratchbook::ToolConfirmation::CALL_NAME;
+const CONFIRM: &str = scratchbook::agent::ToolConfirmation::CALL_NAME;
 
 #[tokio::test]
 async fn confirmations_are_told_as_recorded() {

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
+use scratchbook::agent::{
+    FunctionAgent, InvocationContext, LlmAgentBuilder, LoopAgent, ParallelAgent, SequentialAgent,
+};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
 use scratchbook::{
-    Agent, AppendOptions, ErrorKind, Event, FunctionAgent, InMemorySessionService, InvocationContext, LlmAgent,
-    LlmAgentBuilder, LlmResponse, LoopAgent, ParallelAgent, RunRequest, Runner, ScriptedLlm, SequentialAgent,
-    SessionKey, SessionService, StateDelta, Store,
+    Agent, AppendOptions, ErrorKind, Event, InMemorySessionService, LlmAgent, RunRequest, Runner, SessionKey,
+    SessionService, StateDelta, Store,
 };
 use serde_json::{Value, json};
 
@@ -124,15 +127,18 @@ async fn a_loop_that_an_agent_has_ended_is_over() {
     is_as_if_uncut(
         |count| {
             let count = count.clone();
-            let exit =
-                scratchbook::FunctionTool::new("exit", "Ends.", move |_: Args, context: scratchbook::ToolContext| {
+            let exit = scratchbook::agent::FunctionTool::new(
+                "exit",
+                "Ends.",
+                move |_: Args, context: scratchbook::agent::ToolContext| {
                     count.add();
                     async move {
                         context.escalate();
                         context.skip_summarization();
                         Ok(())
                     }
-                });
+                },
+            );
             let a = builder("a", &["1", "exit?"]).tool(exit).build().unwrap();
             LoopAgent::new("loop", vec![Arc::new(a)]).with_max_iterations(9)
         },
@@ -439,7 +445,7 @@ impl Agent for Repeats {
         &self.0
     }
 
-    fn run(&self, context: InvocationContext) -> scratchbook::EventStream {
+    fn run(&self, context: InvocationContext) -> scratchbook::agent::EventStream {
         let agent = Arc::clone(&self.0[0]);
         Box::pin(stream::iter(0..3).flat_map(move |_| agent.run(context.clone())))
     }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use scratchbook::{LlmResponse, SequentialAgent};
+use scratchbook::agent::SequentialAgent;
+use scratchbook::model::LlmResponse;
 use serde_json::json;
 
 use super::{Count, agrees, answer, call, confirm, ids, llm, on, pay, requests, resumable, says, told, wait};

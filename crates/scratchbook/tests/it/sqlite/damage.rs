@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use scratchbook::{ErrorKind, EventCursor, GetSessionConfig, SessionService, SqliteOptions, StateOwner};
+use scratchbook::session::{EventCursor, StateOwner};
+use scratchbook::store::SqliteOptions;
+use scratchbook::{ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
 use crate::database::{APP, Database, USER, append, create, key, setting};

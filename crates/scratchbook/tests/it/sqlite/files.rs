@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService, SqliteOptions};
+use scratchbook::store::SqliteOptions;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService};
 use serde_json::json;
 
 use crate::database::{Database, append, check_whole, create, get, key, open_path, setting};

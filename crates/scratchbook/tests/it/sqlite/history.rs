@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use scratchbook::{
-    AppendOptions, CreateSessionConfig, ErrorKind, ForkConfig, SessionService, SqliteSessionService, StateDelta,
-};
+use scratchbook::session::ForkConfig;
+use scratchbook::{AppendOptions, CreateSessionConfig, ErrorKind, SessionService, SqliteSessionService, StateDelta};
 use serde_json::{Value, json};
 
 use crate::database::{APP, Database, USER, append, create, event, get, key, setting};

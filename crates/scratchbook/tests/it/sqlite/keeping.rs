@@ -6,10 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use scratchbook::{
-    ArtifactService, CreateSessionConfig, Environment, ErrorKind, GetSessionConfig, Part, SessionService,
-    SqliteOptions, StateDelta, StateOwner, Synchronous,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::environment::Environment;
+use scratchbook::session::StateOwner;
+use scratchbook::store::{SqliteOptions, Synchronous};
+use scratchbook::{CreateSessionConfig, ErrorKind, GetSessionConfig, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
 use super::is_in;

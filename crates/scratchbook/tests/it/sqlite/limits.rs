@@ -1,6 +1,8 @@
 //! Limits where the writer remembers how much there is.
 
-use scratchbook::{CreateSessionConfig, ErrorKind, ForkConfig, Limits, SessionService, SqliteOptions};
+use scratchbook::session::ForkConfig;
+use scratchbook::store::{Limits, SqliteOptions};
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::json;
 
 use crate::database::{APP, Database, USER, append, create, key, setting};

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, Part, SessionService, SqliteMode, SqliteOptions, SqliteSessionService,
-    connect,
-};
+use scratchbook::content::Part;
+use scratchbook::store::{SqliteMode, SqliteOptions};
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, SessionService, SqliteSessionService, connect};
 use serde_json::{Value, json};
 
 use crate::database::{APP, Database, USER, append, create, get, key, setting};

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use scratchbook::{
-    ArtifactService, CreateSessionConfig, Environment, ErrorKind, Expiry, FeedStart, Part, SessionService,
-    SqliteOptions, StateOwner, SystemEnvironment,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::session::{Expiry, FeedStart, StateOwner};
+use scratchbook::store::SqliteOptions;
+use scratchbook::{CreateSessionConfig, ErrorKind, SessionService};
 use serde_json::{Map, json};
 
 use super::is_in;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use scratchbook::{ArtifactService, ErrorKind, GetSessionConfig, SessionService, SqliteOptions};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::store::SqliteOptions;
+use scratchbook::{ErrorKind, GetSessionConfig, SessionService};
 use serde_json::{Map, json};
 
 use super::{append_later, held_lock, wait};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use scratchbook::{CommitNotices, FeedCommit, FeedStart, SessionService, SqliteSessionService, StateOwner};
+use scratchbook::session::{CommitNotices, FeedCommit, FeedStart, StateOwner};
+use scratchbook::{SessionService, SqliteSessionService};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
