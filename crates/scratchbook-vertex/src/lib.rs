@@ -3,6 +3,8 @@
 //! It is proto-JSON: names go out in camelCase and come in as camelCase or snake_case, `null` is as good as absent, and a
 //! name that is not known is refused. Nothing here knows of HTTP or of a store.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "client")]
 pub mod client;
 mod content;

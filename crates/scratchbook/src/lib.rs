@@ -52,6 +52,8 @@
 //! - `schema`: state held to JSON Schemas, `WithStateSchema`.
 //! - `conformance`: every promise of a store as a test, for stores of your own.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod connect;
 
 /// Agents, tools, instruction templates and the [`Runner`].
