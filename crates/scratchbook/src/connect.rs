@@ -1,21 +1,12 @@
-//! Opening the store that a URI names, whichever of this build it is.
-
-use std::sync::Arc;
+//! Opening the store that a URI names.
 
 use scratchbook_core::error::{Error, Result};
-use scratchbook_core::memory::InMemorySessionService;
 use scratchbook_core::plan::limits::Limits;
 use scratchbook_core::plan::migrate::{Migration, MigrationRun};
 use scratchbook_core::plan::redact;
 use scratchbook_core::store::Store;
-#[cfg(feature = "mysql")]
-use scratchbook_mysql::MySqlSessionService;
-#[cfg(feature = "postgres")]
-use scratchbook_postgres::PostgresSessionService;
-#[cfg(feature = "sqlite")]
-use scratchbook_sqlite::SqliteSessionService;
-#[cfg(feature = "vertex-ai")]
-use scratchbook_vertex::client::VertexAiSessionService;
+
+use crate::kinds::{KINDS, Kind};
 
 /// Opens the store that a URI names: `memory:`, `sqlite://PATH` (feature `sqlite`),
 /// `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (feature `postgres`), or
@@ -59,33 +50,8 @@ pub async fn connect(uri: &str) -> Result<Store> {
 /// # Errors
 ///
 /// As [`connect`].
-pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits) -> Result<(Store, Limits)> {
-    if uri == "memory:" || uri == "memory://" {
-        let limits = Limits::default();
-        let store = InMemorySessionService::new().with_limits(room(limits));
-        return Ok((Store::new(Arc::new(store)), limits));
-    }
-    #[cfg(feature = "sqlite")]
-    if uri.starts_with("sqlite://") {
-        let (store, limits) = SqliteSessionService::connect_with_limits(uri, room).await?;
-        return Ok((Store::new(Arc::new(store)), limits));
-    }
-    #[cfg(feature = "postgres")]
-    if is_postgres(uri) {
-        let (store, limits) = PostgresSessionService::connect_with_limits(uri, room).await?;
-        return Ok((Store::new(Arc::new(store)), limits));
-    }
-    #[cfg(feature = "mysql")]
-    if is_mysql(uri) {
-        let (store, limits) = MySqlSessionService::connect_with_limits(uri, room).await?;
-        return Ok((Store::new(Arc::new(store)), limits));
-    }
-    #[cfg(feature = "vertex-ai")]
-    if is_vertex_ai(uri) {
-        // The limits of that store are Google's.
-        return Ok((Store::new(Arc::new(VertexAiSessionService::connect(uri).await?)), Limits::default()));
-    }
-    Err(unknown_scheme(uri))
+pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits + Send) -> Result<(Store, Limits)> {
+    (kind_of(uri)?.open)(uri, Box::new(room)).await
 }
 
 /// The migrations that a store lacks, [looked for](MigrationRun::Dry) or [carried out](MigrationRun::Real); none where
@@ -110,77 +76,30 @@ pub async fn connect_with_limits(uri: &str, room: impl FnOnce(Limits) -> Limits)
 /// # Errors
 ///
 /// As [`connect`].
-#[cfg_attr(
-    not(any(feature = "sqlite", feature = "postgres", feature = "mysql")),
-    expect(unused_variables, reason = "memory has no tables")
-)]
 pub async fn migrate(uri: &str, run: MigrationRun) -> Result<Vec<Migration>> {
-    if uri == "memory:" || uri == "memory://" {
-        return Ok(Vec::new());
-    }
-    #[cfg(feature = "sqlite")]
-    if uri.starts_with("sqlite://") {
-        return scratchbook_sqlite::migrate(uri, run).await;
-    }
-    #[cfg(feature = "postgres")]
-    if is_postgres(uri) {
-        return PostgresSessionService::migrate(uri, run).await;
-    }
-    #[cfg(feature = "mysql")]
-    if is_mysql(uri) {
-        return MySqlSessionService::migrate(uri, run).await;
-    }
-    #[cfg(feature = "vertex-ai")]
-    if is_vertex_ai(uri) {
-        return Ok(Vec::new());
-    }
-    Err(unknown_scheme(uri))
+    (kind_of(uri)?.migrate)(uri, run).await
+}
+
+fn kind_of(uri: &str) -> Result<&'static Kind> {
+    KINDS.iter().find(|kind| (kind.is_named_by)(uri)).ok_or_else(|| unknown_scheme(uri))
 }
 
 /// The scheme of a URI, without the `+driver` that names a Python driver.
-fn scheme(uri: &str) -> &str {
+pub(crate) fn scheme(uri: &str) -> &str {
     uri.split([':', '+']).next().unwrap_or_default()
-}
-
-#[cfg(feature = "postgres")]
-fn is_postgres(uri: &str) -> bool {
-    ["postgresql", "postgres"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
-}
-
-#[cfg(feature = "mysql")]
-fn is_mysql(uri: &str) -> bool {
-    ["mysql", "mariadb"].iter().any(|known| scheme(uri).eq_ignore_ascii_case(known))
-}
-
-#[cfg(feature = "vertex-ai")]
-fn is_vertex_ai(uri: &str) -> bool {
-    uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai"))
 }
 
 /// The error for a URI that names no store of this build.
 fn unknown_scheme(uri: &str) -> Error {
-    let known = [
-        Some("'memory:'"),
-        cfg!(feature = "sqlite").then_some("'sqlite://PATH'"),
-        cfg!(feature = "postgres").then_some("'postgresql://USER@HOST/DATABASE'"),
-        cfg!(feature = "mysql").then_some("'mysql://USER@HOST/DATABASE'"),
-        cfg!(feature = "vertex-ai").then_some("'vertexai://projects/P/locations/L/reasoningEngines/E'"),
-    ];
-    let known: Vec<_> = known.into_iter().flatten().collect();
+    let known: Vec<_> = KINDS.iter().map(|kind| kind.example).collect();
+    let known = known.join(", ");
     let scheme = scheme(uri);
     if !redact::is_scheme(scheme) {
         // Any part of it may be a password, as in libpq's `host=db password=s3cret`.
-        return Error::invalid(format!(
-            "a store is named by a URI, which this is not; this build knows {}",
-            known.join(", ")
-        ));
+        return Error::invalid(format!("a store is named by a URI, which this is not; this build knows {known}"));
     }
-    if cfg!(feature = "sqlite") && scheme.eq_ignore_ascii_case("sqlite") {
-        // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
-        return Error::invalid(
-            "a SQLite file is written as sqlite://PATH, without a driver and with the path as it is: sqlite://agents.db \
-             for one in this folder, sqlite:///data/agents.db for one that is named from the root",
-        );
+    match KINDS.iter().find_map(|kind| (kind.misspelt)(scheme)) {
+        Some(hint) => Error::invalid(hint),
+        None => Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {known}")),
     }
-    Error::invalid(format!("no store for the scheme '{scheme}'; this build knows {}", known.join(", ")))
 }

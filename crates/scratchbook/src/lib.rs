@@ -55,6 +55,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod connect;
+mod kinds;
 
 /// Agents, tools, instruction templates and the [`Runner`].
 #[cfg(feature = "agent")]

@@ -1,0 +1,119 @@
+//! The kinds of store that this build has, each with how a URI names it and how it is opened.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use scratchbook_core::error::Result;
+use scratchbook_core::memory::InMemorySessionService;
+use scratchbook_core::plan::limits::Limits;
+use scratchbook_core::plan::migrate::{Migration, MigrationRun};
+use scratchbook_core::store::Store;
+
+/// Makes the limits that a store is opened with of those in its URI.
+type Room<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
+
+/// A kind of store.
+pub(crate) struct Kind {
+    /// A URI of this kind, as messages quote it.
+    pub(crate) example: &'static str,
+    pub(crate) is_named_by: fn(uri: &str) -> bool,
+    /// Opens the store; returns the URI's limits beside it.
+    pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Result<(Store, Limits)>>,
+    pub(crate) migrate: for<'a> fn(uri: &'a str, run: MigrationRun) -> BoxFuture<'a, Result<Vec<Migration>>>,
+    /// How a URI of this kind is written, for a scheme by which it is often meant and that names none.
+    pub(crate) misspelt: fn(scheme: &str) -> Option<&'static str>,
+}
+
+/// All of them, in the order in which messages list them.
+pub(crate) const KINDS: &[Kind] = &[
+    MEMORY,
+    #[cfg(feature = "sqlite")]
+    SQLITE,
+    #[cfg(feature = "postgres")]
+    POSTGRES,
+    #[cfg(feature = "mysql")]
+    MYSQL,
+    #[cfg(feature = "vertex-ai")]
+    VERTEX_AI,
+];
+
+const MEMORY: Kind = Kind {
+    example: "'memory:'",
+    is_named_by: |uri| uri == "memory:" || uri == "memory://",
+    open: |_, room| {
+        Box::pin(async move {
+            let limits = Limits::default();
+            let store = InMemorySessionService::new().with_limits(room(limits));
+            Ok((Store::new(Arc::new(store)), limits))
+        })
+    },
+    migrate: |_, _| Box::pin(async { Ok(Vec::new()) }),
+    misspelt: |_| None,
+};
+
+#[cfg(feature = "sqlite")]
+const SQLITE: Kind = Kind {
+    example: "'sqlite://PATH'",
+    is_named_by: |uri| uri.starts_with("sqlite://"),
+    open: |uri, room| {
+        Box::pin(async move {
+            let (store, limits) = scratchbook_sqlite::SqliteSessionService::connect_with_limits(uri, room).await?;
+            Ok((Store::new(Arc::new(store)), limits))
+        })
+    },
+    migrate: |uri, run| Box::pin(scratchbook_sqlite::migrate(uri, run)),
+    // SQLAlchemy counts slashes in another way: a path made of such a URI could be another file than was meant.
+    misspelt: |scheme| {
+        let hint = "a SQLite file is written as sqlite://PATH, without a driver and with the path as it is: \
+            sqlite://agents.db for one in this folder, sqlite:///data/agents.db for one that is named from the root";
+        scheme.eq_ignore_ascii_case("sqlite").then_some(hint)
+    },
+};
+
+#[cfg(feature = "postgres")]
+const POSTGRES: Kind = Kind {
+    example: "'postgresql://USER@HOST/DATABASE'",
+    is_named_by: |uri| has_scheme(uri, &["postgresql", "postgres"]),
+    open: |uri, room| {
+        Box::pin(async move {
+            let (store, limits) = scratchbook_postgres::PostgresSessionService::connect_with_limits(uri, room).await?;
+            Ok((Store::new(Arc::new(store)), limits))
+        })
+    },
+    migrate: |uri, run| Box::pin(scratchbook_postgres::PostgresSessionService::migrate(uri, run)),
+    misspelt: |_| None,
+};
+
+#[cfg(feature = "mysql")]
+const MYSQL: Kind = Kind {
+    example: "'mysql://USER@HOST/DATABASE'",
+    is_named_by: |uri| has_scheme(uri, &["mysql", "mariadb"]),
+    open: |uri, room| {
+        Box::pin(async move {
+            let (store, limits) = scratchbook_mysql::MySqlSessionService::connect_with_limits(uri, room).await?;
+            Ok((Store::new(Arc::new(store)), limits))
+        })
+    },
+    migrate: |uri, run| Box::pin(scratchbook_mysql::MySqlSessionService::migrate(uri, run)),
+    misspelt: |_| None,
+};
+
+#[cfg(feature = "vertex-ai")]
+const VERTEX_AI: Kind = Kind {
+    example: "'vertexai://projects/P/locations/L/reasoningEngines/E'",
+    is_named_by: |uri| uri.split_once("://").is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("vertexai")),
+    open: |uri, _| {
+        Box::pin(async move {
+            // The limits of that store are Google's.
+            let store = scratchbook_vertex::client::VertexAiSessionService::connect(uri).await?;
+            Ok((Store::new(Arc::new(store)), Limits::default()))
+        })
+    },
+    migrate: |_, _| Box::pin(async { Ok(Vec::new()) }),
+    misspelt: |_| None,
+};
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn has_scheme(uri: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| crate::connect::scheme(uri).eq_ignore_ascii_case(known))
+}
