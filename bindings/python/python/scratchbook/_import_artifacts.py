@@ -143,7 +143,7 @@ async def _bring(service: ScratchbookArtifactService, artifact: _Artifact, done:
 
 
 def _own_name(artifact: _Artifact, newest: int) -> str:
-    """The name as it was given, which a folder's name is not if it has a backslash, or spaces around it."""
+    """The name as its saver gave it; a folder's name has no backslash, and no spaces around it."""
     given = _metadata(artifact.folder / VERSIONS / str(newest)).get("fileName")
     if isinstance(given, str) and given.strip().replace("\\", "/") == artifact.name:
         return given

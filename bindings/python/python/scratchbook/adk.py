@@ -217,7 +217,7 @@ def _json_state(state: dict[str, Any]) -> dict[str, Any]:
         return cast(dict[str, Any], to_jsonable_python(state))
     except Exception:  # A value's own serializer may raise anything.
         stored = cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
-    # Convert again, to name the keys in the log.
+    # Check again which keys these are, for readers of the log.
     keys = [repr(key) for key, value in state.items() if not _has_json(value)]
     logger.warning("what is set as %s has no JSON; its repr is stored", ", ".join(keys))
     return stored
