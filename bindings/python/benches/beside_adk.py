@@ -2,7 +2,7 @@
 
     python bindings/python/benches/beside_adk.py [--rounds N]
 
-What is compared takes turns, and the median of the rounds counts. Ends with 1 where a target is missed.
+Both sides take turns, and the median of the rounds counts. Exits with 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from google.genai import types
 from scratchbook.adk import ScratchbookSessionService
 
 REFUSED: Counter[str] = Counter()
-"""How often a service said that its database is locked, and was asked again."""
+"""How often a service reported that its database is locked, and was called again."""
 
 Work = Callable[[Any], Awaitable[float]]
 
 
 def load() -> str:
-    """How many processes have wanted a processor, in the last minute, five and fifteen."""
+    """The load averages of the last minute, five and fifteen."""
     return " ".join(f"{average:.2f}" for average in os.getloadavg())
 
 
 def event(n: int) -> Event:
-    """What an agent says, with a change: about 500 bytes of JSON."""
+    """An agent's event with a change: about 500 bytes of JSON."""
     content = types.Content(role="model", parts=[types.Part(text=f"This is answer number {n}. " * 6)])
     actions = EventActions(state_delta={f"k{n % 10}": n, "user:last": f"answer {n}"})
     return Event(author="agent", invocation_id=f"e-{n}", content=content, actions=actions)
@@ -64,7 +64,7 @@ async def append_one(service: Any, times: int = 150) -> float:
 
 
 async def insist(service: Any, session: Any, one: Event) -> None:
-    """Appends also where the service gives up because others hold the file for too long, as google-adk's do."""
+    """Appends, and tries again if the service gives up because others hold the file for too long, as google-adk's do."""
     while True:
         try:
             await service.append_event(session, one)
@@ -76,7 +76,7 @@ async def insist(service: Any, session: Any, one: Event) -> None:
 
 
 async def append_sixteen(service: Any, times: int = 25) -> float:
-    """Appends a second, by sixteen sessions at the same time."""
+    """Appends a second, with sixteen sessions at the same time."""
     sessions = [await made(service, "sixteen") for _ in range(16)]
     events = [[event(n) for n in range(times)] for _ in sessions]
 
@@ -90,7 +90,7 @@ async def append_sixteen(service: Any, times: int = 25) -> float:
 
 
 def get(session_of: dict[int, Any], config: GetSessionConfig | None, times: int) -> Work:
-    """Reads a second, of a session that was made before."""
+    """Reads a second, of an existing session."""
 
     async def work(service: Any) -> float:
         session = session_of[id(service)]
@@ -106,7 +106,7 @@ def get(session_of: dict[int, Any], config: GetSessionConfig | None, times: int)
 
 
 async def compare(name: str, ours: Any, theirs: Any, work: Work, target: float, rounds: int) -> bool:
-    """Has both do some work in turns, and shows what came of it."""
+    """Lets both do some work in turns, and shows the result."""
     numbers: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for service, taken in zip((ours, theirs), numbers, strict=True):

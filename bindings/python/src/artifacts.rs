@@ -1,4 +1,4 @@
-//! The class `Artifacts`: the named, versioned data that a store keeps beside its sessions, with JSON for what is deep.
+//! The class `Artifacts`: the named, versioned data that a store keeps beside its sessions. Deep values are JSON.
 
 use std::sync::Arc;
 
@@ -50,13 +50,13 @@ impl Artifacts {
 
 #[pymethods]
 impl Artifacts {
-    /// Those of a store; it is opened once for both.
+    /// The artifacts of a store, which is opened once for both.
     #[new]
     fn new(store: &Store) -> Self {
         Self { opened: store.opened() }
     }
 
-    /// Gives the version.
+    /// Returns the version.
     fn save(
         &self,
         py: Python<'_>,
@@ -73,7 +73,7 @@ impl Artifacts {
         })
     }
 
-    /// A version, or the newest. A name that no artifact can have is the name of none.
+    /// A version, or the newest. An invalid name is treated as the name of a missing artifact.
     #[pyo3(signature = (address, name, version=None))]
     fn load(&self, py: Python<'_>, address: Address, name: String, version: Option<u64>) -> PyResult<Call> {
         self.call(py, address, move |artifacts, key| async move {
@@ -85,12 +85,12 @@ impl Artifacts {
         })
     }
 
-    /// The names of all that a session sees.
+    /// The names of all artifacts that a session sees.
     fn list(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move { Answer::json(&artifacts.list_artifacts(&key).await?) })
     }
 
-    /// What is known of the versions of a name, oldest first.
+    /// The metadata of the versions of a name, oldest first.
     fn versions(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move {
             if plan::check_filename(&name).is_err() {
@@ -100,7 +100,7 @@ impl Artifacts {
         })
     }
 
-    /// All versions of a name; does nothing if it has no version.
+    /// Deletes all versions of a name; does nothing if it has no version.
     fn delete(&self, py: Python<'_>, address: Address, name: String) -> PyResult<Call> {
         self.call(py, address, |artifacts, key| async move {
             if plan::check_filename(&name).is_ok() {

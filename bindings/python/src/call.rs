@@ -1,4 +1,4 @@
-//! A call on its way: awaited by an event loop, or waited for by a thread.
+//! A call: awaited by an event loop, or waited for by a thread.
 
 use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
@@ -19,19 +19,19 @@ use crate::error::exception;
 use crate::port::Port;
 use crate::shape::Answer;
 
-/// How often a thread that waits looks whether it was interrupted.
+/// The interval at which a waiting thread checks for an interrupt.
 const SIGNALS: Duration = Duration::from_millis(50);
-/// How long a loop that nobody wakes stands still at most.
+/// How long a loop that nobody wakes blocks at most.
 const TURN: Duration = Duration::from_millis(5);
 
 type Ending = Pin<Box<dyn Future<Output = Result<Answer>> + Send>>;
 
 thread_local! {
-    /// Whether calls that are awaited in this thread are waited for instead.
+    /// Whether a call that is awaited in this thread blocks it instead.
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether calls that are awaited in this thread are waited for instead.
+/// Whether a call that is awaited in this thread blocks it instead.
 #[pyfunction]
 pub(crate) fn waits() -> bool {
     WAITS.get()
@@ -42,15 +42,15 @@ pub(crate) fn set_waits(waits: bool) {
     WAITS.set(waits);
 }
 
-/// How far a call came on the thread that began it.
+/// The progress of a call on the thread that began it.
 enum Begun {
     Ended(Result<Answer>),
     Waits(Ending),
 }
 
-/// What a method of `Store` gives: `await` it in a coroutine, or `wait()` for it in any thread. Once.
+/// The result of a method of `Store`: `await` it in a coroutine, or `wait()` for it in any thread. Once.
 ///
-/// Nothing happens before. Cancelling the wait does not cancel the call: what became of it is unknown then.
+/// The call starts only then. Cancelling the wait does not cancel the call: its outcome is unknown then.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
 pub(crate) struct Call {
     future: Mutex<Option<Ending>>,
@@ -67,7 +67,7 @@ impl Call {
         future.ok_or_else(|| PyRuntimeError::new_err("this call was awaited already; make another one"))
     }
 
-    /// Goes as far as it can on this thread, which is often to the end: then no other thread is asked.
+    /// Runs as far as possible on this thread, often to the end: then no other thread is needed.
     fn begin(&self, py: Python<'_>, mut future: Ending) -> Begun {
         detached(py, || {
             let _runtime = self.handle.enter();
@@ -78,10 +78,10 @@ impl Call {
         })
     }
 
-    /// Has another thread end what this one has begun.
+    /// Lets another thread complete the call.
     fn send(&self, future: Ending) -> Sent {
         let (end, ended) = sync_channel(1);
-        // Whoever was interrupted does not listen any more.
+        // After an interrupt nobody receives the answer.
         self.spawn(future, move |answer| drop(end.send(answer)));
         Sent(Mutex::new(ended))
     }
@@ -105,7 +105,7 @@ impl Call {
             if WAITS.get() {
                 return Ready::with(py, self.wait_inside(py)?);
             }
-            // Asked for first: a call that nobody can await is not begun.
+            // First, so that a call that nobody can await does not start.
             let running = Port::running_loop(py)?;
             match self.begin(py, self.take()?) {
                 Begun::Ended(answer) => Ready::with(py, value(py, answer)?),
@@ -148,12 +148,13 @@ fn value(py: Python<'_>, answer: Result<Answer>) -> PyResult<Py<PyAny>> {
     answer.map_err(|error| exception(py, &error))?.into_python(py)
 }
 
-/// A call that another thread ends; awaited, it is looked at between the turns of the loop, which nobody wakes.
+/// A call that another thread completes; if it is awaited, it is polled between the turns of the loop, which nobody
+/// wakes.
 #[pyclass(frozen)]
 struct Sent(Mutex<Receiver<Result<Answer>>>);
 
 impl Sent {
-    /// Waits so long at most.
+    /// Waits for the answer, at most this long.
     fn look(&self, py: Python<'_>, most: Duration) -> Option<Result<Answer>> {
         let looked = detached(py, || self.0.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(most));
         match looked {
@@ -172,7 +173,7 @@ impl Sent {
         this
     }
 
-    /// `None` gives other tasks of the loop their turn.
+    /// `None` lets other tasks of the loop run.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         visited(py, || match self.look(py, TURN) {
             Some(answer) => Err(PyStopIteration::new_err((value(py, answer)?,))),
@@ -181,7 +182,7 @@ impl Sent {
     }
 }
 
-/// The iterator of a call that has ended before it was waited for.
+/// The iterator of a call that ended before it was waited for.
 #[pyclass(frozen)]
 struct Ready(Mutex<Option<Py<PyAny>>>);
 

@@ -1,10 +1,10 @@
-//! A new session as it comes over the border.
+//! A new session as Python passes it.
 
 use scratchbook::{CreateSessionConfig, Event};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// A new session as Python's side asks for it.
+/// The request for a new session.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Creation {
@@ -13,7 +13,7 @@ pub(crate) struct Creation {
     state: Map<String, Value>,
     #[serde(default)]
     events: Vec<Event>,
-    /// What the user's and the app's keys in state and events are: `written` or, in a session from elsewhere, `left`.
+    /// The treatment of user and app keys in state and events: `written` or, in an imported session, `left`.
     #[serde(default)]
     shared_keys: SharedKeys,
     create_time: Option<f64>,

@@ -1,10 +1,10 @@
-//! The end of the interpreter.
+//! The exit of the interpreter.
 //!
-//! A thread that waits for the interpreter's lock when the interpreter ends is unwound by it, and with our frames on its
-//! stack that aborts the process. So whoever is in code of ours and holds that lock, or is about to take it, has come
-//! through a gate: a thread of ours to wake a loop, or one of Python's in a call. Before the end the gate is closed, and
-//! waited for until all are out. Who comes later stays before it for ever, as the interpreter itself has it from 3.14 on;
-//! but the thread that ends goes on, since functions of `atexit` may call.
+//! If a thread waits for the interpreter's lock while the interpreter exits, the interpreter unwinds it. If our frames
+//! are on its stack, that aborts the process. So every thread that is in our code and holds that lock, or is about to
+//! take it, has passed a gate: one of our threads that wakes a loop, or a Python thread in a call. Before the exit the
+//! gate is closed, and the exit waits until all are out. A later thread waits at the gate for ever, as in the
+//! interpreter itself from 3.14 on. Only the exiting thread may pass, since `atexit` functions may make calls.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,36 +21,36 @@ static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 thread_local! {
     /// Whether this thread is counted.
     static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread ends the interpreter.
+    /// Whether this thread runs the interpreter's exit.
     static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has a thread of ours do something in Python; `None` where the interpreter ends.
+/// Runs work in Python on one of our threads; `None` if the interpreter is exiting.
 pub(crate) fn enter<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = Inside::count()?;
     Python::try_attach(work)
 }
 
-/// What a thread of Python's does here. It does not come to it where another one ends the interpreter.
+/// Runs our work on a Python thread. If another thread runs the interpreter's exit, it never starts.
 pub(crate) fn visited<T>(py: Python<'_>, work: impl FnOnce() -> T) -> T {
     let _inside = Inside::count().unwrap_or_else(|| py.detach(|| stay()));
     work()
 }
 
-/// What a thread of Python's does outside meanwhile: without the interpreter's lock, and however long.
+/// Runs work of a Python thread without the interpreter's lock, for any length of time.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> T {
     py.detach(|| {
         let was_inside = leave();
         let done = work();
         if was_inside {
-            // Counted until its visit ends.
+            // Counted until its `visited` ends.
             Inside::count().map_or_else(|| stay(), std::mem::forget);
         }
         done
     })
 }
 
-/// Whether this thread ends the interpreter: then its loop is woken by no other thread any more.
+/// Whether this thread runs the interpreter's exit.
 pub(crate) fn ends() -> bool {
     ENDS.get()
 }
@@ -67,7 +67,7 @@ pub(crate) fn before_exit(py: Python<'_>) {
     });
 }
 
-/// In the child of a fork, which has none of its parent's threads.
+/// Resets the state in the child of a fork, which has none of its parent's threads.
 pub(crate) fn reset() {
     IS_INSIDE.set(false);
     ENDS.set(false);
@@ -75,14 +75,14 @@ pub(crate) fn reset() {
     IS_CLOSED.store(false, Ordering::SeqCst);
 }
 
-/// For ever. The interpreter's lock must not be held.
+/// Waits for ever. The interpreter's lock must not be held.
 fn stay() -> ! {
     loop {
         thread::park();
     }
 }
 
-/// Counts this thread no more; whether it was.
+/// Stops counting this thread; returns whether it was counted.
 fn leave() -> bool {
     let was_inside = IS_INSIDE.replace(false);
     if was_inside {
@@ -91,19 +91,19 @@ fn leave() -> bool {
     was_inside
 }
 
-/// A thread inside, counted once however often it has come in.
+/// A thread inside, counted once however often it has entered.
 struct Inside {
     is_outermost: bool,
 }
 
 impl Inside {
-    /// `None` where the gate is closed, for all but the thread that has closed it.
+    /// `None` if the gate is closed, except for the thread that has closed it.
     fn count() -> Option<Self> {
         let is_outermost = !IS_INSIDE.replace(true);
         let inside = Self { is_outermost };
         if is_outermost {
             INSIDE.fetch_add(1, Ordering::SeqCst);
-            // Looked at after it was counted: whoever closes the gate either sees this thread or is seen by it.
+            // Checked after counting: either this thread sees the closed gate, or the closing thread sees this one.
             if IS_CLOSED.load(Ordering::SeqCst) && !ENDS.get() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Errors as exceptions. Which class a kind becomes is for Python's side to say.
+//! Errors as exceptions. Python chooses the class of each kind.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::shape::writer;
 
-/// The exception for an error, with its kind, its message and the keys that were in the way.
+/// The exception for an error, with its kind, its message and the conflicting keys.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     exception_of(py, error.kind().as_str(), error)
 }
 
-/// The exception for what was not found because its session is not there: the one such error that has a class of its own.
+/// The exception for a missing session: the one not-found error with a class of its own.
 pub(crate) fn no_session(py: Python<'_>, error: &Error) -> PyErr {
     exception_of(py, "session_not_found", error)
 }
@@ -32,7 +32,7 @@ fn exception_of(py: Python<'_>, class: &str, error: &Error) -> PyErr {
     }
 }
 
-/// With what caused it, which `Display` leaves out.
+/// The message with its causes, which `Display` leaves out.
 fn message(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

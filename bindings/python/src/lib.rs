@@ -1,17 +1,17 @@
-//! The compiled part of the Python package `scratchbook`: stores, with JSON on their border.
+//! The compiled part of the Python package `scratchbook`: stores, with JSON at the border.
 //!
-//! Python's side of the package (`python/scratchbook/`) knows google-adk's types, exceptions and URLs; this side knows
-//! none of them. A method here gives a `Call`, which is awaited or waited for.
+//! The Python part of the package (`python/scratchbook/`) knows google-adk's types, exceptions and URLs; this part
+//! knows none of them. A method here returns a `Call`, which is awaited or waited for.
 //!
 //! # Layout
 //!
-//! - `store.rs`: the class `Store`, a method for each call; `artifacts.rs`: the class `Artifacts`, what a store keeps
-//!   beside its sessions; `watch.rs`: the class `Watch`, which follows a feed.
-//! - `call.rs`: a call on its way, awaited or waited for; `port.rs`: how an event loop hears that one has ended.
-//! - `runtime.rs`: the threads that calls run on, and what a fork makes of them; `ending.rs`: what the end of the
-//!   interpreter does.
+//! - `store.rs`: the class `Store`, a method for each call; `artifacts.rs`: the class `Artifacts`, the artifacts of a
+//!   store; `watch.rs`: the class `Watch`, which follows a feed.
+//! - `call.rs`: a call, awaited or waited for; `port.rs`: how an event loop is notified of its end.
+//! - `runtime.rs`: the threads that run calls, and their state after a fork; `ending.rs`: the interpreter's exit.
 //! - `opened.rs`: a store that is opened at its first call.
-//! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: what goes over the border, as JSON; `error.rs`: as exceptions.
+//! - `creation.rs`, `operations.rs`, `seen.rs`, `shape.rs`: the values at the border, as JSON; `error.rs`: as
+//!   exceptions.
 
 mod artifacts;
 mod call;
@@ -27,7 +27,7 @@ mod shape;
 mod store;
 mod watch;
 
-/// What Python imports as `scratchbook._scratchbook`.
+/// The module that Python imports as `scratchbook._scratchbook`.
 #[pyo3::pymodule(name = "_scratchbook")]
 mod module {
     use pyo3::prelude::*;

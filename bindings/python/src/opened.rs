@@ -1,4 +1,4 @@
-//! A store that is opened at its first call: a service is made where no loop runs yet, and often before a fork.
+//! A store that is opened at its first call: a service is created before a loop runs, and often before a fork.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub(crate) struct Opened {
     /// Watches of its sessions, which read together.
     watches: OnceLock<Watches<Arc<dyn SessionService>>>,
     is_closed: AtomicBool,
-    /// Until it is closed, where it is a file.
+    /// Held until the store is closed, if it is a file.
     file: Mutex<Option<OpenFile>>,
 }
 
@@ -42,7 +42,7 @@ impl Opened {
         &self.uri
     }
 
-    /// Refuses a process that this store is not for; called before [`store`](Self::store), without waiting.
+    /// Refuses a process that may not use this store; called before [`store`](Self::store), without waiting.
     pub(crate) fn check(&self) -> PyResult<()> {
         if let Some(opened_by) = self.process.get() {
             return check_process(*opened_by);
@@ -53,7 +53,7 @@ impl Opened {
         check_process(*self.process.get_or_init(process::id))
     }
 
-    /// The store, opened by whoever comes first. A failure is not kept: the next call tries again.
+    /// The store, opened by the first caller. A failure is not kept: the next call tries again.
     pub(crate) async fn store(&self) -> Result<&Store> {
         let open = async || {
             if self.is_closed.load(Ordering::SeqCst) {
@@ -67,7 +67,7 @@ impl Opened {
         self.store.get_or_try_init(open).await
     }
 
-    /// What watches of the store begin with.
+    /// The factory of the store's watches.
     pub(crate) async fn watches(&self) -> Result<&Watches<Arc<dyn SessionService>>> {
         let store = self.store().await?;
         Ok(self.watches.get_or_init(|| Watches::new(Arc::clone(&store.sessions))))
@@ -75,15 +75,15 @@ impl Opened {
 
     /// Opens the store before it is needed.
     pub(crate) async fn open(&self) -> Result<()> {
-        // One that was opened and closed is there still, for what was under way.
+        // A store that was opened and closed still exists, for running calls.
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(closed());
         }
         self.store().await.map(drop)
     }
 
-    /// What a call about a session ends with. Of all that may be not found, its session alone is told apart: an event, or
-    /// the database, is something else to whoever would make the session anew.
+    /// The result of a call about a session. Of all things that may be missing, only the session itself is
+    /// distinguished: a program may create it again, but not a missing event or database.
     pub(crate) async fn told_of(&self, key: &SessionKey, ended: Result<Answer>) -> Result<Answer> {
         let Some(store) = self.store.get() else { return ended };
         match ended {
@@ -98,7 +98,7 @@ impl Opened {
         }
     }
 
-    /// Closes what is open; what was never opened is not opened any more.
+    /// Closes the store if it is open; otherwise it can no longer be opened.
     pub(crate) async fn close(&self) -> Result<()> {
         self.is_closed.store(true, Ordering::SeqCst);
         if let Some(store) = self.store.get() {
@@ -117,8 +117,8 @@ fn closed() -> Error {
     Error::new(ErrorKind::FailedPrecondition, "the service was closed; make another")
 }
 
-/// What a child of a fork lets go of is its parent's: it is forgotten, since closing it would wait for threads that are
-/// not there.
+/// A store that the child of a fork releases is its parent's: it is leaked, since closing it would wait for threads
+/// that do not exist.
 pub(crate) fn let_go(opened: Arc<Opened>) {
     if opened.process.get().is_some_and(|opened_by| *opened_by != process::id()) {
         std::mem::forget(opened);

@@ -1,10 +1,10 @@
-//! Operations on state as they come over the border: `{"user:n": [{"increment": 1}]}`.
+//! Operations on state as Python passes them: `{"user:n": [{"increment": 1}]}`.
 
 use scratchbook::state::Operation;
 use scratchbook::{Result, StateDelta, json};
 use serde_json::{Map, Value};
 
-/// The operations of a text as a delta; those of one key are carried out in their order.
+/// The operations in a text as a delta; those of one key are applied in order.
 pub(crate) fn delta(text: &[u8]) -> Result<StateDelta> {
     let keys: Map<String, Value> = json::from_slice(text).map_err(|e| e.context("the operations"))?;
     let mut delta = StateDelta::new();

@@ -1,7 +1,7 @@
-//! How an event loop hears that a call has ended.
+//! Notifies an event loop that a call has ended.
 //!
-//! Each loop has a port. Calls that end put their answers into it; the first one wakes the loop, which takes all that
-//! are there by then.
+//! Each loop has a port. Calls that end put their answers into it; the first one wakes the loop, which takes all
+//! answers that are there by then.
 
 use std::mem;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +30,7 @@ impl Port {
         RUNNING.import(py, "asyncio", "get_running_loop")?.call0()
     }
 
-    /// The port of a loop, and a future of that loop to be ended through it.
+    /// The port of a loop, and a future of that loop that is completed through it.
     pub(crate) fn of<'py>(running: &Bound<'py, PyAny>) -> PyResult<(Py<Self>, Bound<'py, PyAny>)> {
         static PORTS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = running.py();
@@ -56,7 +56,7 @@ impl Port {
         if !is_first {
             return;
         }
-        // Where the interpreter ends, nobody waits any more.
+        // While the interpreter exits, nobody waits.
         let woken = ending::enter(|py| {
             let waiter = port.get().lock().first().map(|(waiter, _)| waiter.clone_ref(py));
             let Some(waiter) = waiter else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Port {
             running.call_method1(py, "call_soon_threadsafe", (port.clone_ref(py),)).map(drop)
         });
         if !matches!(woken, Some(Ok(()))) {
-            // The loop was closed. What its futures were to hear, nobody listens to.
+            // The loop was closed, so nobody waits for its futures.
             drop(mem::take(&mut *port.get().lock()));
         }
     }
@@ -76,7 +76,7 @@ impl Port {
 
 #[pymethods]
 impl Port {
-    /// Ends the futures; called by their loop. One that cannot be ended holds up no other.
+    /// Completes the futures; called by their loop. One that fails does not delay the others.
     fn __call__(&self, py: Python<'_>) {
         visited(py, || {
             for (waiter, answer) in mem::take(&mut *self.lock()) {
@@ -90,7 +90,7 @@ impl Port {
 
 impl Port {
     fn tell(py: Python<'_>, waiter: &Py<PyAny>, answer: Result<Answer>) -> PyResult<()> {
-        // It was cancelled meanwhile.
+        // It was cancelled in the meantime.
         if waiter.call_method0(py, "done")?.is_truthy(py)? {
             return Ok(());
         }

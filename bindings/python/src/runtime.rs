@@ -1,7 +1,7 @@
 //! The threads that calls run on.
 //!
-//! One Tokio runtime serves a process, whatever loops and threads call. A fork copies none of its threads: a child
-//! makes a runtime of its own, and what its parent had opened is not for it.
+//! One Tokio runtime serves a process, for all loops and threads that call. A fork copies none of its threads: a child
+//! creates its own runtime, and cannot use what its parent had opened.
 
 use std::process;
 use std::sync::Mutex;
@@ -13,19 +13,19 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::ending;
 
-/// Enough for what waits on sockets; SQLite has threads of its own.
+/// Enough for waiting on sockets; SQLite has its own threads.
 const THREADS: usize = 2;
 
-/// Only ever locked by a thread that is attached to the interpreter, so never by another one while `os.fork` runs.
+/// Only locked by threads that are attached to the interpreter, so never by another one while `os.fork` runs.
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
-/// How many SQLite files are open here.
+/// How many SQLite files are open in this process.
 static FILES: AtomicUsize = AtomicUsize::new(0);
 
 /// How many were open when this process was forked from its parent.
 static INHERITED_FILES: AtomicUsize = AtomicUsize::new(0);
 
-/// The runtime of this process, made where there is none yet.
+/// The runtime of this process, created if there is none yet.
 pub(crate) fn handle(_: Python<'_>) -> PyResult<Handle> {
     let mut runtime = RUNTIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(runtime) = &*runtime {
@@ -37,11 +37,11 @@ pub(crate) fn handle(_: Python<'_>) -> PyResult<Handle> {
     Ok(handle)
 }
 
-/// What a child of a fork does first: it forgets its parent's runtime, whose threads it does not have.
+/// Called first in the child of a fork: it forgets its parent's runtime, whose threads it does not have.
 #[pyfunction]
 pub(crate) fn after_fork(_py: Python<'_>) {
     let mut runtime = RUNTIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // To drop it would be to wait for its threads.
+    // Dropping it would wait for its threads.
     std::mem::forget(runtime.take());
     ending::reset();
     INHERITED_FILES.fetch_add(FILES.swap(0, Ordering::Relaxed), Ordering::Relaxed);
@@ -58,7 +58,8 @@ pub(crate) fn check_process(opened_by: u32) -> PyResult<()> {
     )))
 }
 
-/// Refuses a SQLite file in a process whose parent had one open at the fork: SQLite believes to hold the parent's locks.
+/// Refuses a SQLite file in a process whose parent had one open at the fork: SQLite assumes that it holds the parent's
+/// locks.
 pub(crate) fn check_file() -> PyResult<()> {
     if INHERITED_FILES.load(Ordering::Relaxed) == 0 {
         return Ok(());
@@ -69,7 +70,7 @@ pub(crate) fn check_file() -> PyResult<()> {
     ))
 }
 
-/// A SQLite file that is open here, until it is dropped.
+/// A SQLite file that is open in this process, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     process: u32,

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::ending::visited;
 use crate::error::exception;
 
-/// How many numbers beyond a gap are kept. A gap that is one only because appends of one copy have ended out of order is
-/// closed long before; one that somebody else's event has left is closed by no number at all.
+/// How many numbers beyond a gap are kept. A gap that exists only because appends of one copy ended out of order is
+/// closed long before; a gap from another writer's event is never closed.
 const MOST_BEYOND: usize = 256;
 
-/// The places up to which everything was seen; keys that were seen further, and events beyond a gap: those that the
+/// The places up to which everything was seen, keys that were seen further, and events beyond a gap: those that the
 /// holder wrote itself.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
     user: u64,
     #[serde(default)]
     app: u64,
-    /// When the session was made, by which it is told from a later one of its id.
+    /// When the session was created, which distinguishes it from a later one with its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     created: Option<f64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -33,7 +33,7 @@ pub(crate) struct Seen {
     own: BTreeSet<u64>,
 }
 
-/// What an append has written, as far as its writer has seen it by that.
+/// What an append has written, and how far its writer has seen by that.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Written {
     seq: u64,
@@ -49,17 +49,17 @@ impl Written {
         Self { seq, user: committed.logs.user, app: committed.logs.app, keys }
     }
 
-    /// For Python to hand to [`advance`].
+    /// For Python to pass to [`advance`].
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What a copy has seen that goes on over what its holder has written. Of the copy as it is by then: several appends may
-/// have been under way, and their answers come in any order.
+/// What a copy has seen after a write by its holder. It starts from the copy's current state: several appends may be
+/// running, and their answers come in any order.
 ///
-/// Gives that, how many of the copy's own events come after the one written (`None` where the copy has it already), and
-/// those of the keys written that the copy knows as somebody left them later.
+/// Returns that, how many of the copy's own events come after the written one (`None` if the copy has it already), and
+/// the written keys for which the copy already has a later value.
 #[pyfunction]
 pub(crate) fn advance(py: Python<'_>, seen: &str, written: &str) -> PyResult<(String, Option<usize>, Vec<String>)> {
     let advanced = || {
@@ -81,17 +81,17 @@ impl Seen {
         Self { seq: seen.seq(), user, app, created, ..Self::default() }
     }
 
-    /// As Python kept it.
+    /// From the text that Python kept.
     pub(crate) fn read(text: &str) -> Result<Self> {
         json::from_str(text).map_err(|e| e.context("what the session has seen; keep it as it was given"))
     }
 
-    /// For Python to keep.
+    /// The text for Python to keep.
     pub(crate) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// How a writer appends that has seen this much.
+    /// The append options of a writer that has seen this much.
     pub(crate) fn options(&self, conflict: ConflictMode) -> AppendOptions {
         let all = scratchbook::session::Seen::new(self.seq, LogPositions::new(self.user, self.app));
         let all = self.created.iter().fold(all, |all, created| all.with_create_time(*created));
@@ -103,13 +103,13 @@ impl Seen {
         }
     }
 
-    /// How many events of the copy come after a number; none where it has that one.
+    /// How many events of the copy come after a number; `None` if the copy has that one.
     fn later_than(&self, seq: u64) -> Option<usize> {
         let is_known = seq <= self.seq || self.own.contains(&seq);
         (!is_known).then(|| self.own.range(seq..).count())
     }
 
-    /// The keys of a write that the copy knows as they are by that write, or were made later.
+    /// The keys of a write for which the copy has that value or a later one.
     fn known_later(&self, written: &Written) -> Vec<String> {
         let is_known = |key: &&String| {
             let known = self.keys.get(*key).copied().unwrap_or_default();
@@ -137,7 +137,7 @@ impl Seen {
     }
 }
 
-/// What of a number and of positions is about a key.
+/// The number or the position that applies to a key.
 fn place(key: &str, seq: u64, user: u64, app: u64) -> u64 {
     match Scope::split(key).0 {
         Scope::Session | Scope::Temp => seq,

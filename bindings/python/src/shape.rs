@@ -1,4 +1,4 @@
-//! What goes to Python: JSON of sessions, events, writers and feeds, in ADK's spelling.
+//! The values passed to Python: JSON of sessions, events, writers and feeds, in ADK's spelling.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::no_session;
 
-/// What a call ends with.
+/// The result of a call.
 pub(crate) enum Answer {
     Nothing,
     Number(u64),
@@ -23,23 +23,23 @@ pub(crate) enum Answer {
     /// A session's JSON, and what it has seen.
     Session(Vec<u8>, String),
     Appended(Appended),
-    /// There is no such session, as this says.
+    /// There is no such session; this is the message.
     NoSession(Error),
 }
 
-/// What an append has come to.
+/// The outcome of an append.
 #[derive(Debug)]
 pub(crate) struct Appended {
     /// `stored`, `replayed` or `partial`.
     pub(crate) outcome: &'static str,
     /// What its writer has seen by it.
     pub(crate) written: String,
-    /// What operations have come to, as JSON; none where there were none.
+    /// The results of operations, as JSON; `None` if there were none.
     pub(crate) changes: Option<Vec<u8>>,
 }
 
 impl Answer {
-    /// Something as JSON.
+    /// A value as JSON.
     pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         to_json(value).map(Self::Json)
     }
@@ -58,7 +58,7 @@ impl Answer {
     }
 }
 
-/// Something of ours as JSON.
+/// A value of ours as JSON.
 pub(crate) fn to_json(value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|e| Error::internal("an answer cannot be written as JSON").with_source(e))
 }
@@ -108,7 +108,7 @@ impl Serialize for Stored<'_> {
     }
 }
 
-/// Who wrote a key; what is not known is absent.
+/// The writer of a key; unknown fields are absent.
 pub(crate) fn writer(writer: &KeyWriter) -> Value {
     let mut shown = json!({"author": writer.author});
     if let Some((user_id, session_id)) = &writer.session {
@@ -173,7 +173,7 @@ impl Serialize for Entry {
                 out.serialize_entry("count", &removal.count)?;
                 out.serialize_entry("time", &removal.time)?;
             }
-            // What a later library may add.
+            // For kinds that a later library may add.
             _ => out.serialize_entry("type", "other")?,
         }
         out.serialize_entry("cursor", &self.0.cursor)?;

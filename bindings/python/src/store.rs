@@ -1,4 +1,4 @@
-//! The class `Store`: a method for each call that a store takes, with JSON for what is deep.
+//! The class `Store`: a method for each call of a store. Deep values are JSON.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::shape::{Answer, Appended, Whole, to_json, write, writer};
 use crate::watch::{Wanted, Watch};
 use crate::{operations, runtime};
 
-/// How many sessions or events are read at a time where all are asked for.
+/// The page size for reading all sessions or events.
 const PAGE: usize = 1000;
 
 /// A session's address: app, user, session id.
@@ -38,7 +38,7 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// What others of this store's classes share with it.
+    /// The part that this store's other classes share.
     pub(crate) fn opened(&self) -> Arc<Opened> {
         Arc::clone(&self.opened)
     }
@@ -76,13 +76,13 @@ impl Store {
         Self { opened: Arc::new(Opened::new(uri)) }
     }
 
-    /// Without password and parameters, for people and logs.
+    /// The URI without password and parameters, for people and logs.
     #[getter]
     fn uri(&self) -> String {
         scratchbook::store::without_password(self.opened.uri())
     }
 
-    /// Waits, for those who try again after a while.
+    /// Waits, for callers that try again after a while.
     fn pause(&self, py: Python<'_>, seconds: f64) -> PyResult<Call> {
         self.call(py, |_| async move {
             tokio::time::sleep(Duration::try_from_secs_f64(seconds).unwrap_or_default()).await;
@@ -90,7 +90,7 @@ impl Store {
         })
     }
 
-    /// Opens the store, which the first call does else.
+    /// Opens the store, which otherwise the first call does.
     fn open(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |opened| async move { opened.open().await.map(|()| Answer::Nothing) })
     }
@@ -107,7 +107,7 @@ impl Store {
         })
     }
 
-    /// With the last so many events, those from a time on, or those with a number above one.
+    /// With the last `num_recent_events`, those from a time on, or those with a number above one.
     #[pyo3(signature = (address, num_recent_events=None, after_timestamp=None, after_seq=None))]
     fn get(
         &self,
@@ -124,7 +124,7 @@ impl Store {
             config = config.with_events_after(seq, usize::MAX);
         }
         self.call(py, |opened| async move {
-            // An id that no session can have is the id of none.
+            // An invalid id is treated as the id of a missing session.
             if address.2.trim().is_empty() {
                 return Ok(Answer::Nothing);
             }
@@ -168,7 +168,7 @@ impl Store {
         })
     }
 
-    /// What is not known inside the event's actions and content is `kept` or `refused`.
+    /// Unknown fields inside the event's actions and content are `kept` or `refused`.
     #[pyo3(signature = (address, event, conflict, seen=None, operations=None, unknown="kept"))]
     #[expect(clippy::too_many_arguments, reason = "they are a call's from Python")]
     fn append(
@@ -249,7 +249,7 @@ impl Store {
         })
     }
 
-    /// The number of an event by its id, looked for from the last one back.
+    /// The number of an event by its id, searched from the last one back.
     fn seq_of(&self, py: Python<'_>, address: Address, event_id: String) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move { seq_of(&store, &key, &event_id).await })
     }
@@ -281,7 +281,7 @@ impl Store {
         })
     }
 
-    /// Gives the id of the event that does it.
+    /// Returns the id of the event that does it.
     fn rewind(&self, py: Python<'_>, address: Address, before_invocation_id: String) -> PyResult<Call> {
         self.session_call(py, address, move |store, key| async move {
             let event = store.rewind(&key, &before_invocation_id).await?;
@@ -300,7 +300,7 @@ impl Store {
         })
     }
 
-    /// Of a session; `None` where there is none.
+    /// Verifies a session; `None` if there is none.
     fn verify(&self, py: Python<'_>, address: Address) -> PyResult<Call> {
         self.session_call(py, address, |store, key| async move {
             match store.sessions.verify_session(&key).await? {
@@ -310,7 +310,7 @@ impl Store {
         })
     }
 
-    /// Of the state of a user or, without one, of the app.
+    /// Verifies the state of a user or, without one, of the app.
     #[pyo3(signature = (app_name, user_id=None))]
     fn verify_state(&self, py: Python<'_>, app_name: String, user_id: Option<String>) -> PyResult<Call> {
         self.call(py, |opened| async move {
@@ -320,7 +320,8 @@ impl Store {
         })
     }
 
-    /// Follows a session, a user or an app, as far as they are named: from `now`, from the `beginning`, or after a cursor.
+    /// Follows a session, a user or an app, depending on the names: from `now`, from the `beginning`, or after a
+    /// cursor.
     #[pyo3(signature = (named, key_prefix, start, cursor=None))]
     fn watch(
         &self,

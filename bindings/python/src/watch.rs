@@ -12,7 +12,7 @@ use crate::opened::{Opened, let_go};
 use crate::runtime;
 use crate::shape::{Answer, Entry, to_json};
 
-/// What is followed, and from where on.
+/// The followed session, user or app, and the start.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     /// App, user, session id.
@@ -22,7 +22,7 @@ pub(crate) struct Wanted {
     pub(crate) cursor: Option<String>,
 }
 
-/// Follows what is committed.
+/// Follows commits.
 #[pyclass(frozen, module = "scratchbook._scratchbook")]
 pub(crate) struct Watch {
     shared: Arc<Shared>,
@@ -35,7 +35,7 @@ struct Shared {
     reader: watch::Sender<Reader>,
 }
 
-/// Who waits for an entry. One that its loop has cancelled goes on here, until another one comes.
+/// The waiting reader. If its loop cancels the wait, it continues here until the next reader comes.
 #[derive(Default)]
 struct Reader {
     number: u64,
@@ -44,7 +44,7 @@ struct Reader {
 
 struct Reading {
     feed: scratchbook::session::Watch<Arc<dyn SessionService>>,
-    /// How many entries it has given, and the last of them: whoever it was given to may have been cancelled.
+    /// How many entries it has returned, and the last of them: the reader that got it may have been cancelled.
     given: u64,
     last: Vec<u8>,
 }
@@ -72,7 +72,7 @@ impl Drop for Watch {
 
 #[pymethods]
 impl Watch {
-    /// Begins, which the first entry that is asked for does else.
+    /// Starts, which otherwise the first request for an entry does.
     fn start(&self, py: Python<'_>) -> PyResult<Call> {
         self.call(py, |shared| async move {
             let ended = shared.begin().await.map(|_| Answer::Nothing);
@@ -80,7 +80,7 @@ impl Watch {
         })
     }
 
-    /// The entry after so many that were taken, as JSON, as soon as there is one.
+    /// The entry after the first `taken` ones, as JSON, as soon as there is one.
     fn next(&self, py: Python<'_>, taken: u64) -> PyResult<Call> {
         self.call(py, |shared| async move {
             shared.reader.send_modify(|reader| reader.number += 1);

@@ -1,4 +1,4 @@
-"""The stores that each promise is held to, and what the tests share."""
+"""The stores on which each promise is tested, and shared fixtures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 STORES = ("memory", "sqlite", "postgres", "mariadb")
 VARIABLES = {"postgres": "SCRATCHBOOK_TEST_POSTGRES", "mariadb": "SCRATCHBOOK_TEST_MYSQL"}
 
-# One set of tables for a run: what tests put into them is kept apart by app.
+# One set of tables for a run: each test uses its own app.
 _RUN = f"py_{secrets.token_hex(4)}"
 
 
 def server_uri(store: str) -> str:
-    """The URL of a server's database, as a user of SQLAlchemy has it."""
+    """The URL of a server's database, as a SQLAlchemy user has it."""
     uri = os.environ.get(VARIABLES[store])
     if not uri:
         pytest.skip(f"{VARIABLES[store]} names no server; run by with-servers, or by cargo xtask test")
@@ -66,5 +66,5 @@ async def plain(uri: str) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def app() -> Iterator[str]:
-    """An app of this test's own."""
+    """An app for this test only."""
     yield f"app_{secrets.token_hex(6)}"

@@ -1,4 +1,4 @@
-"""What google-adk's artifact services do, ours does; each promise is held to theirs as well."""
+"""Our artifact service does what google-adk's do; each promise is tested on theirs as well."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def artifacts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIter
 
 @pytest.fixture
 def of(app: str) -> dict[str, Any]:
-    """A session of this test's own."""
+    """A session for this test only."""
     return {"app_name": app, "user_id": "u", "session_id": "s"}
 
 
@@ -232,7 +232,7 @@ async def test_sessions_and_artifacts_of_one_store_go_together(uri: str, app: st
         await sessions.delete_session(**of)
         assert await artifacts.list_artifact_keys(**of) == ["user:kept"]
         await artifacts.close()
-        assert await sessions.get_session(**of) is None  # Whose store it is, closes it.
+        assert await sessions.get_session(**of) is None  # The store's owner closes it.
 
 
 class Saver(BaseAgent):

@@ -1,4 +1,4 @@
-"""What google-adk's services lose, refuse and shuffle."""
+"""Writes that google-adk's services lose, refuse or reorder."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_strict_refuses_who_has_not_seen_the_last_event(uri: str, app: str
         with pytest.raises(StaleSessionError) as caught:
             await service.append_event(second, late)
         assert isinstance(caught.value, ValueError) and caught.value.is_retryable
-        # What programs look for that knew google-adk before it had this class.
+        # The text that programs search for which are older than this class of google-adk.
         assert str(caught.value).count("modified in storage") == 1
         assert str(copy.copy(caught.value)) == str(caught.value)
         assert second.events == [] and second.state == {} and late.actions.state_delta == {"b": 1, "temp:t": 1}
@@ -147,7 +147,7 @@ async def test_by_key_refuses_only_who_writes_a_key_that_moved(uri: str, app: st
             conflict = caught.value.conflicts[0]
             assert (conflict["key"], conflict["found"], conflict["cause"]) == (key, 1, "changed")
             assert conflict["writer"]["author"] == "agent"
-        # What it wrote itself, it has seen.
+        # A copy has seen what it wrote itself.
         await service.append_event(copy, keyed({"b": 2}))
         await service.append_event(first, keyed({"user:n": 2}))
         assert (await again(service, first)).state == {"a": 1, "b": 2, "user:n": 2}
@@ -194,7 +194,7 @@ async def test_a_copy_that_stays_behind_for_long_costs_no_more_for_it(app: str) 
 async def test_a_retry_after_a_lost_answer_is_not_stale(uri: str, app: str, conflict: Any) -> None:
     async with ScratchbookSessionService(uri, conflict=conflict) as service:
         session = await service.create_session(app_name=app, user_id="u")
-        # Stored, though this copy never heard of it.
+        # Stored, although this copy never got the answer.
         sent = keyed({"n": 1, "user:n": 1})
         await service.append_event(await again(service, session), sent.model_copy(deep=True))
         await service.append_event(session, sent)
@@ -215,7 +215,7 @@ async def test_a_refresh_brings_what_others_did_in_its_place(service: Any, app: 
     await service.refresh(session)
     assert [event.id for event in session.events] == ["1", "2", "3"] and session.state == {"a": 2, "b": 3}
     assert session.events[0] is first or session.events[0] == first
-    # Another one of its name.
+    # Another session with the same name.
     await service.delete_session(app_name=app, user_id="u", session_id=session.id)
     with pytest.raises(scratchbook.NotFoundError):
         await service.refresh(session)
@@ -235,7 +235,7 @@ async def test_a_copy_is_as_stored_after_appends_of_it_at_the_same_time(uri: str
             stored = await again(service, session)
             assert session.state == stored.state and session.last_update_time == stored.last_update_time
             assert [event.id for event in session.events] == [event.id for event in stored.events]
-            # What the copy says is what a later append is judged by.
+            # A later append is judged by what the copy has seen.
             await service.append_event(session, keyed({"n": session.state["n"] + 1}))
             assert (await again(service, session)).state["n"] == 13
 
@@ -269,7 +269,7 @@ async def test_an_append_that_is_waited_for_does_not_wait_for_the_loop_that_stan
         session = await service.create_session(app_name=app, user_id="u")
         other = asyncio.ensure_future(service.append_event(session, keyed({"k": 1})))
         await asyncio.sleep(0)
-        # Stored meanwhile, and not taken over yet.
+        # Stored in the meantime, and not applied to the copy yet.
         time.sleep(0.3)
         begun = time.monotonic()
         with pytest.raises(StaleSessionError):

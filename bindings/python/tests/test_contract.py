@@ -1,4 +1,4 @@
-"""What google-adk expects of every session service."""
+"""The behaviour that google-adk expects of every session service."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_session_is_made_read_listed_and_deleted(service: Any, app: str)
     assert [(s.id, s.state, s.events) for s in listed.sessions] == [("s1", {"key": "value"}, [])]
     await service.delete_session(app_name=app, user_id="u", session_id="s1")
     assert await service.get_session(app_name=app, user_id="u", session_id="s1") is None
-    # Silent where there is none.
+    # Succeeds if there is none.
     await service.delete_session(app_name=app, user_id="u", session_id="s1")
     await service.delete_session(app_name=app, user_id="u", session_id="")
 
@@ -114,7 +114,7 @@ async def test_an_append_changes_the_callers_objects_as_google_adks_does(service
     assert session.events == [appended] and session.events[0] is appended
     assert session.state["n"] == 2 and session.state["temp:t"] is delta["temp:t"] and session.state["user:x"] is None
     assert session.last_update_time == 1_795_194_011.5
-    # Without temp: keys, and not the caller's dict any more.
+    # Without temp: keys, and no longer the caller's dict.
     assert appended.actions.state_delta == {"n": 2, "user:x": None} and "temp:t" in delta
     stored = await again(service, session)
     assert stored.state == {"n": 2, "user:x": None} and stored.last_update_time == session.last_update_time
@@ -236,7 +236,7 @@ async def test_a_retry_changes_nothing_and_another_event_of_its_id_is_refused(se
     await service.append_event(session, keyed({"n": 2}))
     await service.append_event(session, once)
     assert [e.actions.state_delta for e in session.events] == [{"n": 1}, {"n": 2}] and session.state == {"n": 2}
-    # By another copy, which has not got it yet: after a lost answer.
+    # With another copy, which does not have it yet: as after a lost answer.
     stored = await again(service, session, num_recent_events=0)
     await service.append_event(stored, once.model_copy(deep=True))
     assert stored.events == [once]
@@ -253,7 +253,7 @@ async def test_events_whose_id_repeats_are_kept_where_that_is_asked_for(uri: str
             await service.append_event(session, keyed({"n": n}, id="same"))
         stored = await again(service, session)
         assert [(e.id, e.actions.state_delta["n"]) for e in stored.events] == [("same", n) for n in range(4)]
-        # A retry is one still.
+        # A retry still is one.
         for repeated in (session.events[0], session.events[2], stored.events[2]):
             await service.append_event(stored, repeated)
         assert len((await again(service, session)).events) == len(stored.events) == 4
@@ -291,7 +291,7 @@ async def test_the_sync_twins_do_the_same(service: Any, app: str) -> None:
         service.delete_session_sync(app_name=app, user_id="u", session_id="s")
         assert service.get_session_sync(app_name=app, user_id="u", session_id="s") is None
 
-    # Within a loop, which stands still meanwhile, and in a thread that has none.
+    # Within an event loop, which it blocks, and in a thread without one.
     work()
     await asyncio.to_thread(work)
 

@@ -1,4 +1,4 @@
-"""Bringing over what google-adk's own services have stored."""
+"""Importing the data of google-adk's own services."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_database_of_google_adks_is_brought_over_whole(kind: str, tmp_pa
         assert done == {"sessions": 3, "events": 6, "skipped": 0, "refused": []}
         await check(service, app)
         assert await service.get_user_state(app_name=app, user_id="u3") == {"kept": True}
-        # Again, after somebody went on.
+        # Again, after the session continued here.
         await service.put_state({"x": 100}, app_name=app, user_id="u2", author="us")
         assert (await service.import_adk(source, app_name=app))["skipped"] == 3
         assert await service.get_user_state(app_name=app, user_id="u2") == {"x": 100}
@@ -85,7 +85,7 @@ async def test_a_service_in_memory_is_brought_over_too(service: Any, app: str) -
         app_name=app, user_id="u", session_id="s", state={"a": 1, "user:b": 2, "app:c": 3}
     )
     await source.append_event(made, Event(author="x", actions=EventActions(state_delta={"a": 2})))
-    # What no event tells of: the state is what the source shows all the same.
+    # State without an event: it nevertheless equals the source's.
     source.sessions[app]["u"]["s"].state["a"] = 5
     done = await service.import_adk(source, app_name=app)
     assert done == {"sessions": 1, "events": 1, "skipped": 0, "refused": []}
@@ -112,7 +112,7 @@ async def test_what_is_no_database_of_google_adks_says_so(tmp_path: Path) -> Non
         (tmp_path / "empty.db").touch()
         with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
             await service.import_adk(f"sqlite:///{tmp_path}/empty.db")
-        # One of ours is none, though its tables have the same names.
+        # A database of ours is refused, although its tables have the same names.
         async with scratchbook.SessionService(f"sqlite:///{tmp_path}/ours.db") as ours:
             await ours.open()
         with pytest.raises(scratchbook.InvalidArgumentError, match="no tables of google-adk"):
@@ -187,7 +187,7 @@ async def test_what_no_store_could_hold_is_left_out_by_itself_and_told(
     assert [event.id for event in session.events][:2] == ["good", "last"]
     assert session.state == {"fine": 1, "a": 2, "c": 1, "user:x": 1}
     await service.verify(session)
-    # Again: it is here, and what is left out is told again.
+    # Again: the session exists, and what is left out is reported again.
     assert (await service.import_adk(source, app_name=app))["skipped"] == 1
 
 
@@ -213,7 +213,7 @@ async def test_a_value_that_is_too_large_is_left_out_by_itself(limit: str, size:
 
 
 async def test_a_user_of_whose_state_nothing_is_known_has_none(app: str) -> None:
-    """As google-adk before 2.2 shows a user of a database who has sessions and no state."""
+    """google-adk before 2.2 shows a user like this who has sessions in a database and no state."""
 
     class Old:
         async def list_sessions(self, *, app_name: str) -> Any:
@@ -230,7 +230,7 @@ async def test_what_was_removed_since_an_import_stays_so(service: Any, app: str)
     gone = await source.create_session(app_name=app, user_id="v", session_id="t", state={"user:kept": 1})
     await source.delete_session(app_name=app, user_id="v", session_id=gone.id)
     await service.import_adk(source, app_name=app)
-    # Of a user without a session too.
+    # Also of a user without a session.
     assert await service.get_user_state(app_name=app, user_id="v") == {"kept": 1}
     for key in ("user:x", "app:y"):
         await service.remove((app, "u", "s"), key)

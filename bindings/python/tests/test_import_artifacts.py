@@ -1,4 +1,4 @@
-"""Artifacts that google-adk's service in files has written a moment ago."""
+"""Importing artifacts that google-adk's file service has just written."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_text_is_what_was_saved_by_its_bytes(tmp_path: Path) -> None:
     await FileArtifactService(tmp_path).save_artifact(**of, artifact=types.Part(text="one\r\ntwo\r"))
     async with ScratchbookArtifactService("memory:") as ours:
         await ours.import_adk(tmp_path)
-        # google-adk itself reads it with other ends of lines.
+        # google-adk itself reads it with other line endings.
         assert (await ours.load_artifact(**of)).text == "one\r\ntwo\r"
 
 

@@ -1,4 +1,4 @@
-"""What google-adk's services have no method for."""
+"""Methods that google-adk's services do not have."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def session(service: Any, app: str) -> Any:
 async def test_operations_act_on_what_is_stored_and_move_the_callers_copy_on(service: Any, session: Any) -> None:
     copy = await service.get_session(app_name=session.app_name, user_id="u", session_id="s")
     assert await service.increment(session, "step") == 4
-    # By a copy that has not seen it.
+    # With a copy that has not seen it.
     assert await service.increment(copy, "step", 2.5) == 6.5
     assert await service.increment(copy, "app:new", -3) == -3
     assert await service.append_to(session, "log", {"a": 1}) == [{"a": 1}]
@@ -137,7 +137,7 @@ async def test_who_wrote_what_is_known(service: Any, session: Any) -> None:
 async def test_a_rewind_brings_back_what_was_before_the_invocation(service: Any, session: Any) -> None:
     event = await service.rewind(session, "two")
     assert event.actions.rewind_before_invocation_id == "two"
-    # The state that the session was made with too, which google-adk's own loses.
+    # Also the state that the session was created with, which google-adk's own rewind loses.
     assert session.state == {"step": 1, "draft": "x", "user:name": "Bob"} and session.events[-1] == event
     with pytest.raises(scratchbook.NotFoundError):
         await service.rewind(session, "no such invocation")

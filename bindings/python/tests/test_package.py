@@ -1,4 +1,4 @@
-"""What the package consists of."""
+"""The contents of the package."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ def test_it_has_types_a_licence_and_a_description_and_no_tests() -> None:
     assert {"scratchbook/py.typed", "scratchbook/_scratchbook.pyi", "scratchbook/adk.py"} <= set(files)
     assert any(file.endswith("licenses/LICENSE") for file in files)
     assert not any("test" in file or "bench" in file for file in files)
-    # It would name the folder that it was built in.
+    # It would contain the name of the build folder.
     assert not any("sbom" in file for file in files)
     assert package.metadata["License-Expression"] == "Apache-2.0"
     description = package.metadata.get_payload()
     assert description.startswith("# scratchbook for Python")  # type: ignore[union-attr]
-    # They lead nowhere on a package index.
+    # Relative links are broken on a package index.
     assert "](../" not in description  # type: ignore[operator]
     assert package.version == scratchbook.__version__ == scratchbook._scratchbook.__version__
-    # No dependency of its own: google-adk is whoever has it already's.
+    # No dependency: programs install google-adk themselves.
     assert all("extra ==" in line for line in package.requires or [])
 
 

@@ -19,7 +19,7 @@ from scratchbook import SessionService, wait
 
 
 def run(program: str, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    """A Python of its own, since forks and signals are about whole processes."""
+    """Runs a program in a separate Python, since forks and signals affect whole processes."""
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=timeout, check=False
     )
@@ -62,7 +62,7 @@ def test_calls_start_no_threads(uri: str, app: str) -> None:
         return before, most
 
     before, most = asyncio.run(work())
-    # As many as it may have connections, or readers of a file; not one per call.
+    # As many as connections, or readers of a file; not one per call.
     assert most - before <= 8
     wait(service.close())
 
@@ -100,7 +100,7 @@ def test_a_call_that_was_cancelled_harms_no_later_one(uri: str, app: str) -> Non
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        # What became of each is unknown, but each is whole.
+        # The outcome of each is unknown, but each is whole.
         number = await service.increment((app, "u", session["id"]), "n")
         assert 1 <= number <= 21
         verified = await service.verify(session)
@@ -203,7 +203,7 @@ asyncio.run(main())
 
 
 def test_an_interpreter_ends_while_threads_have_just_woken_it(shared_uri: str) -> None:
-    # Which of both is first, is for chance to say: many at once, so that processors are scarce.
+    # Which of both is first depends on chance: run many at once, so that processors are scarce.
     with ThreadPoolExecutor(8) as threads:
         assert {done.stderr for done in threads.map(lambda _: run(ENDS, shared_uri), range(48))} == {""}
 
@@ -302,7 +302,7 @@ if mode == "open":
 def test_after_a_fork_a_store_that_was_open_is_refused_in_the_child_and_goes_on_in_the_parent(shared_uri: str) -> None:
     lines = run(FORK, shared_uri, "open").stdout.splitlines()
     if shared_uri.startswith("sqlite"):
-        # SQLite would take the parent's locks for its own.
+        # SQLite would treat the parent's locks as its own.
         assert lines[0].startswith("new: RuntimeError this process was forked while its parent had a SQLite store open")
     else:
         assert lines[0] == "new: good"

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 
 class Scripted(BaseLlm):
-    """A model that says what it was told to, one answer a call, and keeps what it was asked."""
+    """A model that gives scripted answers, one per call, and keeps its requests."""
 
     model: str = "scripted"
     answers: list[list[types.Part]]
@@ -68,7 +68,7 @@ def texts(events: list[Event]) -> list[str]:
 
 @pytest.fixture
 def name() -> str:
-    """An app's name that google-adk takes, of this test's own."""
+    """An app name that google-adk accepts, for this test only."""
     import secrets
 
     return f"app_{secrets.token_hex(6)}"
@@ -169,7 +169,7 @@ async def test_runs_of_two_runners_on_one_session_lose_nothing(service: Any, nam
 
 
 async def shown(word: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Runs the example of the description that has a word in it, with some names; gives all names after it."""
+    """Runs the README's example that contains a word, with some names; returns all names after it."""
     examples = re.findall(r"```python\n(.*?)```", str(metadata.metadata("scratchbook").get_payload()), re.DOTALL)
     (example,) = [example for example in examples if word in example]
     code = compile(example, word, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -227,7 +227,7 @@ async def test_a_refused_run_is_taken_back_and_run_again_as_the_description_has_
         message = types.Content(role="user", parts=[types.Part(text="sell one")])
         assert texts(await names["run"](message)) == ["sold"]
         assert (await service.get_app_state(app_name="shop"))["sold"] == sold + 6
-        # The model is asked as if it were for the first time.
+        # The model gets the same request as the first time.
         assert [part.text for content in llm.requests[2].contents for part in content.parts] == ["sell one"]
 
 

@@ -1,4 +1,4 @@
-"""Values that go in and come back, and those that are refused."""
+"""Values that are read back unchanged, and those that are refused."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_what_is_no_json_becomes_what_google_adk_makes_of_it(service: Any,
     session = await service.create_session(app_name=app, user_id="u", session_id="s", state=given)
     assert session.state == converted
     await service.append_event(session, keyed({f"e_{key}": value for key, value in given.items()}))
-    # The caller's session has what the caller gave.
+    # The caller's session keeps the caller's values.
     assert session.state["e_set"] == {3}
     assert await stored(service, app) == {**converted, **{f"e_{key}": value for key, value in converted.items()}}
 
@@ -162,7 +162,7 @@ async def test_a_removed_key_leaves_the_callers_state_too(service: Any, app: str
     assert session.state == {"c": 3} == await stored(service, app)
     await service.remove(session, "c")
     assert session.state == {} == await stored(service, app)
-    # As a value to begin with it means nothing.
+    # As an initial value it means nothing.
     with pytest.raises(scratchbook.InvalidArgumentError):
         await service.create_session(app_name=app, user_id="u", state={"a": REMOVED})
 
@@ -191,7 +191,7 @@ async def test_what_is_read_is_what_all_of_pydantics_validators_make_of_it() -> 
     assert _model.read(Event, b'{"author": "a"}').id
     with pytest.raises(ValueError, match="author"):
         _model.read(Event, b'{"author": 1}')
-    # This pydantic's schemas are understood: no function is called that is to be left out.
+    # This pydantic's schemas are understood: none of the skipped functions is called.
     reader = _model._reader(Session)
     assert reader != Session.model_validate_json
     schema = repr(_model.without(Session.__pydantic_core_schema__))

@@ -1,8 +1,8 @@
 """Durable sessions and scoped state for AI agents: a drop-in session service for google-adk.
 
-`ScratchbookSessionService` takes the place of google-adk's session services; `SessionService` does the same on plain
-dicts, without google-adk. Where google-adk is not installed, both names mean the latter. `ScratchbookArtifactService`
-takes the place of google-adk's artifact services, and takes google-adk.
+`ScratchbookSessionService` replaces google-adk's session services; `SessionService` does the same on plain dicts,
+without google-adk. If google-adk is not installed, both names mean the latter. `ScratchbookArtifactService` replaces
+google-adk's artifact services, and requires google-adk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LATER = ("ScratchbookArtifactService", "ScratchbookSessionService")
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # google-adk takes a second to import: whoever needs none of it does not wait.
+    # Importing google-adk takes a second: programs that do not need it do not wait.
     found: Any
     if _has_adk() or name != "ScratchbookSessionService":
         found = getattr(importlib.import_module(".adk", __name__), name)

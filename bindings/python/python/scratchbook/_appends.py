@@ -1,4 +1,4 @@
-"""Appends, and what becomes of the copies of sessions that they are made by."""
+"""Appends, and how they update the copies of sessions that they are made with."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ PATIENCE = 5.0
 """How many seconds a refused append waits for others of its copy."""
 
 REPEATED = "#scratchbook-repeated-"
-"""What a repeated id is told apart by in the store."""
+"""The separator after a repeated id in the store; what follows distinguishes the events."""
 
 
 class Appends(Base[S, E]):
-    """Events, appended by copies of sessions."""
+    """Appends of events with copies of sessions."""
 
     _unknown: ClassVar[Literal["kept", "refused"]] = "kept"
-    """What becomes of unknown fields inside actions and content: models have none but those of a newer google-adk."""
+    """How unknown fields inside actions and content are treated: models have only those of a newer google-adk."""
 
     async def append_event(self, session: S, event: E) -> E:
-        """Appends an event: it, its changes in all scopes and the update time, in one commit.
+        """Appends an event: the event, its changes in all scopes and the update time, in one commit.
 
-        The caller's session gets the event and its changes; after an error neither has changed, but that a dict keeps
-        the id and the time that it was given, so that it is the same event when it is appended again. A partial event
-        is given back as it is.
+        The caller's session gets the event and its changes. After an error neither has changed, except that a dict
+        keeps the id and the time that it was given, so that it is the same event when it is appended again. A partial
+        event is returned unchanged.
 
         Raises:
             SessionNotFoundError: there is no such session.
             StaleSessionError: refused by the service's conflict mode.
             AlreadyExistsError: another event of the session has this id.
-            ValueError: a key, value or time that no store could hold.
+            ValueError: a key, value or time that no store can hold.
         """
         self._held(session)
         await self._append(session, event, self._conflict)
         return event
 
     async def append_retrying(self, session: S, make: Callable[[S], E], *, retries: int = RETRIES) -> E:
-        """Appends the event that a function makes of the session, by key; where others were faster, the session is
-        read again and the function asked again.
+        """Appends the event that a function makes from the session, with optimistic locking by key; after a conflict
+        the session is read again and the function is called again.
 
-        For changes that no operation can express: what the function reads of the keys that it writes is what is
-        stored when they are written.
+        Use it for changes that no operation can express: the values that the function reads of the keys it writes are
+        still the stored ones when they are written.
 
         Raises:
-            StaleSessionError: others were faster every time.
+            StaleSessionError: every attempt met a conflict.
         """
         self._held(session)
         for attempt in range(retries):
@@ -65,7 +65,7 @@ class Appends(Base[S, E]):
                 await self._append(session, event, "by_key")
                 return event
             except StaleSessionError:
-                # Longer each time, and never for two writers the same.
+                # Longer each time, and randomized, so that two writers do not wait equally long.
                 await self._core.pause(min(0.2, 0.001 * 2**attempt) * (0.5 + random.random()))
             await self.refresh(session)
         event = make(session)
@@ -73,8 +73,8 @@ class Appends(Base[S, E]):
         return event
 
     async def refresh(self, session: S) -> None:
-        """Brings a copy of a session up to what is stored: its state, and the events after those it has seen. `temp:`
-        keys are gone. A copy that was read without events is given all.
+        """Updates a copy of a session to what is stored: its state, and the events after those it has seen. `temp:`
+        keys are removed. A copy that was read without events gets all.
 
         Raises:
             SessionNotFoundError: it was deleted.
@@ -82,10 +82,10 @@ class Appends(Base[S, E]):
         address = self._held(session)
         while True:
             seen, known = self._seen_of(session), self._ids_of(session)
-            # Not by ids that repeat.
+            # Repeated ids cannot be used for this.
             goes_on = seen is not None and known and not self._keeps_repeated_ids
             seq = json.loads(seen)["seq"] if goes_on and seen is not None else 0
-            # From the last event seen on, that one included: it tells whether this is still the same session.
+            # From the last event seen, including that one: it shows if this is still the same session.
             found = await self._core.get(address, None, None, seq - 1 if seq else None)
             if found is None:
                 raise no_session(address)
@@ -96,7 +96,7 @@ class Appends(Base[S, E]):
                     raise no_session(address)
                 fresh, seq = self._make_session(*found), 0
             with self._under_way.lock:
-                # Not where an append of the copy was taken over meanwhile, which may be of later.
+                # Not if an append was applied to the copy in the meantime: the copy may be ahead of what was read.
                 if (self._seen_of(session), self._ids_of(session)) == (seen, known):
                     self._renew(session, fresh, seq > 0)
                     return
@@ -104,7 +104,7 @@ class Appends(Base[S, E]):
     async def _append(
         self, session: S, event: E, conflict: Conflict, operations: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Gives what the event has changed."""
+        """Returns the changes of the event."""
         address = self._named(session)
         appending = self._prepare(address, event)
         if appending is None:
@@ -137,14 +137,14 @@ class Appends(Base[S, E]):
         written: str,
         is_new: bool,
     ) -> Place:
-        """Where an event has come to be among what the copy has seen, also by appends that were sent later."""
+        """The place of an event among those that the copy has seen, including appends that were sent later."""
         mark = self._seen_of(session) or seen
         now, later, older = advance(mark or flight.seen, written)
         if mark is None:
             flight.seen = now
         is_last = later == 0
         if not is_new and (later is None or mark is None):
-            # A copy need not have all events up to where it has seen the session.
+            # A copy may lack events before the point up to which it has seen the session.
             later = None if self._id_of(event) in self._ids_of(session) else later or 0
         changes = appending.delta
         if older:
@@ -152,8 +152,8 @@ class Appends(Base[S, E]):
         return Place(now if mark is not None else None, later, is_last, changes)
 
     async def _moves_itself(self, session: S, mark: str | None) -> bool:
-        """Whether it was this copy itself that has moved its session on since it had a mark, by another append of its
-        holder: that one may be stored and not taken over yet."""
+        """Whether another append with this copy has advanced its session since it had a mark: that append may be stored
+        and not applied to the copy yet."""
         until = time.monotonic() + PATIENCE
         while self._seen_of(session) == mark:
             if not self._under_way.any(session, waits()) or time.monotonic() > until:
@@ -173,12 +173,12 @@ class Appends(Base[S, E]):
         return await self._core.append(address, with_own_id(text, event_id), conflict, seen, operations, self._unknown)
 
     async def _find_seen(self, session: S, delta: dict[str, Any]) -> str:
-        """What a copy has seen that has lost its mark, as one has that was made from JSON: google-adk's own rule, and
-        by its values whether a key that is to be written was written meanwhile.
+        """What a copy without a mark has seen, such as one made from JSON: by google-adk's own rule, and by the copy's
+        values, which show if a key to be written was written in the meantime.
 
         Raises:
-            StaleSessionError: it was updated since, by an event that is not the copy's last; or such a key has another
-                value than in the copy.
+            StaleSessionError: the session was updated since, by an event that is not the copy's last; or such a key has
+                another value than in the copy.
         """
         address = self._address_of(session)
         found = await self._core.get(address, 1)
@@ -187,7 +187,7 @@ class Appends(Base[S, E]):
         stored = self._make_session(*found)
         (event_id, updated), (last_id, last_update) = self._last_of(session), self._last_of(stored)
         known, now = self._state_of(session), self._state_of(stored)
-        # A value that the copy has been given already, as google-adk's contexts do, says nothing of what was read.
+        # A value already set in the copy, as google-adk's contexts do, does not show what was read.
         moved = [
             key
             for key, value in delta.items()
@@ -199,7 +199,7 @@ class Appends(Base[S, E]):
         return found[1]
 
     def append_event_sync(self, session: S, event: E) -> E:
-        """`append_event`, waited for."""
+        """`append_event` without an event loop."""
         return wait(self.append_event(session, event))
 
 
@@ -209,14 +209,14 @@ def own_id(event_id: str) -> str:
 
 
 def with_own_ids(events: Iterable[dict[str, Any]], name: str = "id") -> None:
-    """Gives events, or what tells of some, the ids that their writers gave them."""
+    """Gives events, or entries that refer to events, the ids that their writers gave them."""
     for event in events:
         if name in event:
             event[name] = own_id(event[name])
 
 
 def with_own_id(text: bytes, event_id: str) -> bytes:
-    """An event with an id that its content makes its own: the same event again has the same one."""
+    """An event with an id made unique by its content: the same event again gets the same id."""
     event = json.loads(text)
     content = hashlib.sha256(json.dumps(event, sort_keys=True).encode()).hexdigest()
     return dumps({**event, "id": f"{event_id}{REPEATED}{content[:32]}"})

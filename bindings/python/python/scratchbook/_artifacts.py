@@ -18,16 +18,16 @@ from ._scratchbook import Artifacts, Store
 from .results import ImportedArtifacts
 
 USER = "user:"
-"""What the names of artifacts begin with that are a user's, and seen from all sessions of the user's."""
+"""The prefix of the names of a user's artifacts, which all sessions of the user see."""
 
 _NO_SESSION = "user"
-"""Where what is a user's is looked for, which a store asks no session for."""
+"""The session id in addresses of a user's artifacts, which a store ignores."""
 
 _UNKNOWN = "application/octet-stream"
-"""What data is taken for that nothing is said of."""
+"""The MIME type of data that has none."""
 
 _MOST_REFERENCES = 5
-"""How many references one leads over at most, as with google-adk."""
+"""The maximum number of references that are followed, as in google-adk."""
 
 _REFERENCE = "artifact://"
 _SEGMENT = r"(?:(?!/(?:apps|artifacts|sessions|users|versions)/).)+?"
@@ -38,7 +38,7 @@ _OF_USER = re.compile(rf"artifact://apps/({_SEGMENT})/users/({_SEGMENT})/artifac
 
 
 class InputValidationError(_errors.InvalidArgumentError, _AdkInputValidation):
-    """An artifact that can never be right, or its name; google-adk's `InputValidationError` as well."""
+    """An invalid artifact or artifact name; also google-adk's `InputValidationError`."""
 
 
 class ScratchbookArtifactService(BaseArtifactService):
@@ -50,20 +50,20 @@ class ScratchbookArtifactService(BaseArtifactService):
     runner = Runner(app_name="shop", agent=agent, session_service=sessions, artifact_service=artifacts)
     ```
 
-    An artifact of a session goes with it when that is deleted; one of a user, whose name begins with `user:`, stays. A
-    `session_id` of `None` means the user, as with google-adk's service in files; the name is listed with `user:`.
+    Deleting a session deletes its artifacts; those of a user, whose names begin with `user:`, stay. A `session_id` of
+    `None` means the user, as with google-adk's service in files; the name is listed with `user:`.
     """
 
     def __init__(self, uri: _url.Url | Base[Any, Any], *, agents_dir: Any = None, per_agent: Any = None) -> None:
         """A service on the store of a session service, or on the one that a URL names; it is opened at the first call.
 
         Args:
-            uri: A `ScratchbookSessionService`, whose store it is then, or a URL as that one takes it.
-            agents_dir: Of no matter; google-adk's command line says it to every service.
-            per_agent: Likewise.
+            uri: A `ScratchbookSessionService`, whose store is used, or a URL in the same form as for that class.
+            agents_dir: Ignored; google-adk's command line passes it to every service.
+            per_agent: Ignored, as above.
 
         Raises:
-            ValueError: a URL that means nothing.
+            ValueError: the URL is invalid.
         """
         self._owned: Store | None = None
         if isinstance(uri, Base):
@@ -78,12 +78,12 @@ class ScratchbookArtifactService(BaseArtifactService):
         return f"{type(self).__name__}({self._url!r})"
 
     async def open(self) -> None:
-        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows."""
+        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported."""
         if self._owned is not None:
             await self._owned.open()
 
     async def close(self) -> None:
-        """Closes the store, unless it is a session service's."""
+        """Closes the store, unless it belongs to a session service."""
         if self._owned is not None:
             await self._owned.close()
 
@@ -103,11 +103,11 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         custom_metadata: dict[str, Any] | None = None,
     ) -> int:
-        """Saves a new version of an artifact, and gives its number, from 0.
+        """Saves a new version of an artifact, and returns its number, from 0.
 
         Raises:
-            InputValidationError: a part without text, data or a file, a reference that leads elsewhere, or a name that
-                no artifact can have.
+            InputValidationError: a part without text, data or a file, a reference to another app, user or session, or
+                an invalid name.
         """
         part = types.Part.model_validate(artifact) if isinstance(artifact, dict) else artifact
         if part.inline_data is not None:
@@ -137,10 +137,10 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """An artifact in its newest version or in another; what it refers to, if it is a reference.
+        """The newest version of an artifact, or the given one; if it is a reference, its target.
 
         Raises:
-            InputValidationError: a reference that leads elsewhere, or over too many others.
+            InputValidationError: a reference to another app, user or session, or too many references in a row.
         """
         for _ in range(_MOST_REFERENCES + 1):
             if version is not None and version < 0:
@@ -157,7 +157,7 @@ class ScratchbookArtifactService(BaseArtifactService):
         raise InputValidationError(f"more than {_MOST_REFERENCES} references lead on from one another: {reference}")
 
     async def list_artifact_keys(self, *, app_name: str, user_id: str, session_id: str | None = None) -> list[str]:
-        """The names of all artifacts that a session sees, its own and its user's; without a session, the user's."""
+        """The names of all artifacts that a session sees: its own and its user's; without a session, the user's."""
         address, _ = _place(app_name, user_id, session_id, "")
         names: list[str] = json.loads(await self._core.list(address))
         return [name for name in names if session_id is not None or name.startswith(USER)]
@@ -178,7 +178,7 @@ class ScratchbookArtifactService(BaseArtifactService):
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """What is known of an artifact's versions, oldest first."""
+        """The metadata of an artifact's versions, oldest first."""
         return await self._versions(app_name, user_id, filename, session_id)
 
     async def get_artifact_version(
@@ -190,25 +190,25 @@ class ScratchbookArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> ArtifactVersion | None:
-        """What is known of an artifact's newest version or of another; `None` if there is no such version."""
+        """The metadata of an artifact's newest version, or of the given one; `None` if there is no such version."""
         found = await self._versions(app_name, user_id, filename, session_id)
         if version is None:
             return found[-1] if found else None
         return next((known for known in found if known.version == version), None)
 
     async def import_adk(self, folder: Any, *, app_name: str | None = None) -> ImportedArtifacts:
-        """Brings over the artifacts that google-adk's `FileArtifactService` keeps in a folder: each version under its
-        number, so that events name it as before. What is here already stays as it is, so that it can be done again.
+        """Copies the artifacts that google-adk's `FileArtifactService` keeps in a folder: each version under its
+        number, so that events refer to it as before. Existing versions stay as they are, so the import can be repeated.
 
         Args:
-            folder: The folder, or a `file://` URI of it; or that of the agents, in which `adk web` keeps a folder
+            folder: The folder, or a `file://` URI of it; or the folder of the agents, in which `adk web` keeps a folder
                 `.adk/artifacts` for each.
-            app_name: Only this app. The folder of an older google-adk does not say of which app it is: then it has to
-                be said, and all of it is taken for that app's.
+            app_name: Only this app. The folder of an older google-adk does not name its app: then `app_name` is
+                required, and the whole folder is imported into that app.
 
         Returns:
-            How many `artifacts` with how many `versions` were written, how many versions were `skipped` since they are
-            here, and what was `refused` and why.
+            How many `artifacts` with how many `versions` were written, how many versions were `skipped` because they
+                exist already, and what was `refused` and why.
 
         Raises:
             InvalidArgumentError: there is no such folder, or none of google-adk's in it.
@@ -230,14 +230,14 @@ class ScratchbookArtifactService(BaseArtifactService):
 
 
 def _place(app_name: str, user_id: str, session_id: str | None, filename: str) -> tuple[Address, str]:
-    """Where a store has an artifact: a session's address, and the name there."""
+    """The place of an artifact in a store: a session's address, and the name there."""
     if session_id is None and not filename.startswith(USER):
         filename = f"{USER}{filename}"
     return (app_name, user_id, _NO_SESSION if session_id is None else session_id), filename
 
 
 def _address(address: Address, name: str) -> str:
-    """The address of an artifact, in the form that google-adk's services have for it: it names a row of the store."""
+    """The address of an artifact, in the form of google-adk's services: it names a row of the store."""
     app, user, session = (quote(part, safe="") for part in address)
     if name.startswith(USER):
         return f"scratchbook://apps/{app}/users/{user}/artifacts/{quote(name.removeprefix(USER))}"
@@ -245,16 +245,16 @@ def _address(address: Address, name: str) -> str:
 
 
 def _reference_in(part: types.Part) -> str | None:
-    """The address of another artifact, if a part is nothing but that."""
+    """The address of another artifact, if a part contains nothing else."""
     uri = part.file_data.file_uri if part.file_data else None
     return uri if uri and uri.startswith(_REFERENCE) else None
 
 
 def _target(reference: str, app_name: str, user_id: str, session_id: str | None) -> tuple[str | None, str, int]:
-    """What a reference names: a session or none, a name and a version.
+    """The target of a reference: a session or none, a name and a version.
 
     Raises:
-        InputValidationError: it is no reference, or leads out of the app, the user or the session.
+        InputValidationError: it is not a reference, or refers outside the app, the user or the session.
     """
     if match := _OF_SESSION.fullmatch(reference):
         app, user, session, name, version = match.groups()
@@ -270,6 +270,6 @@ def _target(reference: str, app_name: str, user_id: str, session_id: str | None)
 
 
 def _is_gone(part: types.Part) -> bool:
-    """Whether a version says that there is no artifact any more: google-adk's rewind saves such a one."""
+    """Whether a version marks the artifact as deleted, as google-adk's rewind saves it."""
     blob = part.inline_data
     return blob is not None and not blob.data and blob == types.Blob(mime_type=_UNKNOWN, data=b"")

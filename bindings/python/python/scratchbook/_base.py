@@ -1,4 +1,4 @@
-"""What is common to all session services: their store, and what sessions and events are made of."""
+"""The parts common to all session services: their store, and how sessions and events are built."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ S = TypeVar("S")
 E = TypeVar("E")
 
 Address = tuple[str, str, str]
-"""App, user and session id: all that names a session."""
+"""App, user and session id, which together name a session."""
 
 Conflict = Literal["merge", "by_key", "strict"]
-"""When an append is refused for the sake of what others have committed: never, where a key that it writes was written
-since the session was read, or where the session has moved at all."""
+"""When an append is refused because of other commits: never, if one of its keys was written since the session was read,
+or if the session has changed at all."""
 
 
 class Appending(NamedTuple):
-    """An event on its way."""
+    """An event that is being appended."""
 
     address: Address
     event_id: str
@@ -33,38 +33,38 @@ class Appending(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an event is in the copy that it was appended by."""
+    """The place of an event in the copy with which it was appended."""
 
     seen: str | None
-    """What the copy has seen by then; `None` for one that keeps no account of it."""
+    """What the copy has seen by then; `None` for a copy that does not record it."""
     later: int | None
-    """How many of its events come after it: appends at the same time end in any order. `None`: the copy has it."""
+    """How many of its events come after it: concurrent appends end in any order. `None`: the copy has it already."""
     is_last: bool
-    """Whether the copy knows of nothing later."""
+    """Whether the copy knows nothing later."""
     changes: dict[str, Any]
-    """What it changes that was not changed later."""
+    """Its changes that were not overwritten later."""
 
 
 class Flight:
-    """The appends of one copy of a session that are under way at the same time."""
+    """The concurrent appends with one copy of a session."""
 
     def __init__(self) -> None:
         self.threads: list[int] = []
         self.seen = '{"seq":0}'
-        """For the order of its events, where the copy has no mark of its own."""
+        """Orders its events if the copy has no mark of its own."""
 
 
 class UnderWay:
-    """Which copies of sessions have sent an append whose outcome they have not taken over yet."""
+    """The copies of sessions with a sent append whose outcome is not applied yet."""
 
     def __init__(self) -> None:
         self._flights: dict[int, Flight] = {}
-        # A coroutine may be let go of, and so leave, wherever a thread makes objects: also in here.
+        # A coroutine may be released, and so leave, wherever a thread creates objects: even in here.
         self.lock = threading.RLock()
 
     @contextmanager
     def of(self, session: object) -> Iterator[Flight]:
-        """While an append of this copy is under way."""
+        """The duration of an append with this copy."""
         thread = threading.get_ident()
         with self.lock:
             flight = self._flights.setdefault(id(session), Flight())
@@ -78,7 +78,7 @@ class UnderWay:
                     self._flights.pop(id(session), None)
 
     def any(self, session: object, stands_still: bool) -> bool:
-        """Whether there is one that can end: not of this thread's loop, where that stands still."""
+        """Whether there is one that can end: not one of this thread's event loop while that is blocked."""
         with self.lock:
             flight = self._flights.get(id(session))
             mine = threading.get_ident() if stands_still else None
@@ -86,22 +86,22 @@ class UnderWay:
 
 
 class Base(Generic[S, E]):
-    """A store, with what the classes for google-adk and for plain dicts say of their sessions and events."""
+    """A store, and the methods in which the classes for google-adk and for plain dicts differ."""
 
     def __init__(self, uri: _url.Url, *, conflict: Conflict = "merge", keep_repeated_ids: bool = False) -> None:
         """A service on the store that a URL names; it is opened at the first call.
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
-                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not; or an `sqlalchemy.URL`.
+                `mysql://USER:PASSWORD@HOST/DB`, with or without a SQLAlchemy driver; or an `sqlalchemy.URL`.
             conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
-                `by_key`: where a key that it writes was written since the session was read. `strict`: where the
-                session has any event that this copy has not seen, as google-adk's database services do.
+                `by_key`: if one of its keys was written since the session was read. `strict`: if the session has any
+                event that this copy has not seen, as google-adk's database services do.
             keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's
                 in-memory service does, instead of refusing it.
 
         Raises:
-            ValueError: a URL or a mode that means nothing.
+            ValueError: the URL or the mode is invalid.
         """
         if conflict not in ("merge", "by_key", "strict"):
             raise InvalidArgumentError(f"no conflict mode is called '{conflict}'; there are merge, by_key and strict")
@@ -116,7 +116,7 @@ class Base(Generic[S, E]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._url!r})"
 
-    # What sessions and events are made of: for the classes below.
+    # How sessions and events are built: implemented by the subclasses.
 
     def _make_session(self, text: bytes, seen: str) -> S:
         raise NotImplementedError
@@ -137,23 +137,23 @@ class Base(Generic[S, E]):
         raise NotImplementedError
 
     def _last_of(self, session: S) -> tuple[str, float]:
-        """The id of the last event that a copy has, and the time of its last update."""
+        """The id of a copy's last event, and the time of its last update."""
         raise NotImplementedError
 
     def _ids_of(self, session: S) -> set[str]:
-        """The ids of the events that a copy has."""
+        """The ids of a copy's events."""
         raise NotImplementedError
 
     def _renew(self, session: S, fresh: S, goes_on: bool) -> None:
-        """Makes a copy what another one is; where that goes on, it has the later events alone."""
+        """Updates a copy from a fresh one; if `goes_on`, the fresh one has only the later events."""
         raise NotImplementedError
 
     def _prepare(self, address: Address, event: E) -> Appending | None:
-        """An event as it goes to the store; `None` for a piece of a streamed answer."""
+        """An event as it is sent to the store; `None` for a piece of a streamed answer."""
         raise NotImplementedError
 
     def _take_over(self, session: S, event: E, appending: Appending, place: Place) -> None:
-        """Makes the caller's session and event what google-adk makes of them after an append."""
+        """Updates the caller's session and event as google-adk does after an append."""
         raise NotImplementedError
 
     def _state_of(self, session: S) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Base(Generic[S, E]):
         return app, user, session_id
 
     def _held(self, session: S) -> Address:
-        """The names of a copy that is to be changed."""
+        """The address of a copy that is to be changed."""
         if isinstance(session, tuple):
             raise InvalidArgumentError(
                 "this changes the copy of a session: give the session as it was read, not its names"

@@ -1,7 +1,7 @@
-"""What a call is refused with.
+"""The exceptions of refused and failed calls.
 
-The classes say what went wrong, so that a program can act on it; `kind` has the same as a word. Once
-`scratchbook.adk` is imported, they are google-adk's own classes as well, where google-adk has one.
+The classes say what went wrong, so that a program can act on it; `kind` is the same as a word. Once `scratchbook.adk`
+is imported, they are also subclasses of google-adk's classes, if google-adk has one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from .results import KeyConflict
 
 
 class ScratchbookError(Exception):
-    """Why a call was refused, or failed. After it nothing has changed."""
+    """A call was refused or failed. Nothing has changed."""
 
     kind: str = "internal"
     """The class of the error, as a word; the same in every language."""
 
     conflicts: list[KeyConflict]
-    """The keys for whose sake a write was refused, each with what was `read` and `found` and its last `writer`."""
+    """The keys because of which a write was refused, each with the values `read` and `found` and its last `writer`."""
 
     def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class ScratchbookError(Exception):
 
 
 class InvalidArgumentError(ScratchbookError, ValueError):
-    """Something that can never be right: a bad id, key, number or value."""
+    """Invalid input, which never succeeds: a bad id, key, number or value."""
 
     kind = "invalid_argument"
 
@@ -44,7 +44,7 @@ class NotFoundError(ScratchbookError, ValueError):
 
 
 class SessionNotFoundError(NotFoundError):
-    """There is no such session: of what is not found, what a program may make and go on."""
+    """There is no such session: the one missing thing that a program may create and continue."""
 
 
 class AlreadyExistsError(ScratchbookError):
@@ -54,29 +54,30 @@ class AlreadyExistsError(ScratchbookError):
 
 
 MODIFIED = "the session has been modified in storage since it was read"
-"""What programs look for in the message of google-adk's `StaleSessionError`, which had no class of its own before."""
+"""The text that programs search for in the message of google-adk's `StaleSessionError`, which once had no class of its
+own."""
 
 
 class StaleSessionError(ScratchbookError, ValueError):
-    """Somebody else's write came first."""
+    """Another write came first."""
 
     kind = "conflict"
 
     def __init__(self, message: str, conflicts: list[KeyConflict] | None = None) -> None:
-        # A guard of an operation speaks of the value alone, whenever it was written. A copy has the words already.
+        # A guard of an operation is about the value only, whenever it was written. A copied error has the text already.
         if MODIFIED not in message and not any(conflict["cause"] == "guard" for conflict in conflicts or ()):
             message = f"{message}; {MODIFIED}"
         super().__init__(message, conflicts)
 
 
 class FailedPreconditionError(ScratchbookError, RuntimeError):
-    """Not in this state: closed, pruned, or an operation that is not for the value found."""
+    """Not possible in this state: closed, pruned, or an operation that does not fit the stored value."""
 
     kind = "failed_precondition"
 
 
 class ResourceExhaustedError(ScratchbookError):
-    """Something ran out that may be there again later: disk space, a queue, a quota."""
+    """A resource ran out that may be available again later: disk space, a queue, a quota."""
 
     kind = "resource_exhausted"
 
@@ -100,25 +101,25 @@ class PermissionDeniedError(ScratchbookError, PermissionError):
 
 
 class UnavailableError(ScratchbookError, ConnectionError):
-    """The store cannot be reached just now."""
+    """The store cannot be reached at the moment."""
 
     kind = "unavailable"
 
 
 class UnsupportedError(ScratchbookError, NotImplementedError):
-    """This store cannot do it."""
+    """This store does not support the call."""
 
     kind = "unsupported"
 
 
 class DataCorruptedError(ScratchbookError):
-    """What is stored cannot be read back, or is not what its log says."""
+    """Stored data cannot be read back, or does not match its log."""
 
     kind = "data_corrupted"
 
 
 NO_SESSION = "session_not_found"
-"""What `CLASSES` has the class under for a session that is not there, whose kind is that of all that is not found."""
+"""The key in `CLASSES` for a missing session, whose kind is that of everything that is not found."""
 
 CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} | {
     known.kind: known
@@ -140,7 +141,7 @@ CLASSES: dict[str, type[ScratchbookError]] = {NO_SESSION: SessionNotFoundError} 
 
 
 def make(kind: str, message: str, conflicts: str | None = None) -> ScratchbookError:
-    """The exception for an error of the compiled part; its kind, or `NO_SESSION`."""
+    """The exception for an error of the compiled part, by its kind or `NO_SESSION`."""
     known = CLASSES.get(kind)
     if known is None:
         error = ScratchbookError(message)

@@ -1,4 +1,4 @@
-"""Bringing over what google-adk's services have stored."""
+"""Importing the data of google-adk's services."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .results import Imported
 logger = logging.getLogger("scratchbook")
 
 IMPORTER = "scratchbook-import"
-"""Who is said to have written what no event of the source tells of."""
+"""The author of writes that no event of the source shows."""
 
 
 async def import_adk(core: Store, source: Any, app_name: str | None, keeps_repeated_ids: bool, limits: str) -> Imported:
-    """Writes into a store, whose limits are those of a URL's parameters, what a source has: session by session, each in
-    one commit."""
+    """Writes the sessions of a source into a store, each in one commit; `limits` are those in the parameters of the
+    store's URL."""
     done: Imported = {"sessions": 0, "events": 0, "skipped": 0, "refused": []}
     async with aclosing(_records(source, app_name)) as records:
         async for record in records:
@@ -61,7 +61,7 @@ async def _records(source: Any, app_name: str | None) -> AsyncGenerator[dict[str
         raise InvalidArgumentError(
             f"{_url.what_is_wrong(url)}; a source is the URL of google-adk's database, or a service"
         )
-    # On standard input: a URL has a password in it, and arguments are seen by all.
+    # On standard input: a URL contains a password, and everybody can see arguments.
     reader = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -100,7 +100,7 @@ async def _session(core: Store, record: dict[str, Any], done: Imported, limits: 
     try:
         await _create(core, record)
     except ScratchbookError as error:
-        # Or an event's id is there twice in the source.
+        # Or an event's id occurs twice in the source.
         if isinstance(error, AlreadyExistsError) and await core.get(address, 0) is not None:
             done["skipped"] += 1
             return
@@ -118,13 +118,13 @@ async def _session(core: Store, record: dict[str, Any], done: Imported, limits: 
 
 
 async def _create(core: Store, record: dict[str, Any]) -> None:
-    """Makes a session with all its events, whose state ends as the source has it."""
+    """Creates a session with all its events, whose final state is the source's."""
     state, events = record["state"], record["events"]
     folded: dict[str, Any] = {}
     for event in events:
         folded.update(event.get("actions", {}).get("stateDelta", {}))
     folded = {key: value for key, value in folded.items() if not key.startswith(("app:", "user:", "temp:"))}
-    # A key that no event changes was there from the beginning.
+    # A key that no event changes existed from the beginning.
     initial = {key: value for key, value in state.items() if key not in folded}
     wrong = {key: state.get(key, REMOVED) for key in folded if key not in state or not _same(state[key], folded[key])}
     if wrong:
@@ -146,10 +146,10 @@ async def _create(core: Store, record: dict[str, Any]) -> None:
 
 
 async def _leave_out(record: dict[str, Any], limits: str) -> list[dict[str, str]]:
-    """Takes out of a session the keys of its state and the events that no store with these limits could hold;
-    says which, and why."""
+    """Removes from a session the keys of its state and the events that no store with these limits can hold; returns
+    which, and why."""
     with tempfile.TemporaryDirectory() as folder:
-        # Where each is tried by itself. Only a URL of a database has limits.
+        # A store to try each of them. Only the URL of a database has limits.
         apart = Store(f"sqlite://{folder}/apart.db?synchronous=normal&{limits}" if limits else "memory:")
         try:
             return await _try_each(apart, record)
@@ -175,7 +175,7 @@ async def _try_each(apart: Store, record: dict[str, Any]) -> list[dict[str, str]
 
 
 async def _why_not(store: Store, config: dict[str, Any]) -> str | None:
-    """Why a session cannot be made so; `None` if it can."""
+    """Why a session cannot be created this way; `None` if it can."""
     try:
         await store.create("app", "user", dumps(config))
     except ScratchbookError as error:
@@ -184,14 +184,14 @@ async def _why_not(store: Store, config: dict[str, Any]) -> str | None:
 
 
 def _refuse(done: Imported, refusal: dict[str, str]) -> None:
-    """Notes what is not brought over, and says so."""
+    """Records and logs what is not imported."""
     done["refused"].append(refusal)
     what = " ".join(f"{name} {value!r}" for name, value in refusal.items() if name != "reason")
     logger.warning("import_adk leaves out %s: %s", what, refusal["reason"])
 
 
 def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Events with ids that tell them apart; one that is there again is left out, as a retry is."""
+    """Events with unique ids; a repeated event is left out, like a retry."""
     known: dict[str, dict[str, Any]] = {}
     for event in events:
         event_id = event["id"]
@@ -202,8 +202,8 @@ def _unlike(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
-    """Keys of a user or an app that were never written here: what was changed or removed since the last import stays
-    so."""
+    """Writes keys of a user or an app that were never written here: what was changed or removed since the last import
+    stays that way."""
     for key, value in record["state"].items():
         try:
             if await core.was_written(record["app"], record["user"], key):
@@ -215,7 +215,7 @@ async def _shared(core: Store, record: dict[str, Any], done: Imported) -> None:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are one. The sign of a zero is the event's: a file of google-adk's loses it from the state."""
+    """Whether two values are equal. The sign of a zero is the event's: google-adk's file loses it in the state."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):

@@ -1,4 +1,4 @@
-"""Bringing over what google-adk's artifact service has in files."""
+"""Importing the files of google-adk's artifact service."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ VERSIONS = "versions"
 METADATA = "metadata.json"
 
 _LOCAL = Path(".adk", "artifacts")
-"""Where `adk web` keeps the artifacts of an agent, in its folder."""
+"""The place of an agent's artifacts in its folder, as `adk web` keeps them."""
 
 _MISSING = {"scratchbook-import": "the source has no version of this number"}
 
 
 class _Artifact(NamedTuple):
-    """An artifact as its folder has it."""
+    """An artifact as its folder contains it."""
 
     app: str
     user: str
@@ -40,7 +40,7 @@ class _Artifact(NamedTuple):
 
 
 async def import_artifacts(service: ScratchbookArtifactService, source: Any, app_name: str | None) -> ImportedArtifacts:
-    """Writes what the folders of a source have, artifact by artifact."""
+    """Writes the artifacts in the folders of a source, one by one."""
     done: ImportedArtifacts = {"artifacts": 0, "versions": 0, "skipped": 0, "refused": []}
     for root in _roots(_folder(source)):
         if not (root / "apps").is_dir() and app_name is None:
@@ -67,7 +67,7 @@ def _folder(source: Any) -> Path:
 
 
 def _roots(folder: Path) -> list[Path]:
-    """The folders of services: this one, or those of the agents in it."""
+    """The folders of artifact services: this one, or those of the agents in it."""
     wanted = [folder, folder / _LOCAL, *(agent / _LOCAL for agent in sorted(folder.iterdir()) if agent.is_dir())]
     found = [root for root in wanted if (root / "apps").is_dir() or (root / "users").is_dir()]
     if not found:
@@ -79,15 +79,15 @@ def _roots(folder: Path) -> list[Path]:
 
 
 def _artifacts(root: Path, app_name: str | None) -> Iterator[_Artifact]:
-    """The artifacts of a folder, by `apps/APP/users/USER/[sessions/SESSION/]artifacts/NAME/versions`, in which the
-    names of the first three have slashes where their ids have some."""
+    """The artifacts of a folder, by `apps/APP/users/USER/[sessions/SESSION/]artifacts/NAME/versions`. The first three
+    names contain slashes if their ids do."""
     for base in ("apps", "users"):
         if base == "users" and (app_name is None or (root / "apps").is_dir()):
             continue
         for folder, below, _ in os.walk(root / base):
             below.sort()
             parts = Path(folder).relative_to(root / base).parts
-            # One of a service that did not say which app it is.
+            # From a service that did not record its app.
             whole = parts if base == "apps" else (app_name or "", "users", *parts)
             if VERSIONS in below and (found := _parsed(whole, folder)):
                 below.remove(VERSIONS)
@@ -96,7 +96,7 @@ def _artifacts(root: Path, app_name: str | None) -> Iterator[_Artifact]:
 
 def _parsed(parts: tuple[str, ...], folder: str) -> _Artifact | None:
     def until(start: int, *words: str) -> int | None:
-        """Where one of these words comes, with a name before it."""
+        """The place of the first of these words that has a name before it."""
         return next((at for at in range(start + 1, len(parts)) if parts[at] in words), None)
 
     users = until(0, "users")
@@ -120,7 +120,7 @@ async def _bring(service: ScratchbookArtifactService, artifact: _Artifact, done:
     here = await service.list_versions(app_name=app, user_id=user, session_id=session, filename=name)
     is_new = False
     for number in range(max(numbers) + 1):
-        # A save that was killed has left its number out.
+        # A save that was killed left a gap in the numbers.
         part, metadata = _read(artifact, number) if number in numbers else (_gone(), _MISSING)
         if number in here:
             found = await service.load_artifact(
@@ -143,7 +143,7 @@ async def _bring(service: ScratchbookArtifactService, artifact: _Artifact, done:
 
 
 def _own_name(artifact: _Artifact, newest: int) -> str:
-    """The name as it was given: a folder has none with a backslash, or with spaces around it."""
+    """The name as its saver gave it; a folder's name has no backslash, and no spaces around it."""
     given = _metadata(artifact.folder / VERSIONS / str(newest)).get("fileName")
     if isinstance(given, str) and given.strip().replace("\\", "/") == artifact.name:
         return given
@@ -151,7 +151,7 @@ def _own_name(artifact: _Artifact, newest: int) -> str:
 
 
 def _read(artifact: _Artifact, number: int) -> tuple[types.Part, dict[str, Any]]:
-    """A version, and what its saver wanted kept beside it."""
+    """A version, and its custom metadata."""
     folder = artifact.folder / VERSIONS / str(number)
     metadata = _metadata(folder)
     data = (folder / artifact.folder.name).read_bytes()
@@ -173,7 +173,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
 
 
 def _gone() -> types.Part:
-    """What google-adk's rewind saves in place of an artifact: it is loaded as nothing."""
+    """The part that google-adk's rewind saves for a deleted artifact: loading it returns nothing."""
     return types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 
 

@@ -1,4 +1,4 @@
-"""JSON of what Python programs put into state and events, by google-adk's rules."""
+"""JSON of the values in state and events of Python programs, by google-adk's rules."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ITEMS = (list, tuple, set, frozenset)
 
 
 def dumps(value: Any) -> bytes:
-    """JSON of a value. What is no JSON becomes what google-adk makes of it: a date its ISO form, a set a list, bytes
-    their text, a pydantic model an object.
+    """JSON of a value. Values without a JSON form are converted as google-adk does: a date to its ISO form, a set to a
+    list, bytes to their text, a pydantic model to an object.
 
     Raises:
-        InvalidArgumentError: NaN and infinities, and what has no JSON at all.
+        InvalidArgumentError: NaN and infinities, and values that cannot be converted.
     """
     try:
         return json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain, separators=(",", ":")).encode()
@@ -26,10 +26,10 @@ def dumps(value: Any) -> bytes:
 
 
 def check_finite(value: Any) -> None:
-    """Refuses numbers that JSON has no form for.
+    """Refuses numbers without a JSON form.
 
     Raises:
-        InvalidArgumentError: NaN and infinities; says where.
+        InvalidArgumentError: NaN or an infinity, with its place.
     """
     path = _not_finite(value)
     if path is not None:
@@ -38,7 +38,7 @@ def check_finite(value: Any) -> None:
 
 
 def check_keys(state: dict[Any, Any]) -> None:
-    """Refuses keys of state that are no strings, of which JSON would make some.
+    """Refuses keys of state that are not strings, which JSON would convert.
 
     Raises:
         InvalidArgumentError: names the first one.
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def _not_finite(value: Any) -> tuple[Any, ...] | None:
-    """Where a number is that JSON has no form for. Not by recursion: a value may be deep, and may hold itself."""
+    """The place of the first number without a JSON form. Not recursive: a value may be deep, and may contain itself."""
     looked_at: set[int] = set()
     ahead: list[tuple[Any, tuple[Any, ...]]] = [(value, ())]
     while ahead:
@@ -68,6 +68,6 @@ def _not_finite(value: Any) -> tuple[Any, ...] | None:
             continue
         looked_at.add(id(found))
         items = found.items() if isinstance(found, dict) else enumerate(found)
-        # Where it is very deep, that says enough.
+        # A path of 100 steps says enough.
         ahead.extend((item, (*path, name) if len(path) < 100 else path) for name, item in items)
     return None

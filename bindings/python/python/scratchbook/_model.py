@@ -1,9 +1,8 @@
-"""google-adk's models from the store's JSON, without what their constructors do for people.
+"""google-adk's models from the store's JSON, without the conveniences of their constructors.
 
-google-adk's events take shorthands (`message=...`), and the models of google-genai warn of objects of another class.
-Both are Python functions, which pydantic calls for each event and each part, also where all comes from JSON, and they
-take more than half of the time that a session takes to be read. What a store gives back has neither shorthands nor
-objects.
+google-adk's events accept shorthands (`message=...`), and the models of google-genai warn of objects of another class.
+Both are Python functions that pydantic calls for each event and each part, even if everything comes from JSON, and they
+take more than half of the time to read a session. What a store returns has neither shorthands nor objects.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ M = TypeVar("M", bound=BaseModel)
 logger = logging.getLogger("scratchbook")
 
 LEFT_OUT = frozenset({"_accept_convenience_kwargs", "_check_field_type_mismatches"})
-"""The functions that are not called: google-adk's and google-genai's, by name."""
+"""The functions that are skipped: google-adk's and google-genai's, by name."""
 
 UNKNOWN_FIELDS = "extra_fields_behavior"
-"""Where a schema says what becomes of unknown fields. One that a newer google-adk has written must not make the whole
+"""The schema key for the treatment of unknown fields. A field written by a newer google-adk must not make the whole
 session unreadable for an older one."""
 
 
@@ -37,22 +36,22 @@ def read(model: type[M], text: bytes) -> M:
 @cache
 def _reader(model: type[BaseModel]) -> Callable[[bytes], Any]:
     try:
-        # So that nothing in it is left for later.
+        # Resolves references that are still open in the schema.
         model.model_rebuild()
         schema = without(model.__pydantic_core_schema__)
         options: dict[str, Any] = {"_use_prebuilt": False}
         try:
             return SchemaValidator(schema, **options).validate_json
-        except TypeError:  # Before there was anything prebuilt.
+        except TypeError:  # An older pydantic without prebuilt validators.
             return SchemaValidator(schema).validate_json
-    except Exception:  # Whatever another pydantic has in place of what is looked for: it is read as pydantic does.
+    except Exception:  # Another pydantic may differ here: then use its own reader.
         logger.debug("%s is read by all of its validators", model.__name__, exc_info=True)
         return model.model_validate_json
 
 
 def without(schema: Any) -> Any:
-    """A schema of pydantic's without the functions that are left out, without constructors in Python, and without
-    refusals of unknown fields."""
+    """A pydantic schema without the skipped functions, without constructors in Python, and without refusing unknown
+    fields."""
     if isinstance(schema, list):
         return [without(item) for item in schema]
     if isinstance(schema, tuple):

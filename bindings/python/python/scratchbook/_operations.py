@@ -1,4 +1,4 @@
-"""Changes of state that the store carries out on what it finds."""
+"""Changes of state that the store applies to the stored values."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ class Operations(Appends[S, E]):
     async def increment(
         self, session: S | Address, key: str, by: int | float = 1, *, author: str = "user"
     ) -> int | float:
-        """Makes a number larger, in the commit: none of many at the same time is lost. Gives the number it became.
+        """Increments a number, in the commit: concurrent increments all count. Returns the new number.
 
-        An absent key counts as 0. With it an event is appended, as with every change.
+        An absent key counts as 0. An event with the change is appended, as for every change.
         """
         changed = await self._apply(session, key, {"increment": by}, author)
         number: int | float = changed[key]
         return number
 
     async def append_to(self, session: S | Address, key: str, item: Any, *, author: str = "user") -> list[Any]:
-        """Puts an item at the end of a list, in the commit; an absent key counts as an empty one. Gives the list."""
+        """Appends an item to a list, in the commit; an absent key counts as an empty list. Returns the list."""
         changed = await self._apply(session, key, {"append": item}, author)
         items: list[Any] = changed[key]
         return items
 
     async def merge(self, session: S | Address, key: str, patch: Any, *, author: str = "user") -> Any:
-        """Changes an object by a JSON Merge Patch (RFC 7386), in the commit: members replace those found, `None` takes
-        one out. Gives what it became.
-        """
+        """Changes an object by a JSON Merge Patch (RFC 7386), in the commit: members replace the stored ones, `None`
+        removes one. Returns the new value."""
         return (await self._apply(session, key, {"mergePatch": patch}, author))[key]
 
     async def remove(self, session: S | Address, key: str, *, author: str = "user") -> None:
-        """Removes a key: it is gone, from the caller's `session.state` as well."""
+        """Removes a key, from the caller's `session.state` as well."""
         await self._apply(session, key, "remove", author)
 
     async def _apply(self, session: S | Address, key: str, operation: Any, author: str) -> dict[str, Any]:
@@ -58,13 +57,13 @@ class Operations(Appends[S, E]):
     async def put_state(
         self, changes: dict[str, Any], *, app_name: str, user_id: str | None = None, author: str
     ) -> None:
-        """Changes state of a user, or of an app, outside of any session; it is logged with its author.
+        """Changes state of a user, or of an app, outside any session; it is logged with its author.
 
         Args:
             changes: Values by key, without prefix; `REMOVED` removes a key.
 
         Raises:
-            ValueError: a key with a prefix, which would be another key than was meant.
+            ValueError: a key has a prefix, so it would not be the key that was meant.
         """
         check_keys(changes)
         for key in changes:

@@ -1,4 +1,4 @@
-"""What was, and how it came to be."""
+"""Point-in-time state, history and blame, rewind and fork."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .results import KeyDiff, KeyWrite, KeyWriter, Verified
 
 
 class Past(Appends[S, E]):
-    """A session's past: its state at any event, who wrote what, and ways back."""
+    """A session's past: its state at any event, the writers of its keys, and rewind and fork."""
 
     async def state_at(self, session: S | Address, at: int | str | E) -> dict[str, Any]:
-        """The merged state as it stood when an event had just been committed: values by key, prefixes and all, as
-        `session.state` has them.
+        """The merged state right after an event was committed: values by key, with prefixes, as `session.state` has
+        them.
 
         Args:
-            at: The event, its id or its number, which `history`, `blame` and `watch` say as `seq`: 1 for the first
-                event, 0 for the session's creation.
+            at: The event, its id or its number, which `history`, `blame` and `watch` call `seq`: 1 for the first event,
+                0 for the session's creation.
 
         Raises:
             SessionNotFoundError: there is no such session.
@@ -31,8 +31,8 @@ class Past(Appends[S, E]):
         return state
 
     async def diff(self, session: S | Address, before: int | str | E, after: int | str | E) -> dict[str, KeyDiff]:
-        """The keys that differ between two events, each with what it had `before` and has `after`; one that was made or
-        removed in between has one of both. Events are named as for `state_at`.
+        """The keys that differ between two events, each with its value `before` and `after`; a key that was added or
+        removed in between has only one of the two. Events are named as for `state_at`.
 
         Raises:
             NotFoundError: there is no such session or event.
@@ -43,12 +43,12 @@ class Past(Appends[S, E]):
         return keys
 
     async def history(self, session: S | Address, key: str, *, limit: int = 100) -> list[KeyWrite]:
-        """What was written to a key and by whom, the latest first: its `value`, which a removal has none of, and of the
-        writer the same as `blame`.
+        """The writes to a key and their writers, the latest first: each with its `value`, which a removal does not
+        have, and the same fields of the writer as `blame`.
 
         Args:
-            key: With its prefix: `user:cart` gives what any of the user's sessions wrote, and `put_state`.
-            limit: How many writes at most.
+            key: With its prefix: `user:cart` returns the writes of all of the user's sessions, and of `put_state`.
+            limit: Maximum number of writes.
         """
         if limit < 0:
             raise InvalidArgumentError(f"limit={limit} is no number of writes; limit=10 gives the last ten")
@@ -58,8 +58,8 @@ class Past(Appends[S, E]):
         return writes
 
     async def blame(self, session: S | Address) -> dict[str, KeyWriter]:
-        """Who wrote each key of a session's merged state: the `author` and the `time`, and, where an event did it, the
-        `userId` and `sessionId` of its session, its number there as `seq`, its `eventId` and `invocationId`.
+        """The last writer of each key of a session's merged state: the `author` and the `time`, and, for a write by an
+        event, the `userId` and `sessionId` of its session, its number there as `seq`, its `eventId` and `invocationId`.
         """
         found = json.loads(await self._core.blame(self._named(session)))
         with_own_ids(found.values(), "eventId")
@@ -67,13 +67,13 @@ class Past(Appends[S, E]):
         return writers
 
     async def rewind(self, session: S | Address, before_invocation_id: str) -> E:
-        """Takes a session back to before an invocation: its keys get the values they had then, those that were not
-        there are gone. State of the user and the app stays. Gives the event that does it; a session that was given
-        is read again.
+        """Rewinds a session to before an invocation: its keys get the values that they had then, and later keys are
+        removed. State of the user and the app stays. Returns the event that does it; a session object that was passed
+        is refreshed.
 
         Raises:
             SessionNotFoundError: there is no such session.
-            NotFoundError: no event of the session is of that invocation.
+            NotFoundError: no event of the session belongs to that invocation.
         """
         text = await self._core.rewind(self._named(session), before_invocation_id)
         if not isinstance(session, tuple):
@@ -81,11 +81,11 @@ class Past(Appends[S, E]):
         return self._make_event(text)
 
     async def fork(self, session: S | Address, *, at: int | str | E | None = None, session_id: str | None = None) -> S:
-        """A new session of the same user with the events up to one, and the state as it stood then.
+        """A new session of the same user with the events up to one, and the state right after it.
 
         Args:
-            at: The last event that is to be in it, named as for `state_at`; absent, all are.
-            session_id: Its id; absent, one is made up.
+            at: The last event to copy, named as for `state_at`; by default all are copied.
+            session_id: Its id; by default one is generated.
         """
         address = self._named(session)
         seq = None if at is None else await self._seq(address, at)
@@ -94,9 +94,9 @@ class Past(Appends[S, E]):
     async def verify(
         self, session: S | Address | None = None, *, app_name: str | None = None, user_id: str | None = None
     ) -> Verified:
-        """Computes a session's state anew from its events, or that of an app or a user from its log, and compares it
-        with what is stored. Says how many `events` were computed and how many `keys` were compared: of a session its
-        own, of a user or an app theirs.
+        """Recomputes a session's state from its events, or that of an app or a user from its log, and compares it with
+        what is stored. Returns how many `events` were folded and how many `keys` were compared: for a session its own,
+        for a user or an app theirs.
 
         Raises:
             DataCorruptedError: names the first difference.
@@ -133,7 +133,7 @@ class Past(Appends[S, E]):
         return await self._core.seq_of(address, event_id)
 
     async def _seq_of_repeated(self, address: Address, event_id: str, at: str | E) -> int:
-        """Which of the events of an id is meant: the one that there is, or the one of this content."""
+        """The number of an event whose id may be repeated: the only one, or the one with this content."""
         found = await self._core.get(address)
         if found is None:
             raise no_session(address)

@@ -17,7 +17,7 @@ from ._wait import wait
 
 
 class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
-    """Sessions and events as plain dicts, spelled as in ADK's JSON; for programs without google-adk.
+    """Sessions and events as plain dicts, with the names of ADK's JSON; for programs without google-adk.
 
     ```
     service = SessionService("sqlite:///scratchbook.db")
@@ -27,15 +27,16 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
     ```
     """
 
-    _unknown = "refused"  # In a dict that somebody writes such a name is a mistake.
+    _unknown = "refused"  # In a dict written by hand an unknown name is a mistake.
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> dict[str, Any]:
-        """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
+        """All sessions of an app, or of one user of it, the least recently updated first; with merged state, without
+        events."""
         sessions: dict[str, Any] = json.loads(await self._core.list(app_name, user_id))
         return sessions
 
     def list_sessions_sync(self, *, app_name: str, user_id: str | None = None) -> dict[str, Any]:
-        """`list_sessions`, waited for."""
+        """`list_sessions` without an event loop."""
         return wait(self.list_sessions(app_name=app_name, user_id=user_id))
 
     def _make_session(self, text: bytes, seen: str) -> dict[str, Any]:
@@ -119,7 +120,7 @@ class SessionService(SessionServiceOf[dict[str, Any], dict[str, Any]]):
 
 
 def _delta_of(event: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Where an event has its changes: the name, what is around them, and they themselves."""
+    """The place of an event's changes: the name, the surrounding dict, and the changes."""
     actions = event.get("actions") or {}
     name = "state_delta" if isinstance(actions, dict) and "state_delta" in actions else "stateDelta"
     delta = actions.get(name) or {} if isinstance(actions, dict) else actions

@@ -1,8 +1,8 @@
-"""Reads a database of google-adk's by google-adk's own services, in a process of its own: `python -m
-scratchbook._read_adk` takes the URL on standard input and writes JSON lines.
+"""Reads a google-adk database with google-adk's own services, in a separate process: `python -m scratchbook._read_adk`
+reads the URL from standard input and writes JSON lines.
 
-Apart because a SQLite file must not be opened by two copies of SQLite in one process, and because google-adk's
-readers of old layouts take what is in them on trust.
+The process is separate because two copies of SQLite in one process must not open one file, and because google-adk's
+readers of old layouts trust the contents.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ._errors import InvalidArgumentError
 from ._json import check_finite
 
 DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "aiomysql"}
-"""What reads a database whose URL names no driver."""
+"""The driver for a URL that names none."""
 
 
 async def records(
     service: Any, apps: Iterable[str], shared: dict[str, Any] | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """What a session service of google-adk's has of some apps: each session with its events, then the state of each
+    """The contents of a google-adk session service for some apps: each session with its events, then the state of each
     user and of the app."""
     for app in apps:
         users: dict[str, dict[str, Any]] = {}
@@ -32,7 +32,7 @@ async def records(
         for listed in (await service.list_sessions(app_name=app)).sessions:
             try:
                 session = await service.get_session(app_name=app, user_id=listed.user_id, session_id=listed.id)
-            except Exception as error:  # One that cannot be read stops no other.
+            except Exception as error:  # An unreadable session does not stop the others.
                 yield {"type": "refused", "session": f"{app}/{listed.user_id}/{listed.id}", "reason": str(error)}
                 continue
             if session is None:
@@ -63,7 +63,7 @@ async def records(
             if state is not None or user not in users:
                 users[user] = state or {}
         for user, state in sorted(users.items()):
-            # Before 2.2 google-adk does not say: then it is what the tables or the sessions show.
+            # Before 2.2 google-adk does not return it: then the tables or the sessions show it.
             if hasattr(service, "get_user_state"):
                 state = await service.get_user_state(app_name=app, user_id=user)
             yield {"type": "state", "app": app, "user": user, "state": state}
@@ -74,7 +74,7 @@ async def records(
 
 
 def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
-    """Why an event is not what is shown of it: pydantic writes `null` for NaN."""
+    """Why an event differs from its JSON: pydantic writes `null` for NaN."""
     if "null" not in json.dumps(shown):
         return None
     try:
@@ -85,7 +85,7 @@ def _why_not(event: Any, shown: dict[str, Any]) -> str | None:
 
 
 def _in_memory(service: Any) -> dict[str, Any]:
-    """What a service in memory has of users without a session, and of apps; nothing of any other service."""
+    """The state of users without a session, and of apps, in an in-memory service; empty for any other service."""
     users: dict[str, Any] = getattr(service, "user_state", {})
     apps: dict[str, Any] = getattr(service, "app_state", {})
     return {app: {"users": dict(users.get(app, {})), "state": apps.get(app)} for app in {*users, *apps}}
@@ -100,13 +100,13 @@ def _columns(connection: Any) -> dict[str, set[str]]:
 
 
 def _value(column: Any) -> Any:
-    """The value of a column of JSON, which some drivers give as text."""
+    """The value of a JSON column, which some drivers return as text."""
     return json.loads(column) if isinstance(column, (str, bytes)) else column
 
 
 async def _open(url: str) -> tuple[Any, dict[str, Any]]:
-    """The service that reads a database, and by app its users and its state; each user's state, if the service does not
-    give it."""
+    """The service that reads a database, and by app its users and its state, with each user's state if the service does
+    not return it."""
     from google.adk.sessions.database_session_service import DatabaseSessionService
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
     from sqlalchemy import make_url, text
@@ -143,7 +143,7 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
                     shared[app]["users"][user] = _value(state)
     finally:
         await engine.dispose()
-    # Its own layout for a file: without that table, and with events as JSON.
+    # The layout of SqliteSessionService: without that table, and with events as JSON.
     if (
         parsed.get_backend_name() == "sqlite"
         and "adk_internal_metadata" not in columns_of
@@ -154,14 +154,14 @@ async def _open(url: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _failed(error: Exception) -> dict[str, Any]:
-    """Why a source cannot be read, in a line, with what is to be done where that is known."""
+    """Why a source cannot be read, in one line, with the remedy if it is known."""
     if isinstance(error, ModuleNotFoundError):
         if (error.name or "").startswith("google"):
             reason = f"{error}; reading a database of google-adk takes google-adk: pip install google-adk"
         else:
             reason = f"{error}; pip install {error.name}, or name a driver in the URL that is installed"
         return {"type": "failed", "kind": "failed_precondition", "reason": reason}
-    # SQLAlchemy's has the driver's own below it, and adds where to read about it.
+    # SQLAlchemy's error contains the driver's own, and adds a link to its documentation.
     cause = getattr(error, "orig", None) or error
     kind = "unavailable" if _is_unavailable(cause) else "invalid_argument"
     first = (str(cause).strip() or repr(cause)).splitlines()[0]
@@ -170,7 +170,7 @@ def _failed(error: Exception) -> dict[str, Any]:
 
 
 def _is_unavailable(error: BaseException) -> bool:
-    """Whether it may be read later: a server that does not answer, a file that is locked."""
+    """Whether reading may succeed later: a server does not answer, a file is locked."""
     if type(error).__module__ == "sqlite3":
         return "locked" in str(error)
     return isinstance(error, OSError) or type(error).__name__ in ("OperationalError", "TimeoutError")

@@ -11,16 +11,16 @@ REMOVED: str
 __version__: str
 
 def waits() -> bool:
-    """Whether calls that are awaited in this thread are waited for instead."""
+    """Whether a call that is awaited in this thread blocks it instead."""
 
 def set_waits(waits: bool) -> None: ...
 def advance(seen: str, written: str) -> tuple[str, int | None, list[str]]:
-    """What a copy has seen that goes on over what its holder has written; how many of the copy's events come after the
-    one written, `None` where it has that already; and the keys written that the copy knows as they became later."""
+    """What a copy has seen after a write by its holder; how many of the copy's events come after the written one,
+    `None` if the copy has it already; and the written keys for which the copy already has a later value."""
 
 @final
 class Call(Generic[_T]):
-    """A call on its way: awaited, or waited for, once."""
+    """A call: awaited, or waited for, once."""
 
     def __await__(self) -> Generator[Any, None, _T]: ...
     def wait(self) -> _T: ...
@@ -35,7 +35,7 @@ class Store:
     def __new__(cls, uri: str) -> Store: ...
     @property
     def uri(self) -> str:
-        """Without password and parameters, for people and logs."""
+        """The URI without password and parameters, for people and logs."""
 
     def pause(self, seconds: float) -> Call[None]: ...
     def open(self) -> Call[None]: ...
@@ -81,7 +81,7 @@ class Store:
 
 @final
 class Artifacts:
-    """What a store keeps beside its sessions; deep values are JSON."""
+    """The artifacts of a store; deep values are JSON."""
 
     def __new__(cls, store: Store) -> Artifacts: ...
     def save(self, address: _Address, name: str, part: bytes, metadata: bytes) -> Call[int]: ...
@@ -92,10 +92,10 @@ class Artifacts:
 
 @final
 class Watch:
-    """Follows what is committed."""
+    """Follows commits."""
 
     def start(self) -> Call[None]: ...
     def next(self, taken: int) -> Call[bytes]:
-        """The entry after so many that were taken; until it is, it is given again."""
+        """The entry after the first `taken` ones; it is returned again until it is taken."""
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Everything that a session service of this package does, whatever its sessions and events are made of."""
+"""All methods of this package's session services, independent of the types of sessions and events."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .results import Imported
 
 
 class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
-    """A session service, with sessions and events of some make."""
+    """A session service, generic over the types of sessions and events."""
 
     async def import_adk(self, source: Any, *, app_name: str | None = None) -> Imported:
-        """Brings over the sessions of google-adk's: each whole, in one commit. A session that is here already is left
-        as it is, whatever google-adk has appended to it since, and so is a key of a user or an app that was ever
-        written here: it can be done again.
+        """Copies google-adk's sessions: each whole, in one commit. An existing session is left as it is, whatever
+        google-adk has appended to it since, and so is a key of a user or an app that was ever written here: the import
+        can be repeated.
 
-        What this store cannot hold, such as an integer of more than 64 bits, NaN or a value over its limits, is left
-        out key by key and event by event; the rest of its session comes over. Each is in the answer, and a warning in
-        the log `scratchbook`.
+        Values that this store cannot hold, such as an integer of more than 64 bits, NaN or a value over its limits, are
+        left out key by key and event by event; the rest of the session is imported. Each is in the result, and a
+        warning in the log `scratchbook`.
 
         Args:
             source: The URL of a database that google-adk's `DatabaseSessionService` or `SqliteSessionService` has
-                filled, or one of its services, such as an `InMemorySessionService`. A database is read by google-adk
-                in a process of its own.
-            app_name: Only this app; has to be said of a service.
+                filled, or one of its services, such as an `InMemorySessionService`. A database is read by google-adk in
+                a separate process.
+            app_name: Only this app; required for a service.
 
         Returns:
-            How many `sessions` with how many `events` were written, how many were `skipped` since they are here, and
-            what was `refused` and why.
+            How many `sessions` with how many `events` were written, how many were `skipped` because they exist already,
+                and what was `refused` and why.
 
         Raises:
-            InvalidArgumentError: there is no such database, or it is none of google-adk's.
+            InvalidArgumentError: there is no such database, or it is not google-adk's.
             UnavailableError: it cannot be reached.
         """
         return await import_adk(self._core, source, app_name, self._keeps_repeated_ids, self._limits)
@@ -52,7 +52,7 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
         start: Literal["now", "beginning"] = "now",
         cursor: str | None = None,
     ) -> Watch:
-        """Follows what is committed: to a session, or to all of an app or of one user of it, by whomever.
+        """Follows commits to a session, to an app or to one user of it, by any writer.
 
         ```
         async for entry in service.watch(app_name="shop", user_id="alice"):
@@ -60,13 +60,13 @@ class SessionServiceOf(Sessions[S, E], Operations[S, E], Past[S, E]):
                 print(entry["event"]["actions"]["stateDelta"], entry["cursor"])
         ```
 
-        What an entry has, and what becomes of a watch where sessions are deleted, is in `help(scratchbook.Watch)`.
+        `help(scratchbook.Watch)` describes entries, and watches of deleted sessions.
 
         Args:
-            session: One session; else all of an app, or of one user of it.
-            key_prefix: Only what changes a key that begins so, scope and all: `user:cart`.
+            session: One session; otherwise a whole app, or one user of it.
+            key_prefix: Only changes of keys that begin with this, including the scope: `user:cart`.
             start: From `now`, or from the `beginning`.
-            cursor: After an entry that was given before, here or in another process: nothing is left out in between.
+            cursor: Continue after an earlier entry, also of another process: nothing in between is left out.
         """
         if session is not None and (app_name is not None or user_id is not None):
             raise InvalidArgumentError("watch what? give a session, or an app_name with a user_id or without, not both")

@@ -1,4 +1,4 @@
-"""Sessions: made, read and deleted."""
+"""Creating, reading and deleting sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Sessions(Base[S, E]):
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> S:
-        """Makes a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys nowhere.
+        """Creates a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys are not
+        stored.
 
         Raises:
             AlreadyExistsError: the id is taken.
@@ -29,10 +30,10 @@ class Sessions(Base[S, E]):
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def get_session(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
-        """A session with its merged state and its events in the order of their appends; `None` where there is none.
+        """A session with its merged state and its events in the order of their appends; `None` if there is none.
 
         Args:
-            config: google-adk's `GetSessionConfig`, or a dict: `num_recent_events` for the last so many, 0 for none;
+            config: google-adk's `GetSessionConfig`, or a dict: `num_recent_events` for the last this many, 0 for none;
                 `after_timestamp` for those from a time on.
         """
         recent, after = _read(config)
@@ -40,7 +41,7 @@ class Sessions(Base[S, E]):
         return None if found is None else self._make_session(*found)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Deletes a session with its events; silent where there is none. State of the user and the app stays."""
+        """Deletes a session with its events; succeeds if there is none. State of the user and the app stays."""
         await self._core.delete((app_name, user_id, session_id))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -54,8 +55,8 @@ class Sessions(Base[S, E]):
         return state
 
     async def open(self) -> None:
-        """Opens the store now, as the first call would: a wrong URL or a database that is not there shows. A service
-        that was closed stays closed: make another."""
+        """Opens the store now instead of at the first call, so that a wrong URL or a missing database is reported. A
+        service that was closed stays closed: create another."""
         await self._core.open()
 
     async def prepare_tables(self) -> None:
@@ -63,10 +64,10 @@ class Sessions(Base[S, E]):
         await self.open()
 
     async def flush(self) -> None:
-        """Does nothing: what an append has returned for is stored."""
+        """Does nothing: when an append returns, its event is stored."""
 
     async def close(self) -> None:
-        """Ends what was begun and closes the store; every later call is refused."""
+        """Completes running calls and closes the store; every later call is refused."""
         await self._core.close()
 
     async def __aenter__(self: Service) -> Service:
@@ -78,15 +79,15 @@ class Sessions(Base[S, E]):
     def create_session_sync(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> S:
-        """`create_session`, waited for."""
+        """`create_session` without an event loop."""
         return wait(self.create_session(app_name=app_name, user_id=user_id, state=state, session_id=session_id))
 
     def get_session_sync(self, *, app_name: str, user_id: str, session_id: str, config: Any = None) -> S | None:
-        """`get_session`, waited for."""
+        """`get_session` without an event loop."""
         return wait(self.get_session(app_name=app_name, user_id=user_id, session_id=session_id, config=config))
 
     def delete_session_sync(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """`delete_session`, waited for."""
+        """`delete_session` without an event loop."""
         wait(self.delete_session(app_name=app_name, user_id=user_id, session_id=session_id))
 
 

@@ -1,4 +1,4 @@
-"""What an append does to a copy's state."""
+"""How an append changes a copy's state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def without_temp(delta: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     """The changes that are stored, and those that are not.
 
     Raises:
-        InvalidArgumentError: a key is no string.
+        InvalidArgumentError: a key is not a string.
     """
     check_keys(delta)
     kept = {key: value for key, value in delta.items() if not key.startswith("temp:")}
@@ -21,12 +21,12 @@ def without_temp(delta: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
 
 
 def as_kept(seconds: float) -> float:
-    """A time as the time of a session's last update is kept: to the microsecond."""
+    """A time rounded like the stored time of a session's last update: to the microsecond."""
     return math.floor(seconds * 1e6 + 0.5) / 1e6
 
 
 def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:
-    """Carries out changes on a copy's state: what was removed leaves it."""
+    """Applies changes to a copy's state; removed keys are deleted."""
     for delta in deltas:
         for key, value in delta.items():
             if isinstance(value, str) and value == REMOVED:
@@ -36,5 +36,5 @@ def change_state(state: dict[str, Any], *deltas: dict[str, Any]) -> None:
 
 
 def insert(events: list[Any], event: Any, later: int) -> None:
-    """Puts an event before the last so many."""
+    """Inserts an event before the last `later` ones."""
     events.insert(max(0, len(events) - later), event)

@@ -1,4 +1,4 @@
-"""Stores by the URLs that people already have: SQLAlchemy's."""
+"""Stores by the URLs that programs already have: SQLAlchemy's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._errors import InvalidArgumentError
 
 
 class SqlalchemyUrl(Protocol):
-    """An `sqlalchemy.URL`, or what else gives its text so."""
+    """An `sqlalchemy.URL`, or another object with this method."""
 
     def render_as_string(self, hide_password: bool = True) -> str: ...
 
@@ -18,10 +18,10 @@ class SqlalchemyUrl(Protocol):
 Url = str | SqlalchemyUrl
 
 PREFIX = "scratchbook+"
-"""What a URL begins with where google-adk's registry is to know it for ours."""
+"""The prefix by which google-adk's registry recognizes our URLs."""
 
 KINDS = ("memory", "sqlite", "postgresql", "postgres", "mysql", "mariadb")
-"""What a scheme begins with."""
+"""The databases that a scheme names."""
 
 SERVERS = KINDS[2:]
 
@@ -31,7 +31,7 @@ DRIVERS = {
     "mysql": ("aiomysql", "asyncmy", "mysqlconnector", "mysqldb", "pymysql"),
     "mariadb": ("aiomysql", "asyncmy", "mariadbconnector", "mysqldb", "pymysql"),
 }
-"""SQLAlchemy's drivers, which may be named in a scheme."""
+"""SQLAlchemy's drivers, which a scheme may name."""
 
 _LIMITS = ("value_bytes", "delta_bytes", "event_bytes")
 
@@ -44,18 +44,18 @@ _SLASHES = (
     "sqlite:////data/scratchbook.db"
 )
 
-# Of the drivers that are not here: they say nothing about a store.
+# Parameters of drivers that are not used here: they do not concern a store.
 _SQLITE_DRIVER = {"check_same_thread"}
 _MYSQL_DRIVER = {"charset", "autocommit"}
 
 
 def store_uri(url: Any) -> str:
-    """The URI of a store for a URL as SQLAlchemy has it: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`,
-    `postgresql+asyncpg://...`, `mysql+aiomysql://...`; with `scratchbook+` before it or without; as text or as an
+    """The URI of a store for a URL in SQLAlchemy's form: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`,
+    `postgresql+asyncpg://...`, `mysql+aiomysql://...`; with or without a leading `scratchbook+`; as text or as an
     `sqlalchemy.URL`.
 
     Raises:
-        InvalidArgumentError: what is no URL, as a path is none, or one of SQLite's that names a host, as
+        InvalidArgumentError: it is not a URL, such as a path, or a SQLite URL that names a host, as
             `sqlite://sessions.db` does.
     """
     text = text_of(url).removeprefix(PREFIX)
@@ -73,8 +73,8 @@ def store_uri(url: Any) -> str:
 
 
 def shown(uri: str, without_password: str) -> str:
-    """The URL of a store as it may be shown, and given again: what is left out is the password, and what says nothing
-    about which tables are meant."""
+    """The URL of a store as it may be shown, and passed again: without the password and without parameters that do not
+    identify the tables."""
     if uri.startswith("sqlite://"):
         return f"sqlite:///{uri.removeprefix('sqlite://')}"
     query = uri.rpartition("@")[2].partition("?")[2]
@@ -83,7 +83,7 @@ def shown(uri: str, without_password: str) -> str:
 
 
 def limits(uri: str) -> str:
-    """The parameters of a store's URL that say how large one thing may be."""
+    """The parameters of a store's URL that limit sizes."""
     query = uri.rpartition("@")[2].partition("?")[2]
     return "&".join(pair for pair in query.split("&") if pair.split("=")[0] in _LIMITS)
 
@@ -92,7 +92,7 @@ def text_of(url: Any) -> str:
     """A URL as text, with its password.
 
     Raises:
-        InvalidArgumentError: what is no URL at all, as `None` of a variable that is not set.
+        InvalidArgumentError: it is not a URL at all, such as `None` from an unset variable.
     """
     render = getattr(url, "render_as_string", None)
     if render:
@@ -107,24 +107,24 @@ def text_of(url: Any) -> str:
 
 
 def what_is_wrong(text: str) -> str:
-    """What is to be said of a text that is no URL of a store; of a path what its URL is."""
+    """The error message for a text that is not a URL of a store; for a path it names its URL."""
     scheme, separator, rest = text.partition(":")
     kind = scheme.split("+")[0].lower()
     if kind == "sqlite" and not rest.startswith("//"):
         return f"'{text}' has too few slashes; {_SLASHES}"
     if rest.startswith("//"):
         return f"no store is named by '{kind}://'"
-    # Nothing else is shown: it may have a password in it.
+    # Nothing else is shown: it may contain a password.
     if separator or "=" in text or "@" in text:
         return "no store is named by this"
     return f"'{text}' is a path, and a store is named by a URL; the URL of that file is sqlite:///{text}"
 
 
 def with_options(url: str, options: dict[str, Any]) -> str:
-    """A URL with what google-adk's `get_fast_api_app` is told by `session_db_kwargs`.
+    """A URL with the `session_db_kwargs` of google-adk's `get_fast_api_app`.
 
     Raises:
-        InvalidArgumentError: names what has no meaning here.
+        InvalidArgumentError: names an option that has no meaning here.
     """
     size = options.get("pool_size")
     is_server = url.removeprefix(PREFIX).startswith(SERVERS)
@@ -146,11 +146,11 @@ def _sqlite(rest: str) -> str:
     if path in ("", ":memory:"):
         return "memory:"
     parameters = parse_qsl(query, keep_blank_values=True)
-    # As SQLAlchemy hands a URI of SQLite's own on: sqlite:///file:sessions.db?mode=ro&uri=true.
+    # SQLAlchemy's form for SQLite's own URIs: sqlite:///file:sessions.db?mode=ro&uri=true.
     if ("uri", "true") in parameters and path.startswith("file:"):
         path = path.removeprefix("file:")
         parameters.remove(("uri", "true"))
-    # As Python's sqlite3 has it: seconds to wait for others.
+    # As in Python's sqlite3: how many seconds to wait for other processes.
     known = [
         ("lock_timeout_ms", _milliseconds(value)) if name == "timeout" else (name, value) for name, value in parameters
     ]

@@ -11,11 +11,11 @@ R = TypeVar("R")
 
 
 def wait(coroutine: Coroutine[Any, Any, R]) -> R:
-    """Runs a coroutine of a service to its end without an event loop, or within one that stands still meanwhile.
+    """Runs a coroutine of a service to its end without an event loop, or within one, which it blocks.
 
     Raises:
-        TypeError: it is no coroutine.
-        RuntimeError: it awaits something else than the store.
+        TypeError: the argument is not a coroutine.
+        RuntimeError: it awaits something other than the store.
     """
     if not hasattr(coroutine, "send"):
         raise TypeError(f"a coroutine is waited for, as service.open() is one, not a {type(coroutine).__name__}")

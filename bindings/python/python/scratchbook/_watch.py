@@ -1,4 +1,4 @@
-"""Following a feed."""
+"""Following the change feed."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from .results import FeedEntry
 
 
 class Watch(AsyncIterator[FeedEntry]):
-    """What is committed, as it comes: an asynchronous iterator without end, for one reader at a time.
+    """Commits as they happen: an asynchronous iterator without end, for one reader at a time.
 
-    An entry is a dict with a `type`: `event`, with the `event` and whose session it is; `created`, with the `state`
-    that a session was made with; or `state`, with `changes` to keys of a user or an app outside of any session, which
-    have no prefix there. `scratchbook.results` has the other keys. Its `cursor` is a place to go on from. A wait that
-    is cancelled loses no entry.
+    An entry is a dict with a `type`: `event`, with the `event` and its session; `created`, with the `state` that a
+    session was created with; `state`, with `changes` to keys of a user or an app outside any session, which have no
+    prefix there; or `removed`. `scratchbook.results` has the other keys. Its `cursor` is a place from which another
+    watch can continue. A cancelled wait loses no entry.
 
-    A deletion is no entry, and takes the events of its session with it: of those that were not read yet nothing is
-    told any more. The watch of one session ends with a `SessionNotFoundError` where that is deleted; the watch of a
-    user or an app goes on with what is there.
+    Deleting a session removes its events: those that were not read yet are no longer returned. The watch of one session
+    ends with a `SessionNotFoundError` if that is deleted; the watch of a user or an app continues with what remains.
     """
 
     def __init__(self, feed: _scratchbook.Watch) -> None:
         self._feed = feed
-        # An entry stays with the feed until a reader has taken it.
+        # The feed keeps an entry until a reader has taken it.
         self._taken = 0
         self._is_read = False
 
     async def start(self) -> Watch:
-        """Begins now: what is committed from here on will be given. The first entry that is asked for begins else."""
+        """Starts now: later commits will be returned. Otherwise the watch starts when the first entry is requested."""
         await self._feed.start()
         return self
 
@@ -52,7 +51,7 @@ class Watch(AsyncIterator[FeedEntry]):
         return entry
 
     async def aclose(self) -> None:
-        """Ends it; whoever waits for an entry hears so."""
+        """Ends the watch, also for a reader that waits for an entry."""
         self._feed.close()
 
     async def __aenter__(self) -> Watch:

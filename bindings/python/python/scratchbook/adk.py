@@ -1,4 +1,4 @@
-"""The session service for google-adk: its types, its exceptions, and what it does to the caller's objects.
+"""The session service for google-adk, with its types and exceptions, and its changes to the caller's objects.
 
 ```
 from scratchbook.adk import ScratchbookSessionService
@@ -34,22 +34,22 @@ from ._wait import wait
 
 try:
     from google.adk.errors import StaleSessionError as _AdkStaleSession
-except ImportError:  # Before it had a class of its own.
+except ImportError:  # An older google-adk without this class.
     _AdkStaleSession = ValueError  # type: ignore[assignment,misc]
 
 logger = logging.getLogger("scratchbook")
 
 
 class AlreadyExistsError(_errors.AlreadyExistsError, _AdkAlreadyExists):
-    """The id is in use, with other content; google-adk's `AlreadyExistsError` as well."""
+    """The id is in use, with other content; also google-adk's `AlreadyExistsError`."""
 
 
 class SessionNotFoundError(_errors.SessionNotFoundError, _AdkSessionNotFound):
-    """There is no such session; google-adk's `SessionNotFoundError` as well."""
+    """There is no such session; also google-adk's `SessionNotFoundError`."""
 
 
 class StaleSessionError(_errors.StaleSessionError, _AdkStaleSession):
-    """Somebody else's write came first; google-adk's `StaleSessionError` as well."""
+    """Another write came first; also google-adk's `StaleSessionError`."""
 
 
 _errors.CLASSES.update({known.kind: known for known in (AlreadyExistsError, StaleSessionError)})
@@ -57,8 +57,8 @@ _errors.CLASSES[_errors.NO_SESSION] = SessionNotFoundError
 
 
 class _Mark(str):
-    """What a copy of a session has seen. It is no part of the session: copies that have seen unlike much, or were made
-    by hand, are equal where all else is."""
+    """What a copy of a session has seen. It takes no part in comparisons: copies that have seen different amounts, or
+    were made by hand, are equal if everything else is."""
 
     def __eq__(self, other: object) -> bool:
         return other is None or isinstance(other, str)
@@ -77,8 +77,9 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
     runner = Runner(app_name="shop", agent=agent, session_service=service)
     ```
 
-    One service is for all loops and threads of a process. `await service.close()`, or the end of `async with service:`,
-    closes its store. A method takes a session as it was read, or as `(app_name, user_id, session_id)`.
+    One service is for all event loops and threads of a process. `await service.close()`, or the end of
+    `async with service:`, closes its store. A method takes a session as it was read, or as
+    `(app_name, user_id, session_id)`.
     """
 
     def __init__(
@@ -93,38 +94,40 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
         Args:
             uri: `memory:`, `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://USER:PASSWORD@HOST/DB` or
-                `mysql://USER:PASSWORD@HOST/DB`, with a SQLAlchemy driver in it or not; or an `sqlalchemy.URL`.
+                `mysql://USER:PASSWORD@HOST/DB`, with or without a SQLAlchemy driver; or an `sqlalchemy.URL`.
             conflict: When an append is refused. `merge`: never; deltas merge key by key, and the later one wins a key.
-                `by_key`: where a key that it writes was written since the session was read. `strict`: where the
-                session has any event that this copy has not seen, as google-adk's database services do.
+                `by_key`: if one of its keys was written since the session was read. `strict`: if the session has any
+                event that this copy has not seen, as google-adk's database services do.
             keep_repeated_ids: Keep an event whose id is in the session already with other content, as google-adk's
                 in-memory service does, instead of refusing it.
-            agents_dir: Of no matter; google-adk's command line says it to every service that `services.yaml` names.
+            agents_dir: Ignored; google-adk's command line passes it to every service that `services.yaml` names.
 
         Raises:
-            ValueError: a URL or a mode that means nothing.
+            ValueError: the URL or the mode is invalid.
         """
         super().__init__(uri, conflict=conflict, keep_repeated_ids=keep_repeated_ids)
 
     async def create_session(
         self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
     ) -> Session:
-        """Makes a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys nowhere.
+        """Creates a session; `user:` and `app:` keys of its state go to the user and the app, `temp:` keys are not
+        stored.
 
         Raises:
             AlreadyExistsError: the id is taken.
-            ValueError: a key or value that no store could hold.
+            ValueError: a key or value that no store can hold.
         """
         check_keys(state or {})
         config = dumps({"session_id": session_id, "state": _json_state(state) if state else {}})
         return self._make_session(*await self._core.create(app_name, user_id, config))
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """All sessions of an app, or of one user of it, the one updated longest ago first; state merged, no events."""
+        """All sessions of an app, or of one user of it, the least recently updated first; with merged state, without
+        events."""
         return ListSessionsResponse.model_validate_json(await self._core.list(app_name, user_id))
 
     def list_sessions_sync(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """`list_sessions`, waited for."""
+        """`list_sessions` without an event loop."""
         return wait(self.list_sessions(app_name=app_name, user_id=user_id))
 
     def _make_session(self, text: bytes, seen: str) -> Session:
@@ -151,7 +154,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
     def _seen_of(self, session: Session) -> str | None:
         marker = session._storage_update_marker
-        # One that another service has set says nothing here.
+        # A mark of another service means nothing here.
         return str(marker) if isinstance(marker, _Mark) else None
 
     def _last_of(self, session: Session) -> tuple[str, float]:
@@ -179,7 +182,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
             return self._appending(address, event)
         except _errors.ScratchbookError:
             raise
-        # A text that is no Unicode, a value that holds itself or is too deep.
+        # A text that is not Unicode, or a value that contains itself or is too deep.
         except (ValueError, RecursionError) as error:
             raise _errors.InvalidArgumentError(f"the event has no form in JSON: {error}") from error
 
@@ -188,7 +191,7 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
         kept, temp = without_temp(delta)
         if not temp and _is_plain(kept):
             return Appending(address, event.id, _json_event(event), kept, temp)
-        # Whatever a temporary value is, it needs no JSON; what is stored becomes what it becomes in a new session.
+        # A temporary value needs no JSON form; a stored one is converted as in a new session.
         event.actions.state_delta = kept if _is_plain(kept) else _json_state(kept)
         try:
             return Appending(address, event.id, _json_event(event), kept, temp)
@@ -209,12 +212,12 @@ class ScratchbookSessionService(SessionServiceOf[Session, Event], BaseSessionSer
 
 
 def _json_state(state: dict[str, Any]) -> dict[str, Any]:
-    """State as google-adk stores it: what has no JSON goes in as its `repr`, with a warning."""
+    """State as google-adk stores it: a value without a JSON form is stored as its `repr`, with a warning."""
     try:
         return cast(dict[str, Any], to_jsonable_python(state))
-    except Exception:  # Whatever a value's own serializer raises.
+    except Exception:  # A value's own serializer may raise anything.
         stored = cast(dict[str, Any], to_jsonable_python(state, serialize_unknown=True))
-    # Once more, of what was stored: which keys they are is worth it to who reads the log.
+    # Check again which keys these are, for readers of the log.
     keys = [repr(key) for key, value in state.items() if not _has_json(value)]
     logger.warning("what is set as %s has no JSON; its repr is stored", ", ".join(keys))
     return stored
@@ -232,7 +235,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is JSON as it is."""
+    """Whether a value is JSON without conversion."""
     kind = type(value)
     if kind is dict:
         return all(type(key) is str and _is_plain(item) for key, item in value.items())
@@ -240,7 +243,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _json_event(event: Event) -> bytes:
-    """An event as google-adk writes it. Pydantic writes `null` for NaN: then the event is looked through."""
+    """An event as google-adk writes it. Pydantic writes `null` for NaN: then the event is searched for NaN."""
     text = event.model_dump_json(by_alias=True, exclude_none=True).encode()
     if b"null" in text:
         check_finite(event.model_dump(by_alias=True, exclude_none=True))
@@ -248,9 +251,9 @@ def _json_event(event: Event) -> bytes:
 
 
 def register(registry: Any = None) -> None:
-    """Makes the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
-    `scratchbook+memory:` known to google-adk's commands, with a driver of SQLAlchemy's in them or not, for
-    `--session_service_uri` and for `--artifact_service_uri`: called in a file `services.py`.
+    """Registers the URIs `scratchbook+sqlite://...`, `scratchbook+postgresql://...`, `scratchbook+mysql://...` and
+    `scratchbook+memory:` with google-adk's commands, with or without a SQLAlchemy driver, for `--session_service_uri`
+    and `--artifact_service_uri`. Call it in a file `services.py`.
 
     ```
     # agents/services.py
@@ -259,18 +262,18 @@ def register(registry: Any = None) -> None:
     register()
     ```
 
-    `adk web` and `adk api_server` look for that file in the folder of the agents, `adk run` in the folder of the one
-    agent that it runs, `agents/shop/services.py`, and nowhere else.
+    `adk web` and `adk api_server` look for that file only in the folder of the agents, `adk run` only in the folder of
+    the one agent that it runs, `agents/shop/services.py`.
 
     Args:
-        registry: google-adk's `ServiceRegistry`; absent, the one that its command line uses.
+        registry: google-adk's `ServiceRegistry`; by default the one of its command line.
     """
     if registry is None:
         from google.adk.cli.service_registry import get_service_registry
 
         registry = get_service_registry()
     for kind in _url.KINDS:
-        # It goes by the whole scheme.
+        # The registry compares the whole scheme.
         for driver in ("", *_url.DRIVERS.get(kind, ())):
             scheme = f"{_url.PREFIX}{kind}{driver and '+'}{driver}"
             registry.register_session_service(scheme, _of_uri)
@@ -290,7 +293,7 @@ def _of_uri(
 
 
 def _artifacts_of_uri(uri: str, **options: Any) -> ScratchbookArtifactService:
-    # Which folder the agents are in, and whether each is to have a folder of its own.
+    # The folder of the agents, and whether each has its own folder.
     beside = {name: value for name, value in options.items() if name not in ("agents_dir", "per_agent")}
     return ScratchbookArtifactService(_url.with_options(uri, beside))
 

@@ -1,8 +1,8 @@
-"""What the methods give, as types of plain dicts: which keys there are, and what is in them.
+"""The results of the methods, as types of plain dicts: which keys there are, and their contents.
 
-Names of state have their prefix (`user:cart`) but where it says otherwise. Times are seconds since 1970. An event's
-number counts a session's events from 1 on, in the order of their commits; 0 is the session's creation. A `KeyWriter`, a
-`KeyWrite` and the event of an `EventEntry` say it as `seq`, as the events of a session of plain dicts do.
+Names of state have their prefix (`user:cart`) unless stated otherwise. Times are seconds since 1970. An event's number
+counts a session's events from 1 on, in the order of their commits; 0 is the session's creation. It is `seq` in a
+`KeyWriter`, a `KeyWrite` and the event of an `EventEntry`, as in the events of a session of plain dicts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ class _Author(TypedDict):
 
 
 class KeyWriter(_Author, total=False):
-    """Who wrote a key: what `blame` gives for each.
+    """The writer of a key, as `blame` returns it for each.
 
-    A write outside of any session, by `put_state`, has an `author` and a `time`; the state that a session was made with
-    has no `eventId` and no `invocationId`. The author is empty where it is not known any more.
+    A write outside any session, by `put_state`, has an `author` and a `time`; the state that a session was created with
+    has no `eventId` and no `invocationId`. The author is empty if it is no longer known.
     """
 
     userId: str
@@ -30,49 +30,49 @@ class KeyWriter(_Author, total=False):
 
 
 class KeyWrite(KeyWriter, total=False):
-    """A write to a key, as `history` gives them; a removal has no `value`."""
+    """A write to a key, as `history` returns them; a removal has no `value`."""
 
     value: Any
 
 
 class KeyDiff(TypedDict, total=False):
-    """What `diff` gives for a key that differs: its values at the two events, each absent where the key is."""
+    """The result of `diff` for a key that differs: its values at the two events, each absent if the key is."""
 
     before: Any
     after: Any
 
 
 class Verified(TypedDict):
-    """What `verify` has looked at: a session's `events` and its own `keys`, without those of the user and the app, or
-    the writes and the keys of a user or an app."""
+    """The result of `verify`: a session's `events` and its own `keys`, without those of the user and the app, or the
+    writes and the keys of a user or an app."""
 
     events: int
     keys: int
 
 
 class Imported(TypedDict):
-    """What `import_adk` has done."""
+    """The result of `import_adk`."""
 
     sessions: int
     """How many were written."""
     events: int
-    """How many were in them."""
+    """How many events they had."""
     skipped: int
-    """How many sessions are here already."""
+    """How many sessions existed already."""
     refused: list[dict[str, str]]
     """What could not be written, and the `reason`: a `session`, or a `key` of its state or an `event` in it; or the
     `key` of a user or an app."""
 
 
 class ImportedArtifacts(TypedDict):
-    """What `import_adk` of an artifact service has done."""
+    """The result of an artifact service's `import_adk`."""
 
     artifacts: int
-    """How many have versions that were written."""
+    """How many artifacts have versions that were written."""
     versions: int
     """How many were written."""
     skipped: int
-    """How many versions are here already."""
+    """How many versions existed already."""
     refused: list[dict[str, str]]
     """What could not be written: the `artifact`, and the `reason`."""
 
@@ -83,8 +83,9 @@ class _Conflict(TypedDict):
 
 
 class KeyConflict(_Conflict, total=False):
-    """A key for whose sake a write was refused, as `ScratchbookError.conflicts` has them: the value that the writer had
-    `read` and the one `found`, each absent where the key was or where it is not known, and the latter's `writer`."""
+    """A key because of which a write was refused, as in `ScratchbookError.conflicts`: the value that the writer had
+    `read` and the value `found`, each absent if the key was absent or the value is unknown, and the `writer` of the
+    latter."""
 
     read: Any
     found: Any
@@ -99,12 +100,12 @@ class EventEntry(TypedDict):
     userId: str
     sessionId: str
     event: dict[str, Any]
-    """As ADK's JSON has it, with its number as `seq`; `event["actions"]["stateDelta"]` is what it changed."""
+    """The event in ADK's JSON, with its number as `seq`; `event["actions"]["stateDelta"]` has its changes."""
     cursor: str
 
 
 class CreatedEntry(TypedDict):
-    """An entry of a watch: a session was made with `state` of its own. One that was made without is in no feed."""
+    """An entry of a watch: a session was created with `state` of its own. A session created without has no entry."""
 
     type: Literal["created"]
     appName: str
@@ -131,8 +132,8 @@ class StateChange(_Change, total=False):
 
 
 class StateEntry(TypedDict):
-    """An entry of a watch: keys of a user, or of an app where `userId` is `None`, were written outside of any session
-    or when a session was made."""
+    """An entry of a watch: keys of a user, or of an app if `userId` is `None`, were written outside any session or when
+    a session was created."""
 
     type: Literal["state"]
     appName: str
@@ -142,7 +143,7 @@ class StateEntry(TypedDict):
 
 
 class RemovedEntry(TypedDict):
-    """An entry of a watch: a session or a user was removed, or events of a session were. Events that are gone may have
+    """An entry of a watch: a session or a user was removed, or events of a session were. Removed events may have
     written keys of the user and of the app: read those again after it, and after `pruned` the session as well."""
 
     type: Literal["removed"]
@@ -153,13 +154,13 @@ class RemovedEntry(TypedDict):
     kind: Literal["deleted", "expired", "pruned", "erased"]
     """The session was deleted, or had expired and was removed; its oldest events were pruned; the user was deleted."""
     count: int
-    """The number of the last event that went; of a user, how many sessions went."""
+    """The number of the last removed event; for a user, how many sessions were removed."""
     time: float
     cursor: str
 
 
 FeedEntry = EventEntry | CreatedEntry | StateEntry | RemovedEntry
-"""An entry of a watch: which one it is, its `type` says. A watch that begins after its `cursor` goes on there."""
+"""An entry of a watch; its `type` says which. A watch with its `cursor` continues after it."""
 
 __all__ = [
     "CreatedEntry",

@@ -1,9 +1,8 @@
-"""The tests of google-adk's that fail with our service in the place of its `InMemorySessionService`, and why that is
-right."""
+"""google-adk's tests that fail with our service in place of its `InMemorySessionService`, and why that is right."""
 
-# They compare the calls of the events that a run gave by a helper that clears the ids in those events. The service in
-# memory has kept these objects, so that the ids are gone from its history too, and the test's next message, an answer
-# without an id, finds "its" call. google-adk's SqliteSessionService fails here in the same way.
+# They compare the calls in a run's events with a helper that clears the ids in those events. The in-memory service has
+# kept these objects, so that the ids are gone from its history too, and the test's next message, an answer without an
+# id, finds "its" call. google-adk's SqliteSessionService fails here in the same way.
 _OWN_OBJECTS = "counts on the store holding the very objects that a run gives out, and changes them there"
 _OWN_ATTRIBUTE = "looks into `InMemorySessionService.sessions`"
 _REPEATED_ID = "appends another event under an id that is there: refused, unless `keep_repeated_ids` is asked for"

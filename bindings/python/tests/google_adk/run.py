@@ -30,10 +30,10 @@ ROOT = HERE.parents[3]
 CONTRACT = "tests/unittests/sessions/test_session_service.py"
 
 RUNNERS = ("agents", "flows", "runners", "test_runners.py", "workflow")
-"""What is about runs from end to end."""
+"""The tests about runs from end to end."""
 
 USERS = ("InMemorySessionService", "InMemoryRunner", "testing_utils")
-"""What a test file elsewhere says if it uses the service in memory, by itself or by what its tests share."""
+"""Words in a test file elsewhere that uses the in-memory service, directly or through shared helpers."""
 
 Outcomes = dict[str, str]
 
@@ -66,14 +66,14 @@ def main() -> int:
 
 
 class Suites:
-    """The tests of a checkout, in an environment of their own."""
+    """The tests of a checkout, in a separate environment."""
 
     def __init__(self, adk: Path, package: Path, folder: Path, processes: str) -> None:
         self._adk, self._package, self._folder, self.processes = adk, package, folder, processes
         self._python = folder / "venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
     def install(self) -> None:
-        """Installs the checkout as it is and what its tests need; what is there already stays."""
+        """Installs the checkout as it is and the packages that its tests need; installed ones stay."""
         if not self._python.exists():
             venv.create(self._folder / "venv", with_pip=True, clear=True)
         # pip takes long to choose among so many packages.
@@ -88,14 +88,14 @@ class Suites:
         return subprocess.run([self._python, "-c", program], check=True, capture_output=True, text=True).stdout.strip()
 
     def run(self, what: str, tests: list[str], *options: str) -> Outcomes:
-        """What became of each test."""
+        """The outcome of each test."""
         file = self._folder / f"{what}.json"
         file.unlink(missing_ok=True)
         words = ["-m", "pytest", "--quiet", "-W", "ignore", "--tb=short", "-p", "no:cacheprovider"]
         words += ["-p", "scratchbook_suites", f"--scratchbook={what}", f"--outcomes={file}", *options, *tests]
         print(f"\n{what}:", flush=True)
         environment = {"PYTHONPATH": os.pathsep.join([str(HERE), str(self._package)]), "PYTHONDONTWRITEBYTECODE": "1"}
-        # Tests may fail here; what may not is compared afterwards.
+        # Tests may fail here; failures are compared with the list afterwards.
         subprocess.run([self._python, *words], cwd=self._adk, env={**os.environ, **environment}, check=False)
         if not file.exists():
             sys.exit(f"pytest came to no end for '{what}'")
@@ -133,7 +133,7 @@ def contract_problems(contract: Outcomes) -> list[str]:
 
 
 def swapped_problems(own: Outcomes, swapped: Outcomes) -> list[str]:
-    """What is not as `differences.py` has it. A test that this checkout does not have says nothing."""
+    """The deviations from `differences.py`. A test that this checkout does not have is ignored."""
     problems = [f"{name}: did not run with ours" for name in sorted(own.keys() - swapped.keys())]
     new = failed(swapped) - failed(own)
     for name in sorted(new - DIFFERENCES.keys()):
@@ -148,7 +148,7 @@ def keeping_problems(keeping: Outcomes) -> list[str]:
 
 
 def table(contract: Outcomes, own: Outcomes, swapped: Outcomes) -> str:
-    """In Markdown: how many passed and failed with google-adk's own services and with ours."""
+    """A Markdown table: how many passed and failed with google-adk's own services and with ours."""
     lines = ["| tests | google-adk's own: passed | failed | ours: passed | failed |", "|---|---|---|---|---|"]
     for store in sorted({store_of(name) for name in contract}):
         ours = {name: outcome for name, outcome in contract.items() if store_of(name) == store}

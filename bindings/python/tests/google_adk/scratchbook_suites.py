@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 SERVERS = {"postgres": ("SCRATCHBOOK_TEST_POSTGRES", "schema"), "mariadb": ("SCRATCHBOOK_TEST_MYSQL", "table_prefix")}
-"""What names a server, and the parameter that gives a test tables of its own there."""
+"""The variable that names a server, and the parameter that gives a test its own tables there."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """After google-adk's own conftest has set its environment, before any test module is imported."""
+    """Runs after google-adk's own conftest has set its environment, before any test module is imported."""
     what = session.config.getoption("--scratchbook")
     if what == "contract":
         _join_the_contract_tests()
@@ -68,7 +68,7 @@ def _join_the_contract_tests() -> None:
 
     backends = [*_conformance.BACKENDS, *(_conformance._Backend(name, make) for name, make in _stores())]
 
-    # As the fixture there, over a longer list: pytest has copied the one that it was made with.
+    # Like the fixture there, over a longer list: pytest has copied the original list.
     @pytest.fixture(params=backends, ids=lambda backend: backend.name)
     async def session_service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Any]:
         divergence = request.param.divergences.get(request.node.originalname)
@@ -84,7 +84,7 @@ _Make = Callable[[Path], contextlib.AbstractAsyncContextManager[Any]]
 
 
 def _stores() -> list[tuple[str, _Make]]:
-    """Our stores, empty for each test; those on a server where the environment names one."""
+    """Our stores, empty for each test; those on a server if the environment names one."""
     stores = [
         ("scratchbook-memory", _service(lambda folder: "memory:")),
         ("scratchbook-sqlite", _service(lambda folder: f"sqlite:///{folder}/scratchbook.db")),
@@ -111,7 +111,7 @@ def _service(uri: Callable[[Path], str]) -> _Make:
 
 
 class _Outcomes:
-    """Writes down what became of each test: the worst of its setup, call and teardown."""
+    """Records the outcome of each test: the worst of its setup, call and teardown."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -126,7 +126,7 @@ class _Outcomes:
                 self._outcomes[report.nodeid] = outcome
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        # A file that cannot be imported, or is left out whole.
+        # A file that cannot be imported, or is skipped as a whole.
         if report.outcome != "passed":
             self._outcomes[report.nodeid] = report.outcome
 
