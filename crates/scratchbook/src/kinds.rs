@@ -12,13 +12,15 @@ use scratchbook_core::store::Store;
 /// Makes the limits that a store is opened with of those in its URI.
 type Room<'a> = Box<dyn FnOnce(Limits) -> Limits + Send + 'a>;
 
+/// What opening gives: the store, and the limits of its URI beside it.
+type Opened = Result<(Store, Limits)>;
+
 /// A kind of store.
 pub(crate) struct Kind {
     /// A URI of this kind, as messages quote it.
     pub(crate) example: &'static str,
     pub(crate) is_named_by: fn(uri: &str) -> bool,
-    /// Opens the store; returns the URI's limits beside it.
-    pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Result<(Store, Limits)>>,
+    pub(crate) open: for<'a> fn(uri: &'a str, room: Room<'a>) -> BoxFuture<'a, Opened>,
     pub(crate) migrate: for<'a> fn(uri: &'a str, run: MigrationRun) -> BoxFuture<'a, Result<Vec<Migration>>>,
     /// How a URI of this kind is written, for a scheme by which it is often meant and that names none.
     pub(crate) misspelt: fn(scheme: &str) -> Option<&'static str>,
