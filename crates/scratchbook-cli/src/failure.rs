@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter};
+use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, SessionKey};
 use serde_json::{Map, Value, json};
 
 use crate::output::{compact, plural, visible};
@@ -161,6 +161,12 @@ fn conflict(conflict: &KeyConflict) -> Value {
         shown.insert("writer".to_owned(), writer);
     }
     shown.into()
+}
+
+/// The error for a session that is not there.
+pub(crate) fn no_session(key: &SessionKey) -> Error {
+    let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
+    Error::new(ErrorKind::NotFound, message)
 }
 
 /// Prints an error as JSON to standard error.

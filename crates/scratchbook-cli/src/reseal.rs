@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::args::ResealArgs;
 use crate::database::Database;
+use crate::encryption::EncryptedSessions;
 use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, Output, plural, styled, visible};
-use crate::places::{Depth, Place, Selection, places};
 use crate::progress::Progress;
-use crate::sealing::Sealed;
+use crate::walk::{Depth, Entry, Selection, walk};
 
 /// How many sessions and owners are sealed at once. A store writes one after the other.
 const AT_ONCE: usize = 4;
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 4;
 /// Goes through a database as it is stored: a value that cannot be opened is in the way of no other.
 pub(crate) async fn reseal(
     database: &Database,
-    sealed: &Sealed,
+    sealed: &EncryptedSessions,
     args: ResealArgs,
     out: &mut Output,
 ) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) async fn reseal(
     let progress = Progress::counting("resealing", out.format());
     let mut report = Report::default();
     let answers =
-        places(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
+        walk(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
     report.print(sealed.current_key(), out)
@@ -46,15 +46,15 @@ enum Of {
 }
 
 /// Only what is said of one place is an answer; what concerns all, as a key that is missing, ends it.
-async fn one(sealed: &Sealed, place: Place) -> Result<Answer, Failure> {
+async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<Answer, Failure> {
     let (of, outcome) = match place {
-        Place::Owner(owner) => {
+        Entry::Owner(owner) => {
             let of = if owner.user_id().is_some() { Of::User } else { Of::App };
             (of, sealed.reseal_state(&owner).await)
         }
-        Place::Session(session) => (Of::Session, unless_deleted(sealed, session.key()).await),
-        Place::Named(key) => (Of::Session, sealed.reseal_session(&key).await),
-        Place::Unlisted(_, error) => (Of::User, Err(error)),
+        Entry::Session(session) => (Of::Session, unless_deleted(sealed, session.key()).await),
+        Entry::Named(key) => (Of::Session, sealed.reseal_session(&key).await),
+        Entry::Unlisted(_, error) => (Of::User, Err(error)),
     };
     match outcome {
         Err(error) if error.kind() != ErrorKind::DataCorrupted => Err(error.into()),
@@ -63,7 +63,7 @@ async fn one(sealed: &Sealed, place: Place) -> Result<Answer, Failure> {
 }
 
 /// Seals a session that was listed, and may have been deleted since.
-async fn unless_deleted(sealed: &Sealed, key: &SessionKey) -> Result<u64, Error> {
+async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<u64, Error> {
     match sealed.reseal_session(key).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
         outcome => outcome,

@@ -8,11 +8,11 @@ use clap::error::ErrorKind;
 use serde_json::json;
 
 use crate::args::{Cli, DASHES};
-use crate::config::{self, Misread};
+use crate::config::{self, Misread, Setting};
 use crate::failure;
 
 /// Reads the command line, or says what is wrong with it.
-pub(crate) fn parse() -> Result<Cli, ExitCode> {
+pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), ExitCode> {
     config::parse().map_err(|misread| {
         let error = match misread {
             Misread::Usage(error) => error,

@@ -10,8 +10,8 @@ use crate::args::VerifyArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
-use crate::places::{Depth, Place, Selection, places};
 use crate::progress::Progress;
+use crate::walk::{Depth, Entry, Selection, walk};
 
 /// How many sessions and owners are verified at once: a store has several readers, and a server is some way off.
 const AT_ONCE: usize = 8;
@@ -20,7 +20,7 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("verifying", out.format());
     let mut report = Report::default();
-    let answers = places(database, &selection, Depth::Sessions)
+    let answers = walk(database, &selection, Depth::Sessions)
         .map_ok(|place| check(database, place))
         .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
@@ -45,15 +45,15 @@ enum Of {
 }
 
 /// Only what is said of one place is an answer; what concerns all, as a server that is gone, ends it.
-async fn check(database: &Database, place: Place) -> Result<Answer, Failure> {
+async fn check(database: &Database, place: Entry) -> Result<Answer, Failure> {
     let (of, outcome) = match place {
-        Place::Owner(owner) => {
+        Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
             (Of::Owner(owner), outcome.map(Some))
         }
-        Place::Session(session) => of_session(database, session.key().clone()).await,
-        Place::Named(key) => of_session(database, key).await,
-        Place::Unlisted(user, error) => (Of::Rest(user), Err(error)),
+        Entry::Session(session) => of_session(database, session.key().clone()).await,
+        Entry::Named(key) => of_session(database, key).await,
+        Entry::Unlisted(user, error) => (Of::Rest(user), Err(error)),
     };
     match outcome {
         Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),

@@ -13,9 +13,9 @@ use crate::args::WatchArgs;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible};
-use crate::places::Selection;
 use crate::show;
 use crate::times::time;
+use crate::walk::Selection;
 
 /// How often in a row a store that cannot be reached is tried again, a second after each.
 const TRIES: u32 = 60;

@@ -1,7 +1,8 @@
 //! What can be written on the command line.
 
 mod chat;
-mod kept;
+mod maintenance;
+mod scenario;
 mod serve;
 mod sessions;
 mod state;
@@ -13,12 +14,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::demo::Scenario;
 use crate::failure::EXIT_CODES;
-use crate::schema::Schema;
 
 pub(crate) use chat::ChatArgs;
-pub(crate) use kept::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use maintenance::{PruneArgs, ResealArgs, SchemaCheckArgs, SchemaCommand, VerifyArgs, WatchArgs};
+pub(crate) use scenario::Scenario;
 pub(crate) use serve::{AccessArgs, LimitArgs, LogFormat, LogLevel, ServeArgs};
 pub(crate) use sessions::{
     CreateArgs, DeleteArgs, ExpireArgs, ForkArgs, ListArgs, RewindArgs, SessionsCommand, ShowArgs, UpdateArgs,
@@ -74,9 +74,6 @@ pub(crate) struct Global {
     /// read]
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, value_name = "WHAT")]
     pub(crate) plain_values: Option<Plain>,
-    /// The schema, once it was read.
-    #[arg(skip)]
-    pub(crate) checked: Option<Schema>,
 }
 
 /// What happens to values in the clear.
@@ -134,25 +131,25 @@ pub(crate) enum Command {
     /// Prints a line for each event, each session made with state, and each change made outside of events. With --json
     /// each line is an object with its `cursor`, and a last line of the type `end` has where to go on; Ctrl-C is a good
     /// end.
-    #[command(after_help = kept::WATCH_EXAMPLES)]
+    #[command(after_help = maintenance::WATCH_EXAMPLES)]
     Watch(WatchArgs),
     /// Compute all state anew from events and logs, and compare it with what is stored
     ///
     /// Names each difference and goes on. It may run while others write. Exits with 12 where anything differs.
-    #[command(after_help = kept::VERIFY_EXAMPLES)]
+    #[command(after_help = maintenance::VERIFY_EXAMPLES)]
     Verify(VerifyArgs),
     /// Delete what is not needed any more: expired sessions, old events, old entries of the logs of state
     ///
     /// Goes in small steps, so that others can write meanwhile. State stays as it is, and so do the numbers of the
     /// events that are kept. What is pruned is gone: state at earlier events, and the history of keys, end there.
-    #[command(after_help = kept::PRUNE_EXAMPLES)]
+    #[command(after_help = maintenance::PRUNE_EXAMPLES)]
     Prune(PruneArgs),
     /// Seal all state by the keyring's current key: what other keys have sealed, and what is in the clear
     ///
     /// Goes in small commits, while others read and write; what was interrupted is done by doing it again. Each process
     /// must have the new key in its keyring before this is run. Events, initial states, logs, artifacts, titles and labels
     /// stay as they are: keep the old keys in the keyring, or export everything and import it into a new database.
-    #[command(after_help = kept::RESEAL_EXAMPLES)]
+    #[command(after_help = maintenance::RESEAL_EXAMPLES)]
     Reseal(ResealArgs),
     /// Look at schemas for state
     Schema {

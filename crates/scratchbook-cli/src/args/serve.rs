@@ -10,7 +10,6 @@ use scratchbook_server::Network;
 
 use super::seconds;
 use super::values::at_least_one;
-use crate::config::Setting;
 
 pub(super) const SERVE_HELP: &str = "\
 Every option can be set in the environment, and in the file that --config names: there without the dashes, as
@@ -71,9 +70,6 @@ pub(crate) struct ServeArgs {
     /// Print what would be used and where it comes from, passwords hidden, and do nothing else
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// What is used and where it comes from.
-    #[arg(skip)]
-    pub(crate) settings: Vec<Setting>,
 }
 
 /// The heading over who may call, and by what way.

@@ -5,23 +5,24 @@ use std::collections::BTreeSet;
 use scratchbook::{Content, Event, FunctionCall, Part, ToolConfirmation};
 use serde_json::{Value, json};
 
-use super::screen::USER;
+/// The author of the user's events.
+pub(super) const USER: &str = "user";
 
 /// How a hint begins that is for programs: ADK's, where the tool has none of its own.
 const NO_HINT: &str = "Please approve or reject the tool call ";
 
 /// The calls of a session that are not answered yet, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct OpenCalls(Vec<Open>);
+pub(super) struct PendingCalls(Vec<PendingCall>);
 
 #[derive(Debug)]
-struct Open {
+struct PendingCall {
     call: FunctionCall,
     /// The run that it is of: one message answers calls of one.
     run: String,
 }
 
-impl OpenCalls {
+impl PendingCalls {
     /// Takes note of an event of the session, in their order.
     pub(super) fn note(&mut self, event: &Event) {
         if event.is_partial() {
@@ -30,11 +31,11 @@ impl OpenCalls {
         let none = BTreeSet::new();
         let later = event.long_running_tool_ids.as_ref().unwrap_or(&none);
         let open = event.function_calls().filter(|call| call.id.as_ref().is_some_and(|id| later.contains(id)));
-        self.0.extend(open.map(|call| Open { call: call.clone(), run: event.invocation_id.clone() }));
+        self.0.extend(open.map(|call| PendingCall { call: call.clone(), run: event.invocation_id.clone() }));
         // What the tool itself says meanwhile is no answer yet.
         if event.author == USER {
             let answered: Vec<_> = event.function_responses().filter_map(|answer| answer.id.as_deref()).collect();
-            self.0.retain(|Open { call, .. }| call.id.as_deref().is_none_or(|id| !answered.contains(&id)));
+            self.0.retain(|PendingCall { call, .. }| call.id.as_deref().is_none_or(|id| !answered.contains(&id)));
         }
     }
 

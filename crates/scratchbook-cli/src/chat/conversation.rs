@@ -8,14 +8,14 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use super::calls::{self, Confirmed, OpenCalls};
+use super::agent::ChatAgent;
+use super::calls::{self, Confirmed, PendingCalls, USER};
 use super::command::{HELP, Said, understand};
-use super::farewell::Farewell;
+use super::history::{is_message, last_exchanges, standing};
 use super::input::{Input, Line};
-use super::partner::Partner;
-use super::past::{is_message, last_exchanges, standing};
-use super::screen::{PROMPT, Screen, USER};
-use super::turn::{self, Ended};
+use super::resume::ResumeCommand;
+use super::screen::{PROMPT, Screen};
+use super::turn::{self, TurnOutcome};
 use crate::failure::{Failure, report};
 use crate::output::{Format, plural, visible};
 
@@ -30,8 +30,8 @@ pub(super) struct Conversation<'a> {
     runner: Runner,
     key: SessionKey,
     screen: Screen<'a>,
-    farewell: Farewell,
-    calls: OpenCalls,
+    resume: ResumeCommand,
+    calls: PendingCalls,
     /// Whether calls that wait for the user were asked about since the last turn.
     asked: bool,
     /// Whether the session is there already.
@@ -63,13 +63,19 @@ enum Next {
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn new(runner: Runner, key: SessionKey, screen: Screen<'a>, farewell: Farewell, reader: Reader) -> Self {
-        let calls = OpenCalls::default();
+    pub(super) fn new(
+        runner: Runner,
+        key: SessionKey,
+        screen: Screen<'a>,
+        resume: ResumeCommand,
+        reader: Reader,
+    ) -> Self {
+        let calls = PendingCalls::default();
         Self {
             runner,
             key,
             screen,
-            farewell,
+            resume,
             calls,
             asked: false,
             exists: false,
@@ -81,18 +87,23 @@ impl<'a> Conversation<'a> {
     }
 
     /// Says who is there, and what was said last.
-    pub(super) async fn greet(&mut self, partner: &Partner, place: &str, input: &mut Input) -> Result<(), Failure> {
+    pub(super) async fn greet(
+        &mut self,
+        chat_agent: &ChatAgent,
+        place: &str,
+        input: &mut Input,
+    ) -> Result<(), Failure> {
         let session = self.session(GetSessionConfig::default().with_num_recent_events(RECENT)).await?;
         let past = session.as_ref().map(|session| standing(session.events())).unwrap_or_default();
         past.iter().for_each(|event| self.calls.note(event));
         self.exists = session.is_some();
-        let (app, agent, model) = (&partner.app, partner.agent.name(), partner.model());
+        let (app, agent, model) = (&chat_agent.app, chat_agent.agent.name(), chat_agent.model());
         let (id, count) = (self.key.session_id(), session.as_ref().map_or(0, Session::seq));
         self.screen.json(&json!({
             "type": "session", "appName": app, "userId": self.key.user_id(), "sessionId": id, "events": count,
-            "agent": agent, "model": model, "note": partner.note,
+            "agent": agent, "model": model, "note": chat_agent.note,
         }))?;
-        let description = partner.agent.description();
+        let description = chat_agent.agent.description();
         let description = if description.is_empty() { String::new() } else { format!(": {}", visible(description)) };
         self.screen.heading(&visible(app), &description)?;
         if let Some(model) = model {
@@ -100,7 +111,7 @@ impl<'a> Conversation<'a> {
         }
         let events = if session.is_some() { plural(count, "event") } else { "new".to_owned() };
         self.screen.aside(&format!("  session  {}, {events}, in {}", visible(id), visible(place)))?;
-        if let Some(note) = &partner.note {
+        if let Some(note) = &chat_agent.note {
             self.screen.note(&visible(note))?;
         }
         if self.reader == Reader::Person {
@@ -177,7 +188,7 @@ impl<'a> Conversation<'a> {
             Said::New => {
                 self.part()?;
                 self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
-                (self.calls, self.exists) = (OpenCalls::default(), false);
+                (self.calls, self.exists) = (PendingCalls::default(), false);
                 self.screen.aside(&format!("A new session begins: {}", self.key.session_id()))?;
             }
             Said::Quit => return Ok(Next::End),
@@ -199,13 +210,13 @@ impl<'a> Conversation<'a> {
         let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
         (self.exists, self.asked, self.failed) = (true, false, None);
         match turn::follow(run, &mut self.calls, &mut self.screen).await? {
-            Ended::Done => {}
-            Ended::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
-            Ended::Failed(error) => {
+            TurnOutcome::Done => {}
+            TurnOutcome::Refused => self.failed = Some(ErrorKind::FailedPrecondition),
+            TurnOutcome::Failed(error) => {
                 self.failed = Some(error.kind());
                 report(&error.into(), self.screen.format() == Format::Json);
             }
-            Ended::CutOff => {
+            TurnOutcome::CutOff => {
                 self.interrupts += 1;
                 self.screen.aside("Cut off. What was said and done before stays in the session.")?;
             }
@@ -281,7 +292,7 @@ impl<'a> Conversation<'a> {
         if !self.exists {
             return Ok(());
         }
-        let (id, command) = (self.key.session_id(), self.farewell.command(&self.key));
+        let (id, command) = (self.key.session_id(), self.resume.command(&self.key));
         self.screen.json(&json!({"type": "end", "sessionId": id, "goOnWith": command}))?;
         let text = match command {
             Some(command) => format!("The session is {}; go on with: {}", visible(id), visible(&command)),

@@ -5,7 +5,7 @@ use std::io;
 use scratchbook::{Change, Content, Event, FunctionCall, Part, SecretKeys};
 use serde_json::{Value, json};
 
-use super::calls::{self, is_confirmation};
+use super::calls::{self, USER, is_confirmation};
 use crate::output::{BAD, BOLD, DIM, Format, Output, styled, visible, visible_lines};
 use crate::show;
 
@@ -14,9 +14,6 @@ const HIDDEN: &str = "[secret]";
 
 /// What the user is asked with for a message.
 pub(super) const PROMPT: &str = "> ";
-
-/// Who is talking to the agents, as events name them.
-pub(super) const USER: &str = "user";
 
 /// Ends of names under which ADK keeps credentials in the state.
 const CREDENTIALS: [&str; 2] = ["_existing_exchanged_credential", "_token_cache"];

@@ -5,13 +5,13 @@ use std::pin::pin;
 use futures_util::StreamExt;
 use scratchbook::{Error, Event, EventStream};
 
-use super::calls::OpenCalls;
+use super::calls::PendingCalls;
 use super::screen::Screen;
 use crate::failure::Failure;
 
 /// How a turn ended.
 #[derive(Debug)]
-pub(super) enum Ended {
+pub(super) enum TurnOutcome {
     /// As it should.
     Done,
     /// With an error of the agent, of its model, or of the store.
@@ -25,9 +25,9 @@ pub(super) enum Ended {
 /// Shows a run as it comes, until it is over or somebody has had enough.
 pub(super) async fn follow(
     mut run: EventStream,
-    calls: &mut OpenCalls,
+    calls: &mut PendingCalls,
     screen: &mut Screen<'_>,
-) -> Result<Ended, Failure> {
+) -> Result<TurnOutcome, Failure> {
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     // An event that tells of a failure, which an error may follow that tells of the same.
     let mut failed: Option<Event> = None;
@@ -36,7 +36,7 @@ pub(super) async fn follow(
             biased;
             Ok(()) = &mut interrupted => {
                 screen.end_line()?;
-                return Ok(Ended::CutOff);
+                return Ok(TurnOutcome::CutOff);
             }
             item = run.next() => item,
         };
@@ -52,14 +52,14 @@ pub(super) async fn follow(
             }
             Some(Err(error)) => {
                 screen.end_line()?;
-                return Ok(Ended::Failed(error));
+                return Ok(TurnOutcome::Failed(error));
             }
             None => {
                 if let Some(told) = &failed {
                     screen.failure(told)?;
                 }
                 screen.end_line()?;
-                return Ok(if failed.is_some() { Ended::Refused } else { Ended::Done });
+                return Ok(if failed.is_some() { TurnOutcome::Refused } else { TurnOutcome::Done });
             }
         }
     }

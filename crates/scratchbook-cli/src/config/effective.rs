@@ -10,7 +10,7 @@ use serde_json::{Map, Number, Value, json};
 
 use super::{GLOBAL_VARIABLES, options, shown};
 use crate::args::Cli;
-use crate::database;
+use crate::context::DEFAULT_DATABASE;
 use crate::output::{Format, Output};
 
 /// The options whose values may have a password in them.
@@ -73,7 +73,7 @@ pub(super) fn settings(serve: &ArgMatches, from_file: &[String]) -> Vec<Setting>
             _ => Source::Default,
         };
         if id == "database" && values.is_empty() {
-            values.push(json!(database::DEFAULT));
+            values.push(json!(DEFAULT_DATABASE));
         }
         let is_list = matches!(arg.get_action(), ArgAction::Append);
         Some(Setting { name, values, is_list, source })

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::args::{Cli, Command};
+use crate::args::Cli;
+use crate::environment;
 use crate::failure::Failure;
-use crate::sealing;
 
 pub(crate) use effective::{Setting, print};
 
@@ -24,10 +24,10 @@ const SERVE: &str = "serve";
 
 /// Options of every command that a server takes from the environment too, as its own, and their variables.
 const GLOBAL_VARIABLES: [(&str, &str); 4] = [
-    ("database", "SCRATCHBOOK_DATABASE"),
-    ("deadline", "SCRATCHBOOK_DEADLINE"),
-    ("keyring", sealing::KEYRING),
-    ("plain_values", sealing::PLAIN_VALUES),
+    ("database", environment::DATABASE),
+    ("deadline", environment::DEADLINE),
+    ("keyring", environment::KEYRING),
+    ("plain_values", environment::PLAIN_VALUES),
 ];
 
 /// Commands, and options of every command that mean nothing to them.
@@ -60,7 +60,7 @@ impl From<clap::Error> for Misread {
 }
 
 /// Reads the command line and, for a server, the environment and the file.
-pub(crate) fn parse() -> Result<Cli, Misread> {
+pub(crate) fn parse() -> Result<(Cli, Vec<Setting>), Misread> {
     let command = WITHOUT.into_iter().fold(Cli::command(), |command, (name, id)| hide(command, name, id));
     let command = command.mut_subcommand(SERVE, |serve| serve.mut_args(unless_empty));
     let mut matches = command.clone().try_get_matches()?;
@@ -75,11 +75,8 @@ pub(crate) fn parse() -> Result<Cli, Misread> {
         }
         matches = command.try_get_matches()?;
     }
-    let mut cli = Cli::from_arg_matches(&matches)?;
-    if let (Command::Serve(args), Some(serve)) = (&mut cli.command, matches.subcommand_matches(SERVE)) {
-        args.settings = effective::settings(serve, &from_file);
-    }
-    Ok(cli)
+    let settings = matches.subcommand_matches(SERVE).map(|serve| effective::settings(serve, &from_file));
+    Ok((Cli::from_arg_matches(&matches)?, settings.unwrap_or_default()))
 }
 
 /// Leaves an option of every command out of the help of one, and of those below it.

@@ -13,8 +13,9 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use super::stage::{Record, Stage};
-use super::{Scenario, play};
+use super::scenario_run::{Record, ScenarioRun};
+use super::{play, play_one};
+use crate::args::Scenario;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -170,9 +171,9 @@ fn store(wrong: Wrong) -> Arc<dyn SessionService> {
 /// Which checks of a scenario fail.
 async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
     let (sessions, mut out) = (store(wrong), Output::new(true));
-    let mut stage = Stage::new(&sessions, &mut out);
-    scenario.play(&mut stage).await.unwrap();
-    let Record { checks, .. } = stage.finish();
+    let mut run = ScenarioRun::new(&sessions, &mut out);
+    play_one(scenario, &mut run).await.unwrap();
+    let Record { checks, .. } = run.finish();
     let failing = checks.iter().filter(|check| check["ok"] == false);
     failing.map(|check| check["what"].as_str().unwrap().to_owned()).collect()
 }

@@ -7,16 +7,17 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use super::walk::{Selection, Walk};
+use super::exporter::Exporter;
 use super::writer::LineWriter;
 use crate::database::Database;
 use crate::import;
 use crate::output::Format;
 use crate::progress::Progress;
+use crate::walk::Selection;
 
 async fn export(database: &Database, file: &Path) -> String {
     let mut lines = LineWriter::create(file, Progress::new("exporting", Format::Json)).unwrap();
-    Walk::new(database, &mut lines).all(&Selection::Everything).await.unwrap();
+    Exporter::new(database, &mut lines).all(&Selection::Everything).await.unwrap();
     lines.end().unwrap();
     std::fs::read_to_string(file).unwrap()
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use scratchbook::{Error, ErrorKind};
 
+use crate::export_format::{Counts, FORMAT, Line, VERSION};
 use crate::failure::Failure;
-use crate::lines::{Counts, FORMAT, Line, VERSION};
 use crate::progress::Progress;
 
 /// Writes lines and counts them.

@@ -10,32 +10,28 @@
 
 mod adk;
 mod jsonl;
+mod owner_state;
 mod report;
 mod session;
-mod shared;
+mod source;
 
-use crate::args::{Global, ImportArgs, Source};
-use crate::database::{DEFAULT, Database, checked_uri};
+use crate::args::{ImportArgs, Source};
+use crate::context::{Context, DEFAULT_DATABASE};
+use crate::database::{Database, checked_uri};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::Progress;
 use report::Report;
 
-/// Who is said to have written what an import writes of its own.
-const IMPORTER: &str = "scratchbook-import";
-
-/// How many rows, events or changes are read at a time.
-const PAGE: usize = 1_000;
-
-pub(crate) async fn import(global: &Global, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
-    checked_uri(global)?;
+pub(crate) async fn import(context: &Context, args: ImportArgs, out: &mut Output) -> Result<(), Failure> {
+    checked_uri(context)?;
     // The source first: what cannot be read must not make a database.
     let source = match args.from {
         Source::AdkSqlite => From::Adk(adk::open(&args.source, adk::Layout::Sqlite).await?),
         Source::AdkDatabase => From::Adk(adk::open(&args.source, adk::Layout::Database).await?),
         Source::Jsonl => From::Jsonl(jsonl::open(&args.source)?),
     };
-    let database = Database::open_or_create(global, DEFAULT).await?;
+    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
     let mut report = Report::new(Progress::new("importing", out.format()));
     match source {
         From::Adk(source) => adk::import(source.as_ref(), &database, &mut report).await?,
@@ -51,16 +47,6 @@ pub(crate) async fn lines(file: &str, database: &Database) -> Result<serde_json:
     let mut report = Report::new(Progress::new("importing", crate::output::Format::Json));
     jsonl::import(jsonl::open(file)?, database, &mut report).await?;
     Ok(report.as_json())
-}
-
-/// What is wrong with a text that should be a JSON object, and where, without what stands there: it may be a secret.
-fn not_an_object(error: &serde_json::Error) -> String {
-    let why = match error.classify() {
-        serde_json::error::Category::Data => "it is another value",
-        serde_json::error::Category::Eof => "it ends too early",
-        _ => "it is malformed",
-    };
-    format!("it is no JSON object: {why}, at column {}", error.column())
 }
 
 /// A source that was opened.

@@ -11,7 +11,7 @@ use scratchbook::{
 use serde_json::{Map, Value, json};
 
 use super::report::Written;
-use super::{IMPORTER, PAGE};
+use super::source::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 

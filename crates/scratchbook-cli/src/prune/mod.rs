@@ -11,8 +11,8 @@ use crate::args::{Moment, PruneArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
-use crate::places::{Depth, Place, Selection, name_of, places};
 use crate::progress::Progress;
+use crate::walk::{Depth, Entry, Selection, name_of, walk};
 
 /// How many events, changes or sessions go in one commit: others want to write as well.
 const STEP: usize = 500;
@@ -67,7 +67,7 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     }
     if wanted.events.is_some() || wanted.log_before.is_some() {
         let depth = if wanted.events.is_some() { Depth::Sessions } else { Depth::Owners };
-        let steps = places(database, &wanted.selection, depth).map_ok(|place| one(database, &wanted, place));
+        let steps = walk(database, &wanted.selection, depth).map_ok(|place| one(database, &wanted, place));
         let count = |found: Pruned| {
             pruned.add(found);
             progress.tell(pruned.counts(&wanted));
@@ -80,18 +80,18 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
 }
 
 /// What there is to do for one owner or session.
-async fn one(database: &Database, wanted: &Wanted, place: Place) -> Result<Pruned, Failure> {
+async fn one(database: &Database, wanted: &Wanted, place: Entry) -> Result<Pruned, Failure> {
     let mut pruned = Pruned::default();
     match (place, wanted.events, wanted.log_before) {
-        (Place::Session(session), Some(rule), _) => {
+        (Entry::Session(session), Some(rule), _) => {
             pruned.events = events::prune(database, &session, rule, wanted.run).await?;
             pruned.sessions = u64::from(pruned.events > 0);
         }
-        (Place::Owner(owner), _, Some(before)) => {
+        (Entry::Owner(owner), _, Some(before)) => {
             pruned.changes = log::prune(database, &owner, before, wanted.run).await?;
             pruned.logs = u64::from(pruned.changes > 0);
         }
-        (Place::Unlisted(_, error), ..) => return Err(error.into()),
+        (Entry::Unlisted(_, error), ..) => return Err(error.into()),
         _ => {}
     }
     Ok(pruned)

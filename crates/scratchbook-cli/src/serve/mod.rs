@@ -6,9 +6,9 @@
 //! - `apps.rs`: the agents that are hosted.
 
 mod apps;
-mod files;
-mod greeting;
+mod banner;
 mod listen;
+mod open_files;
 mod options;
 mod shutdown;
 mod telemetry;
@@ -18,34 +18,40 @@ use std::sync::Arc;
 use scratchbook::{Store, WithMetrics};
 use scratchbook_server::Server;
 
-use crate::args::{Global, ServeArgs};
-use crate::config;
+use crate::args::ServeArgs;
+use crate::config::{self, Setting};
+use crate::context::{Context, DEFAULT_DATABASE};
 use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::output::Output;
 use apps::Apps;
-use greeting::Greeting;
+use banner::Banner;
 use shutdown::Shutdown;
 use telemetry::{Metrics, Telemetry};
 
 /// Serves until it is told to stop.
-pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn serve(
+    context: &Context,
+    args: ServeArgs,
+    settings: &[Setting],
+    out: &mut Output,
+) -> Result<(), Failure> {
     if args.print_config {
-        return Ok(config::print(&args.settings, out)?);
+        return Ok(config::print(settings, out)?);
     }
     // Before anything is opened or made: a signal that comes meanwhile counts.
     let shutdown = Shutdown::listen()?;
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;
-    let place = scratchbook::without_password(database::checked_uri(global)?);
+    let place = scratchbook::without_password(database::checked_uri(context)?);
     let apps = Apps::of(&args)?;
     let listener = listen::listen(&args.host, args.port).await?;
-    let database = Database::open_or_create(global, database::DEFAULT).await?;
+    let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
     if let Some(key) = &database.sealed_by {
         tracing::info!(%key, "what is written is sealed");
     }
     let names = apps.names();
-    let connections = files::room_for_connections(&args.limits);
+    let connections = open_files::room_for_connections(&args.limits);
     let server = Server::builder(counted(database.store(), &names)).metrics(move || metrics.render());
     let server = args.adk_ui.iter().fold(apps.host(server), |server, folder| server.dev_ui(folder));
     let server = server.surfaces(options::surfaces(&args));
@@ -57,7 +63,7 @@ pub(crate) async fn serve(global: &Global, args: ServeArgs, out: &mut Output) ->
             "tokens and answers cross the network unencrypted: give --tls-cert and --tls-key, or have a proxy speak TLS"
         );
     }
-    Greeting::new(address, place, names, &args).print(out.format()).await?;
+    Banner::new(address, place, names, &args).print(out.format()).await?;
     shutdown::reload_at_hangup(server.clone())?;
     shutdown.end(|stop| server.run(listener, stop)).await?;
     let closed = database.close().await;

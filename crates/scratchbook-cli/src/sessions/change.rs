@@ -4,10 +4,10 @@ use jiff::Timestamp;
 use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionUpdate};
 use serde_json::json;
 
-use super::{no_session, nothing_of_it, whole};
+use super::{nothing_of_it, whole};
 use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, SessionAddress, UpdateArgs};
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_session};
 use crate::output::{Format, Output, visible};
 use crate::show;
 use crate::times::time;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::args::{CreateArgs, DeleteArgs, Label, ListArgs, ShowArgs};
 use crate::database::Database;
 use crate::delta;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_session};
 use crate::output::{BOLD, DIM, Format, Output, styled, visible};
 use crate::show;
 use crate::times::time;
@@ -22,13 +22,13 @@ use crate::times::time;
 pub(crate) use change::{expire, fork, rewind, update};
 
 /// What `sessions create` is to make, all of it checked.
-pub(crate) struct Creation {
+pub(crate) struct NewSession {
     app: String,
     user: String,
     config: CreateSessionConfig,
 }
 
-impl Creation {
+impl NewSession {
     pub(crate) fn new(args: CreateArgs) -> Result<Self, Error> {
         StateOwner::user(&args.app, &args.user)?;
         let delta = delta::read(&args.values)?;
@@ -51,8 +51,8 @@ impl Creation {
     }
 }
 
-pub(crate) async fn create(database: &Database, creation: Creation, out: &mut Output) -> Result<(), Failure> {
-    let Creation { app, user, config } = creation;
+pub(crate) async fn create(database: &Database, creation: NewSession, out: &mut Output) -> Result<(), Failure> {
+    let NewSession { app, user, config } = creation;
     let session = database.sessions.create_session(&app, &user, config).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&whole(&session)?)?);
@@ -137,12 +137,6 @@ pub(crate) async fn delete(database: &Database, args: DeleteArgs, out: &mut Outp
         out.line(format_args!("there was no {}", visible(&key.to_string())))?;
     }
     Ok(())
-}
-
-/// The error for a session that is not there.
-pub(crate) fn no_session(key: &SessionKey) -> Error {
-    let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
-    Error::new(ErrorKind::NotFound, message)
 }
 
 fn nothing_of_it() -> GetSessionConfig {

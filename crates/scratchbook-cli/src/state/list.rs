@@ -4,23 +4,23 @@ use comfy_table::Row;
 use scratchbook::{GetSessionConfig, ListStateConfig, SessionKey, StatePage};
 use serde_json::json;
 
-use super::Target;
+use super::target::StateTarget;
 use crate::args::ListStateArgs;
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::failure::no_session;
 use crate::output::{DIM, Format, Output, styled, visible};
-use crate::sessions::no_session;
 use crate::show;
 
 pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     target.check(&args.prefix)?;
     let mut config = ListStateConfig::default().with_prefix(args.prefix).with_page_size(args.limit);
     config.after = args.page_token;
     config.check()?;
     let page = match &target {
-        Target::Owner(owner) => database.sessions.list_state(owner, &config).await?,
-        Target::Session(key) => of_session(database, key, &config).await?,
+        StateTarget::Owner(owner) => database.sessions.list_state(owner, &config).await?,
+        StateTarget::Session(key) => of_session(database, key, &config).await?,
     };
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"state": page.values, "nextPageToken": page.next}))?);

@@ -3,9 +3,9 @@
 use scratchbook::plan::prepare_event;
 use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment, json};
 
-use super::super::PAGE;
 use super::super::report::Refusal;
-use super::names;
+use super::super::source::PAGE;
+use super::camel_case;
 use super::rows::{EventRow, Rows};
 use super::typescript;
 use super::values::has_no_number;
@@ -57,7 +57,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
     }
     event.timestamp = event.timestamp.or(row.time);
     typescript::convert(&mut event, row.time);
-    names::show(&mut event);
+    camel_case::show(&mut event);
     if event.id.is_empty() {
         return Err(invalid("it has no id, by which it could be known when it is imported again"));
     }

@@ -8,10 +8,10 @@
 //!   spells them; `typescript.rs`: what ADK for TypeScript stores in another way.
 //! - `session.rs`: a session with its events, and the state that it must have had at the beginning.
 
+mod camel_case;
 mod event;
 mod layout;
-mod names;
-mod place;
+mod location;
 mod postgres;
 mod rows;
 mod session;
@@ -24,12 +24,12 @@ use async_trait::async_trait;
 use scratchbook::{Error, ErrorKind, SessionKey, StateChange, StateOwner};
 use serde_json::Map;
 
-use super::PAGE;
+use super::owner_state::{Known, Shared, name_of};
 use super::report::{Refusal, Report};
-use super::shared::{Known, Shared, name_of};
+use super::source::PAGE;
 use crate::database::Database;
 use crate::failure::Failure;
-use place::Place;
+use location::Place;
 use values::Values;
 
 pub(super) use layout::Layout;

@@ -7,9 +7,9 @@
 use scratchbook::{CreateSessionConfig, Error, ErrorKind, Scope, SessionKey, StateDelta, fold};
 use serde_json::Map;
 
-use super::super::PAGE;
 use super::super::report::Report;
 use super::super::session::{SessionWriter, WHOLE, correction};
+use super::super::source::PAGE;
 use super::event::Page;
 use super::rows::{Rows, SessionRow};
 use super::values::Values;

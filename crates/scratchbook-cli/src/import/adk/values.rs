@@ -7,8 +7,8 @@ use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::not_an_object;
 use super::super::report::{Refusal, Report};
+use super::super::source::not_an_object;
 
 /// A number that no float holds, in the place of what is no number at all.
 const NO_NUMBER: &str = "1e9999";

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use scratchbook::{Error, ErrorKind, Event, PutStateOptions, Scope, SessionKey, StateDelta, StateOwner};
 
 use super::record::{Record, invalid};
-use crate::lines::Counts;
+use crate::export_format::Counts;
 
 /// What is known of a file that was gone through.
 #[derive(Debug, Default)]

@@ -16,12 +16,12 @@ use scratchbook::{
 };
 use serde_json::{Map, Value};
 
-use super::PAGE;
+use super::owner_state::{Known, Shared};
 use super::report::{Refusal, Report};
 use super::session::{SessionWriter, same_value};
-use super::shared::{Known, Shared};
+use super::source::PAGE;
 use crate::database::Database;
-use crate::export::any_session;
+use crate::export_format::any_session;
 use crate::failure::Failure;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
 use record::{Artifact, Record, invalid};

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::{IMPORTER, not_an_object};
-use crate::lines::{Counts, FORMAT, VERSION};
+use super::super::source::{IMPORTER, not_an_object};
+use crate::export_format::{Counts, FORMAT, VERSION};
 
 /// What a line says.
 #[derive(Debug)]

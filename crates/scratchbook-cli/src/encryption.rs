@@ -1,40 +1,33 @@
 //! The keyring that a database is sealed by, and what is said if one is missing.
 
-use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use scratchbook::{
     Error, ErrorKind, GetSessionConfig, Keyring, Limits, ListSessionsConfig, PlainValues, SessionService, Store,
     WithEncryption, sealed_by,
 };
 
-use crate::args::{Global, Plain};
-use crate::database::within;
+use crate::args::Plain;
+use crate::context::Context;
 use crate::failure::{self, Failure};
 
-/// The variables of the environment.
-pub(crate) const KEYRING: &str = "SCRATCHBOOK_KEYRING";
-pub(crate) const PLAIN_VALUES: &str = "SCRATCHBOOK_PLAIN_VALUES";
-
 /// Sessions that are sealed.
-pub(crate) type Sealed = WithEncryption<Arc<dyn SessionService>>;
+pub(crate) type EncryptedSessions = WithEncryption<Arc<dyn SessionService>>;
 
 /// What a database is sealed by.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct Encryption {
     ring: Keyring,
     plain: PlainValues,
     file: PathBuf,
 }
 
-impl Keys {
+impl Encryption {
     /// The keys that are asked for, if any are.
-    pub(crate) fn of(global: &Global) -> Result<Option<Self>, Failure> {
-        let Some(file) = &global.keyring else {
-            if global.plain_values.is_some() {
+    pub(crate) fn of(context: &Context) -> Result<Option<Self>, Failure> {
+        let Some(file) = &context.options.keyring else {
+            if context.options.plain_values.is_some() {
                 let message =
                     "--plain-values says what happens beside sealed values; name the keys with --keyring FILE";
                 return Err(Error::new(ErrorKind::InvalidArgument, message).into());
@@ -43,9 +36,9 @@ impl Keys {
         };
         let ring = Keyring::from_file(file)?;
         if let Some(message) = too_open(file) {
-            failure::warn(&message, global.json);
+            failure::warn(&message, context.options.json);
         }
-        let plain = match global.plain_values {
+        let plain = match context.options.plain_values {
             Some(Plain::Refused) => PlainValues::Refused,
             Some(Plain::Read) | None => PlainValues::Read,
         };
@@ -65,37 +58,9 @@ impl Keys {
     }
 
     /// Sessions that are sealed.
-    pub(crate) fn sessions(&self, sessions: Arc<dyn SessionService>, limits: Limits) -> Sealed {
+    pub(crate) fn sessions(&self, sessions: Arc<dyn SessionService>, limits: Limits) -> EncryptedSessions {
         WithEncryption::new_with(sessions, self.ring.clone(), self.plain).with_limits(limits)
     }
-}
-
-/// What the environment names, if the command line does not; not for the demo, as with the database.
-pub(crate) fn of_environment(global: &mut Global) -> Result<(), Failure> {
-    if global.keyring.is_none() {
-        global.keyring = keyring_of_environment();
-    }
-    if global.plain_values.is_none()
-        && let Some(value) = variable(PLAIN_VALUES)
-    {
-        let value = value.to_string_lossy();
-        let plain = Plain::from_str(&value, false).map_err(|_| {
-            let message = format!("{PLAIN_VALUES}={value}; it is 'read' or 'refused'");
-            Error::new(ErrorKind::InvalidArgument, message)
-        })?;
-        global.plain_values = Some(plain);
-    }
-    Ok(())
-}
-
-/// The keyring that the environment names.
-pub(crate) fn keyring_of_environment() -> Option<PathBuf> {
-    variable(KEYRING).map(PathBuf::from)
-}
-
-/// A variable that is set to nothing is not set.
-fn variable(name: &str) -> Option<OsString> {
-    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The error of a command that needs a keyring.
@@ -112,16 +77,16 @@ pub(crate) fn no_keyring() -> Error {
 /// # Errors
 ///
 /// `FailedPrecondition` names a key that is missing from the keyring.
-pub(crate) async fn check(store: &Store, keys: Option<&Keys>, global: &Global) -> Result<(), Failure> {
+pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Context) -> Result<(), Failure> {
     // Whatever is wrong with what is stored, the command itself says better.
-    let Ok(Some(id)) = within(global.deadline, newest_key(store)).await else { return Ok(()) };
+    let Ok(Some(id)) = context.within(newest_key(store)).await else { return Ok(()) };
     match keys {
         None => {
             let message = format!(
                 "what is stored here is sealed by the key '{id}', and there is no keyring: it is shown as it is stored, \
                  and what is written is not sealed; give --keyring FILE"
             );
-            failure::warn(&message, global.json);
+            failure::warn(&message, context.options.json);
             Ok(())
         }
         Some(keys) if keys.ring.contains(&id) => Ok(()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use scratchbook::{Event, Events};
 
-use super::screen::USER;
+use super::calls::USER;
 
 /// The events that still stand: without those that the session was taken back to before.
 pub(super) fn standing(events: &Events) -> Vec<Arc<Event>> {

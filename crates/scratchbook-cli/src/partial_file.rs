@@ -5,11 +5,11 @@ use std::path::Path;
 
 /// A file that is removed again unless it is finished: Ctrl-C ends the command in the midst of it.
 #[derive(Debug)]
-pub(crate) struct Unfinished<'a> {
+pub(crate) struct PartialFile<'a> {
     file: Option<&'a Path>,
 }
 
-impl<'a> Unfinished<'a> {
+impl<'a> PartialFile<'a> {
     /// A file that is about to be made; one that is there already stays.
     pub(crate) fn new(file: &'a Path) -> Self {
         Self { file: (!file.exists()).then_some(file) }
@@ -21,7 +21,7 @@ impl<'a> Unfinished<'a> {
     }
 }
 
-impl Drop for Unfinished<'_> {
+impl Drop for PartialFile<'_> {
     fn drop(&mut self) {
         if let Some(file) = self.file {
             let _ = fs::remove_file(file);

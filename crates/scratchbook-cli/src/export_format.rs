@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook::{Event, Part, StateDelta};
+use scratchbook::{Event, Part, SessionKey, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -115,4 +115,9 @@ impl Line<'_> {
             Self::End(_) => "end",
         }
     }
+}
+
+/// By which the artifacts of a user are asked for: they are seen from every session, one that is not there too.
+pub(crate) fn any_session(app: &str, user: &str) -> Result<SessionKey, scratchbook::Error> {
+    SessionKey::new(app, user, "-")
 }

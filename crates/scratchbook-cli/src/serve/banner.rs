@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a server is and what it serves.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct Banner {
     url: String,
     address: SocketAddr,
     database: String,
@@ -31,7 +31,7 @@ pub(super) struct Greeting {
     surfaces: Vec<Surface>,
 }
 
-impl Greeting {
+impl Banner {
     pub(super) fn new(address: SocketAddr, database: String, apps: Vec<String>, args: &ServeArgs) -> Self {
         let AccessArgs { tokens, jwks, jwt_secret_file, tls_cert, .. } = &args.access;
         let login = tokens.is_some() || jwks.is_some() || jwt_secret_file.is_some();

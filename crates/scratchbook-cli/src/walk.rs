@@ -4,7 +4,7 @@ use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use scratchbook::{Error, ErrorKind, ListSessionsConfig, Session, SessionKey, StateOwner};
 
 use crate::database::Database;
-use crate::failure::Failure;
+use crate::failure::{Failure, no_session};
 
 /// How many owners or sessions are read at a time. A page of sessions has all their state.
 const PAGE: usize = 100;
@@ -38,7 +38,7 @@ impl Selection {
             Self::User(user) => {
                 format!("the app '{}' has no user '{}'", user.app_name(), user.user_id().unwrap_or_default())
             }
-            Self::Session(key) => return crate::sessions::no_session(key),
+            Self::Session(key) => return no_session(key),
         };
         Error::new(ErrorKind::NotFound, message)
     }
@@ -53,7 +53,7 @@ pub(crate) enum Depth {
 
 /// What is found on the way.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Entry {
     /// A user or an app; the first of all that is theirs.
     Owner(StateOwner),
     /// A session as a list shows it, without events.
@@ -65,25 +65,26 @@ pub(crate) enum Place {
 }
 
 /// Everything that is wanted: each owner, and each user's sessions behind the user where it goes so deep.
-pub(crate) fn places<'a>(
+pub(crate) fn walk<'a>(
     database: &'a Database,
     selection: &Selection,
     depth: Depth,
-) -> impl Stream<Item = Result<Place, Failure>> + 'a {
+) -> impl Stream<Item = Result<Entry, Failure>> + 'a {
     let next = match selection {
         Selection::Everything => Next::Owners { after: None, app: None },
         Selection::App(app) => Next::App(app.clone()),
         Selection::User(user) => Next::User(user.clone()),
         Selection::Session(key) => Next::Named(key.clone()),
     };
-    let walk = Walk { database, depth, todo: vec![next] };
-    let pages =
-        stream::try_unfold(walk, |mut walk| async { Ok::<_, Failure>(walk.page().await?.map(|page| (page, walk))) });
+    let walker = Walker { database, depth, todo: vec![next] };
+    let pages = stream::try_unfold(walker, |mut walker| async {
+        Ok::<_, Failure>(walker.page().await?.map(|page| (page, walker)))
+    });
     pages.map_ok(|page| stream::iter(page).map(Ok)).try_flatten()
 }
 
 /// The rest of a walk; the end of the list comes next.
-struct Walk<'a> {
+struct Walker<'a> {
     database: &'a Database,
     depth: Depth,
     todo: Vec<Next>,
@@ -101,28 +102,28 @@ enum Next {
     Named(SessionKey),
 }
 
-impl Walk<'_> {
-    async fn page(&mut self) -> Result<Option<Vec<Place>>, Failure> {
+impl Walker<'_> {
+    async fn page(&mut self) -> Result<Option<Vec<Entry>>, Failure> {
         let Some(next) = self.todo.pop() else { return Ok(None) };
         Ok(Some(match next {
             Next::App(app) => {
                 self.todo.push(Next::Owners { after: Some(app.clone()), app: Some(app.clone()) });
-                vec![Place::Owner(app)]
+                vec![Entry::Owner(app)]
             }
             Next::User(user) => {
                 let config = ListSessionsConfig::default().with_user_id(user.user_id().unwrap_or_default());
                 if self.depth == Depth::Sessions {
                     self.todo.push(Next::Sessions(user.clone(), config.with_page_size(PAGE)));
                 }
-                vec![Place::Owner(user)]
+                vec![Entry::Owner(user)]
             }
             Next::Owners { after, app } => self.owners(after, app).await?,
             Next::Sessions(user, config) => self.sessions(user, config).await?,
-            Next::Named(key) => vec![Place::Named(key)],
+            Next::Named(key) => vec![Entry::Named(key)],
         }))
     }
 
-    async fn owners(&mut self, after: Option<StateOwner>, app: Option<StateOwner>) -> Result<Vec<Place>, Failure> {
+    async fn owners(&mut self, after: Option<StateOwner>, app: Option<StateOwner>) -> Result<Vec<Entry>, Failure> {
         let page = self.database.sessions.list_owners(after.as_ref(), PAGE).await?;
         let wanted = |owner: &StateOwner| app.as_ref().is_none_or(|app| app.app_name() == owner.app_name());
         let is_end = page.len() < PAGE || !page.last().is_some_and(wanted);
@@ -131,27 +132,27 @@ impl Walk<'_> {
         }
         // A user's sessions are read when it is their turn.
         let mut found: Vec<_> = page.into_iter().filter(wanted).collect();
-        let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Place::Owner).collect();
+        let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Entry::Owner).collect();
         found.retain(|owner| owner.user_id().is_some());
         self.todo.extend(found.into_iter().rev().map(Next::User));
         Ok(apps)
     }
 
     /// A page of a user's sessions. Where a row of one cannot be read, those before it are read one by one.
-    async fn sessions(&mut self, user: StateOwner, mut config: ListSessionsConfig) -> Result<Vec<Place>, Failure> {
+    async fn sessions(&mut self, user: StateOwner, mut config: ListSessionsConfig) -> Result<Vec<Entry>, Failure> {
         match self.database.sessions.list_sessions(user.app_name(), &config).await {
             Ok(page) => {
                 config.page_token = page.next_page_token;
                 if config.page_token.is_some() {
                     self.todo.push(Next::Sessions(user, config));
                 }
-                Ok(page.sessions.into_iter().map(Box::new).map(Place::Session).collect())
+                Ok(page.sessions.into_iter().map(Box::new).map(Entry::Session).collect())
             }
             Err(error) if error.kind() == ErrorKind::DataCorrupted && config.page_size > 1 => {
                 self.todo.push(Next::Sessions(user, config.with_page_size(1)));
                 Ok(Vec::new())
             }
-            Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(vec![Place::Unlisted(user, error)]),
+            Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(vec![Entry::Unlisted(user, error)]),
             Err(error) => Err(error.into()),
         }
     }

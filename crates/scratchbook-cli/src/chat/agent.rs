@@ -13,14 +13,14 @@ const DEFAULT_MODEL: &str = "gemini-3.5-flash";
 
 /// An agent to talk to, and its app.
 #[derive(Debug)]
-pub(super) struct Partner {
+pub(super) struct ChatAgent {
     pub(super) app: String,
     pub(super) agent: Arc<dyn Agent>,
     /// What is to be said of it before it is talked to.
     pub(super) note: Option<String>,
 }
 
-impl Partner {
+impl ChatAgent {
     /// Whom the command line asks for. Where none is named and there is no key for the default model, the demo's
     /// agents answer by their scripts.
     ///

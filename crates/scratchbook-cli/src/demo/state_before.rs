@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 /// The keys of a user and of the app, with their prefixes, as an earlier run has left them.
-pub(super) struct Before {
+pub(super) struct StateBefore {
     keys: Map<String, Value>,
 }
 
-impl Before {
+impl StateBefore {
     pub(super) async fn read(sessions: &dyn SessionService, app_name: &str, user_id: &str) -> Result<Self, Failure> {
         let mut keys = Map::new();
         for (scope, values) in [

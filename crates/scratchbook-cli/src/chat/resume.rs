@@ -4,20 +4,20 @@ use std::path::Path;
 
 use scratchbook::{SessionKey, without_password};
 
-use crate::args::{ChatArgs, Global};
-use crate::database;
-use crate::sealing;
+use crate::args::ChatArgs;
+use crate::context::{Context, DEFAULT_DATABASE};
+use crate::environment;
 
 /// What of the command line is needed again.
 #[derive(Debug)]
-pub(super) struct Farewell {
+pub(super) struct ResumeCommand {
     words: Vec<String>,
     /// Whether there is anything to come back to.
     lasts: bool,
 }
 
-impl Farewell {
-    pub(super) fn new(global: &Global, args: &ChatArgs) -> Self {
+impl ResumeCommand {
+    pub(super) fn new(context: &Context, args: &ChatArgs) -> Self {
         let path = |path: &Path| path.display().to_string();
         let mut words = Vec::new();
         let mut option = |name: &str, value: Option<String>| {
@@ -29,13 +29,13 @@ impl Farewell {
         option("--model", args.model.clone());
         option("--user", Some(args.user.clone()).filter(|user| user != ChatArgs::USER));
         args.secret.iter().for_each(|secret| option("--secret", Some(secret.clone())));
-        option("--schema", global.schema.as_deref().map(path));
-        let keyring = global.keyring.clone().filter(|file| Some(file) != sealing::keyring_of_environment().as_ref());
+        option("--schema", context.options.schema.as_deref().map(path));
+        let keyring = context.options.keyring.clone().filter(|file| Some(file) != environment::keyring().as_ref());
         option("--keyring", keyring.as_deref().map(path));
         // What the environment names, it names the next time, too.
-        let of_environment = database::of_environment().ok().flatten();
-        let uri = global.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));
-        let lasts = !database::uri(global, database::DEFAULT).starts_with("memory:");
+        let of_environment = environment::database().ok().flatten();
+        let uri = context.options.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));
+        let lasts = !context.uri(DEFAULT_DATABASE).starts_with("memory:");
         option("--database", uri.as_deref().map(without_password));
         Self { words, lasts }
     }

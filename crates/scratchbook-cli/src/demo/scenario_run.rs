@@ -9,13 +9,13 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use super::before::Before;
+use super::state_before::StateBefore;
 use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, GOOD, Output, styled, visible};
 use crate::show;
 
 /// A scenario under way.
-pub(super) struct Stage<'a> {
+pub(super) struct ScenarioRun<'a> {
     sessions: &'a Arc<dyn SessionService>,
     out: &'a mut Output,
     record: Record,
@@ -36,14 +36,14 @@ impl Record {
 }
 
 /// A session of a scenario.
-pub(super) struct Scene {
+pub(super) struct DemoSession {
     pub(super) key: SessionKey,
     /// The state as the events seen so far leave it.
     state: Map<String, Value>,
     seen: u64,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> ScenarioRun<'a> {
     pub(super) fn new(sessions: &'a Arc<dyn SessionService>, out: &'a mut Output) -> Self {
         Self { sessions, out, record: Record::default() }
     }
@@ -62,8 +62,8 @@ impl<'a> Stage<'a> {
     }
 
     /// What the user and the app have before the scenario writes anything; said, as it carries on.
-    pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<Before, Failure> {
-        let before = Before::read(self.sessions, app_name, user_id).await?;
+    pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<StateBefore, Failure> {
+        let before = StateBefore::read(self.sessions, app_name, user_id).await?;
         if before.keys().is_empty() {
             return Ok(before);
         }
@@ -78,8 +78,8 @@ impl<'a> Stage<'a> {
 
     /// Begins a session with a new id. Its state is as given; `user:` and `app:` keys only where there is none,
     /// so that what an earlier run has left carries on.
-    pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<Scene, Failure> {
-        let there = Before::read(self.sessions, app_name, user_id).await?;
+    pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<DemoSession, Failure> {
+        let there = StateBefore::read(self.sessions, app_name, user_id).await?;
         let Value::Object(mut given) = state else {
             return Err(
                 scratchbook::Error::new(scratchbook::ErrorKind::Internal, "the scenario's state is no object").into()
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
         given.retain(|key, _| there.get(key).is_none());
         let config = CreateSessionConfig::default().with_state(given);
         let session = self.sessions.create_session(app_name, user_id, config).await?;
-        let scene = Scene { key: session.key().clone(), state: session.state().to_map(), seen: session.seq() };
+        let scene = DemoSession { key: session.key().clone(), state: session.state().to_map(), seen: session.seq() };
         if self.out.format() == Format::Text {
             let key = scene.key.to_string();
             self.out.line(format_args!("\n  {} {}", styled(DIM, "session"), visible(&key)))?;
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
     /// Has the agent answer a message, which carries a delta, and shows every event of the run.
     pub(super) async fn say(
         &mut self,
-        scene: &mut Scene,
+        scene: &mut DemoSession,
         runner: &Runner,
         message: &str,
         delta: Value,
@@ -118,14 +118,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Shows an event that the scenario has appended itself, with the delta as it was sent.
-    pub(super) async fn appended(&mut self, scene: &mut Scene, sent: StateDelta) -> Result<(), Failure> {
+    pub(super) async fn appended(&mut self, scene: &mut DemoSession, sent: StateDelta) -> Result<(), Failure> {
         self.catch_up(scene, &mut Some(sent)).await
     }
 
     /// The session as it is stored now.
-    pub(super) async fn stored(&self, scene: &Scene) -> Result<Session, Failure> {
+    pub(super) async fn stored(&self, scene: &DemoSession) -> Result<Session, Failure> {
         let session = self.sessions.get_session(&scene.key, &GetSessionConfig::default()).await?;
-        session.ok_or_else(|| crate::sessions::no_session(&scene.key).into())
+        session.ok_or_else(|| crate::failure::no_session(&scene.key).into())
     }
 
     /// Compares a value with what it must be.
@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
 
     /// Shows events that were committed since the last look. The first was sent with the given delta, which may
     /// hold `temp:` keys that no store has.
-    async fn catch_up(&mut self, scene: &mut Scene, given: &mut Option<StateDelta>) -> Result<(), Failure> {
+    async fn catch_up(&mut self, scene: &mut DemoSession, given: &mut Option<StateDelta>) -> Result<(), Failure> {
         let config = GetSessionConfig::default().with_events_after(scene.seen, usize::MAX);
         let session = self.sessions.get_session(&scene.key, &config).await?;
         for event in session.iter().flat_map(|session| session.events().iter()) {

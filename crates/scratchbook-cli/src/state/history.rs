@@ -4,12 +4,12 @@ use comfy_table::Row;
 use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionKey, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
-use super::Target;
+use super::target::StateTarget;
 use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs, SessionAddress};
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::failure::no_session;
 use crate::output::{Format, Output, visible};
-use crate::sessions::no_session;
 use crate::show;
 use crate::times::time;
 
@@ -39,11 +39,11 @@ pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) 
 }
 
 pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Output) -> Result<(), Failure> {
-    let target = Target::new(&args.owner)?;
+    let target = StateTarget::new(&args.owner)?;
     target.check(&args.key)?;
     let writes: Vec<KeyWrite> = match &target {
-        Target::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
-        Target::Owner(owner) => {
+        StateTarget::Session(key) => database.sessions.history(key, &args.key, args.limit).await?,
+        StateTarget::Owner(owner) => {
             let changes = database.sessions.list_key_changes(owner, &args.key, u64::MAX, args.limit).await?;
             changes.into_iter().map(KeyWrite::from).collect()
         }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::report::{Refusal, Report};
 use super::session::{difference, same_value};
-use super::{IMPORTER, PAGE};
+use super::source::{IMPORTER, PAGE};
 use crate::database::Database;
 use crate::failure::Failure;
 

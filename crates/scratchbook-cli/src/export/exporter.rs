@@ -8,11 +8,11 @@ use scratchbook::{
 };
 use serde_json::{Map, Value};
 
-use super::any_session;
 use super::writer::LineWriter;
 use crate::database::Database;
+use crate::export_format::{Line, any_session};
 use crate::failure::Failure;
-use crate::lines::Line;
+use crate::walk::Selection;
 
 /// How many owners, changes, sessions or events are read at a time.
 const PAGE: usize = 500;
@@ -23,52 +23,37 @@ const MOST_KNOWN: usize = 10_000;
 /// Which events a session has.
 type Known = HashMap<SessionKey, Option<RangeInclusive<u64>>>;
 
-/// What of the database is wanted.
-pub(super) enum Selection {
-    Everything,
-    App(StateOwner),
-    User(StateOwner),
-}
-
-impl Selection {
-    pub(super) fn new(app: Option<&str>, user: Option<&str>) -> Result<Self, Error> {
-        Ok(match (app, user) {
-            (None, _) => Self::Everything,
-            (Some(app), None) => Self::App(StateOwner::app(app)?),
-            (Some(app), Some(user)) => Self::User(StateOwner::user(app, user)?),
-        })
-    }
-}
-
-pub(super) struct Walk<'a> {
+pub(super) struct Exporter<'a> {
     database: &'a Database,
     lines: &'a mut LineWriter,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Exporter<'a> {
     pub(super) fn new(database: &'a Database, lines: &'a mut LineWriter) -> Self {
         Self { database, lines }
     }
 
     pub(super) async fn all(mut self, selection: &Selection) -> Result<(), Failure> {
         self.lines.header()?;
-        match selection {
-            Selection::Everything => self.owners(None, |_| true).await.map(drop),
+        let is_empty = match selection {
+            Selection::Everything | Selection::Session(_) => {
+                self.owners(None, |_| true).await?;
+                false
+            }
             Selection::App(app) => {
                 let state = self.database.sessions.get_state(app).await?;
                 self.owner(app, &state).await?;
                 let users = self.owners(Some(app.clone()), |owner| owner.app_name() == app.app_name()).await?;
-                found(users > 0 || !state.is_empty(), || format!("there is no app '{}'", app.app_name()))
+                users == 0 && state.is_empty()
             }
             Selection::User(user) => {
                 let state = self.database.sessions.get_state(user).await?;
                 self.owner(user, &state).await?;
-                let user_id = user.user_id().unwrap_or_default();
-                let sessions = self.user(user.app_name(), user_id).await?;
-                let message = || format!("the app '{}' has no user '{user_id}'", user.app_name());
-                found(sessions > 0 || !state.is_empty(), message)
+                let sessions = self.user(user.app_name(), user.user_id().unwrap_or_default()).await?;
+                sessions == 0 && state.is_empty()
             }
-        }
+        };
+        if is_empty { Err(selection.not_found().into()) } else { Ok(()) }
     }
 
     /// Every owner after one that is wanted, up to the first that is not; how many there were.
@@ -215,9 +200,4 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-}
-
-/// What was asked for by name has to be there.
-fn found(found: bool, message: impl FnOnce() -> String) -> Result<(), Failure> {
-    if found { Ok(()) } else { Err(Error::new(ErrorKind::NotFound, message()).into()) }
 }
