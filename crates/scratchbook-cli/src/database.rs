@@ -1,4 +1,4 @@
-//! The database a command works on.
+//! The database of a command.
 
 use std::convert;
 use std::mem::ManuallyDrop;
@@ -15,26 +15,26 @@ use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
 use crate::encryption::{self, EncryptedSessions, Encryption};
 use crate::failure::Failure;
 
-/// An open database, each of whose calls ends within the deadline.
+/// An open database. Each call ends within the deadline.
 ///
-/// It is closed by [`close`](Self::close) and never dropped: a drop would wait for what was given up.
+/// [`close`](Self::close) closes it. The stores are never dropped: a drop would wait for calls that have timed out.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) sessions: ManuallyDrop<Arc<dyn SessionService>>,
     pub(crate) artifacts: ManuallyDrop<Arc<dyn ArtifactService>>,
-    /// The id of the key that seals what is written.
+    /// The id of the key that encrypts new values.
     pub(crate) sealed_by: Option<String>,
 }
 
 impl Database {
-    /// Opens what is there. A file that is missing is a mistake, not a wish for an empty one.
+    /// Opens an existing database. A missing file is an error.
     pub(crate) async fn open(context: &Context) -> Result<Self, Failure> {
         check(context.uri(DEFAULT_DATABASE))?;
         existing(context.uri(DEFAULT_DATABASE))?;
         Self::open_or_create(context, DEFAULT_DATABASE).await
     }
 
-    /// Opens a database, which is made where it is missing.
+    /// Opens a database, and creates it if it does not exist.
     pub(crate) async fn open_or_create(context: &Context, default: &str) -> Result<Self, Failure> {
         let encryption = Encryption::of(context)?;
         let (store, limits) = stored(context, default, encryption.as_ref()).await?;
@@ -50,7 +50,7 @@ impl Database {
         Ok(Self { sealed_by, ..Self::of(bounded(Store::of(sessions, artifacts), context.options.deadline)) })
     }
 
-    /// Opens what is there as it is stored, and beside it the sessions as the keyring's keys open and seal them.
+    /// Opens an existing database without decrypting it, and its sessions with the keyring's encryption.
     pub(crate) async fn open_to_reseal(context: &Context) -> Result<(Self, EncryptedSessions), Failure> {
         let Some(encryption) = Encryption::of(context)? else { return Err(encryption::no_keyring().into()) };
         check(context.uri(DEFAULT_DATABASE))?;
@@ -61,12 +61,12 @@ impl Database {
         Ok((Self::of(store), sealed))
     }
 
-    /// Sessions and artifacts together.
+    /// The sessions and the artifacts as a store.
     pub(crate) fn store(&self) -> Store {
         Store::of(Arc::clone(&self.sessions), Arc::clone(&self.artifacts))
     }
 
-    /// A store that is open already.
+    /// Wraps an open store.
     pub(crate) fn of(Store { sessions, artifacts, .. }: Store) -> Self {
         Self { sessions: ManuallyDrop::new(sessions), artifacts: ManuallyDrop::new(artifacts), sealed_by: None }
     }
@@ -76,7 +76,7 @@ impl Database {
     }
 }
 
-/// Opens a store, with room for what is sealed if there are keys; and the limits on what is given.
+/// Opens a store, and returns it with the limits on values before encryption, which makes them longer.
 async fn stored(context: &Context, default: &str, encryption: Option<&Encryption>) -> Result<(Store, Limits), Failure> {
     check(context.uri(default))?;
     let room: fn(Limits) -> Limits = if encryption.is_some() { sealed_limits } else { convert::identity };
@@ -85,21 +85,21 @@ async fn stored(context: &Context, default: &str, encryption: Option<&Encryption
     Ok(opened)
 }
 
-/// A store each of whose calls ends within the deadline.
+/// Applies the deadline to each call of a store.
 fn bounded(store: Store, deadline: Option<Duration>) -> Store {
     let Some(deadline) = deadline else { return store };
     let sessions = WithDeadline::new(store.sessions, deadline);
     Store::of(Arc::new(sessions), Arc::new(WithDeadline::new(store.artifacts, deadline)))
 }
 
-/// The URI of a database that may be missing still.
+/// The URI of a database that need not exist.
 pub(crate) fn checked_uri(context: &Context) -> Result<&str, Failure> {
     let uri = context.uri(DEFAULT_DATABASE);
     check(uri)?;
     Ok(uri)
 }
 
-/// The URI of the SQLite file that is to be there.
+/// The URI of an existing SQLite file.
 pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
     let uri = context.uri(DEFAULT_DATABASE);
     if uri.starts_with("memory:") {
@@ -116,7 +116,7 @@ pub(crate) fn sqlite_uri(context: &Context) -> Result<&str, Failure> {
     Ok(uri)
 }
 
-/// Says what to write instead of a path, or of a URI that has nearly the right form.
+/// Refuses a path or a malformed URI, and says what to write instead.
 fn check(uri: &str) -> Result<(), Error> {
     let meant = match uri.split_once(':') {
         _ if uri.contains("://") || uri == "memory:" => return Ok(()),
@@ -124,7 +124,7 @@ fn check(uri: &str) -> Result<(), Error> {
         Some(("sqlite", path)) => format!("sqlite://{path}"),
         Some(("" | "memory", _)) => "memory:".to_owned(),
         None if uri == "memory" => "memory:".to_owned(),
-        // As libpq has it; it may hold a password.
+        // A connection string of libpq's, which may contain a password.
         _ if uri.contains('=') => "SCHEME://USER:PASSWORD@HOST/DATABASE, or sqlite://PATH".to_owned(),
         None if !uri.is_empty() => format!("sqlite://{uri}"),
         _ => "sqlite://PATH".to_owned(),
@@ -138,7 +138,7 @@ fn check(uri: &str) -> Result<(), Error> {
 
 fn existing(uri: &str) -> Result<(), Failure> {
     match path_of(uri) {
-        // Whatever else may be wrong with the path, opening it says better.
+        // Opening the file reports other errors better.
         Some(path) if !path.as_os_str().is_empty() && path.try_exists().is_ok_and(|exists| !exists) => {
             Err(no_database(&path).into())
         }

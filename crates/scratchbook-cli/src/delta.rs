@@ -1,4 +1,4 @@
-//! What is to be set, as it is written on the command line: KEY=VALUE, and a JSON object.
+//! Parses assignments on the command line into a delta: KEY=VALUE, or a JSON object.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::args::{AppendArgs, Assignments, IncrementArgs, MergeArgs, Writing};
 
-/// Reads assignments and `--delta` into one delta. A key that is given twice is a contradiction.
+/// Reads assignments and `--delta` into one delta. A key can be given only once.
 pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     if let Some(text) = &args.delta {
@@ -27,7 +27,7 @@ pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be added to numbers, by 1 where nothing else is said.
+/// Reads increments, of 1 by default.
 pub(crate) fn increments(args: &IncrementArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for text in &args.keys {
@@ -37,7 +37,7 @@ pub(crate) fn increments(args: &IncrementArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be appended to lists.
+/// Reads the items to append to lists.
 pub(crate) fn appends(args: &AppendArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for item in &args.items {
@@ -47,7 +47,7 @@ pub(crate) fn appends(args: &AppendArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// What is to be merged into maps.
+/// Reads the patches to merge into objects.
 pub(crate) fn merges(args: &MergeArgs) -> Result<StateDelta, Error> {
     let mut delta = StateDelta::new();
     for patch in &args.patches {
@@ -57,7 +57,7 @@ pub(crate) fn merges(args: &MergeArgs) -> Result<StateDelta, Error> {
     Ok(delta)
 }
 
-/// A delta behind the guards that are asked for.
+/// Puts the guards of `--expect` and `--expect-absent` before a delta.
 pub(crate) fn guarded(delta: StateDelta, writing: &Writing) -> Result<StateDelta, Error> {
     let mut guards = StateDelta::new();
     for expected in &writing.expect {
@@ -69,7 +69,7 @@ pub(crate) fn guarded(delta: StateDelta, writing: &Writing) -> Result<StateDelta
     Ok(guards)
 }
 
-/// A key and what is written behind the first '='.
+/// Splits an assignment at the first '='.
 fn halves(assignment: &str) -> Result<(&str, &str), Error> {
     assignment.split_once('=').ok_or_else(|| invalid(format!("'{assignment}' sets nothing; write KEY=VALUE")))
 }
@@ -82,8 +82,8 @@ fn standard_input() -> Result<String, Error> {
     Ok(text)
 }
 
-/// JSON, or else a plain string. What looks like JSON's lists, objects and strings has to be JSON: a slip in
-/// one would otherwise become a string without a word.
+/// Reads JSON, or else a plain string. A text that begins like a list, an object or a string must be valid JSON, so that a
+/// typo does not silently make it a string.
 fn json_value(key: &str, text: &str) -> Result<Value, Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
     if is_json || text.trim_start().starts_with(['{', '[', '"']) {

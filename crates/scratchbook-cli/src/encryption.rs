@@ -1,4 +1,4 @@
-//! The keyring that a database is sealed by, and what is said if one is missing.
+//! The encryption of a database: its keyring, and warnings about a missing one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::args::Plain;
 use crate::context::Context;
 use crate::failure::{self, Failure};
 
-/// Sessions that are sealed.
+/// A session service with encryption.
 pub(crate) type EncryptedSessions = WithEncryption<Arc<dyn SessionService>>;
 
-/// What a database is sealed by.
+/// The keys that encrypt a database.
 #[derive(Debug)]
 pub(crate) struct Encryption {
     ring: Keyring,
@@ -24,7 +24,7 @@ pub(crate) struct Encryption {
 }
 
 impl Encryption {
-    /// The keys that are asked for, if any are.
+    /// Reads the keyring, if the options name one.
     pub(crate) fn of(context: &Context) -> Result<Option<Self>, Failure> {
         let Some(file) = &context.options.keyring else {
             if context.options.plain_values.is_some() {
@@ -45,40 +45,40 @@ impl Encryption {
         Ok(Some(Self { ring, plain, file: file.clone() }))
     }
 
-    /// The id of the key that seals what is written.
+    /// The id of the key that encrypts new values.
     pub(crate) fn current(&self) -> String {
         self.ring.current().to_owned()
     }
 
-    /// A store that is sealed, with limits on what is given.
+    /// Adds encryption to a store, with limits on values before encryption.
     pub(crate) fn around(&self, store: Store, limits: Limits) -> Store {
         let sessions = self.sessions(store.sessions, limits);
         let artifacts = WithEncryption::new_with(store.artifacts, self.ring.clone(), self.plain).with_limits(limits);
         Store::of(Arc::new(sessions), Arc::new(artifacts))
     }
 
-    /// Sessions that are sealed.
+    /// Adds encryption to a session service.
     pub(crate) fn sessions(&self, sessions: Arc<dyn SessionService>, limits: Limits) -> EncryptedSessions {
         WithEncryption::new_with(sessions, self.ring.clone(), self.plain).with_limits(limits)
     }
 }
 
-/// The error of a command that needs a keyring.
+/// The error of a command that requires a keyring.
 pub(crate) fn no_keyring() -> Error {
     let message = "say by which keys: --keyring FILE, with the new one as its current key and the old ones beside it";
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Looks at what a database has in it: without a keyring it says if that looks sealed.
+/// Checks that the key of the newest session is in the keyring, and warns if there is no keyring.
 ///
-/// This is against mistakes and proves nothing. One session is looked at, and a user of a database without keys can write
-/// a text that looks sealed; so it is only said, and nobody can keep a server from starting by such a text.
+/// This finds mistakes and proves nothing: it reads one session, and a user of a database without encryption can write text
+/// that looks encrypted. Without a keyring it therefore only warns, so that such text cannot keep a server from starting.
 ///
 /// # Errors
 ///
-/// `FailedPrecondition` names a key that is missing from the keyring.
+/// `FailedPrecondition` if the key is missing from the keyring.
 pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Context) -> Result<(), Failure> {
-    // Whatever is wrong with what is stored, the command itself says better.
+    // The command itself reports damaged data better.
     let Ok(Some(id)) = context.within(newest_key(store)).await else { return Ok(()) };
     match keys {
         None => {
@@ -101,7 +101,7 @@ pub(crate) async fn check(store: &Store, keys: Option<&Encryption>, context: &Co
     }
 }
 
-/// The id of the key that has sealed the session written to last, of the first app.
+/// The id of the key that encrypted the most recently updated session of the first app.
 async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     let Some(owner) = store.sessions.list_owners(None, 1).await?.into_iter().next() else { return Ok(None) };
     let newest = ListSessionsConfig::default().newest_first().with_page_size(1);
@@ -114,7 +114,7 @@ async fn newest_key(store: &Store) -> scratchbook::Result<Option<String>> {
     Ok(last.as_ref().and_then(sealed_by).or_else(|| sealed_by(&session)))
 }
 
-/// What is said of a keyring that others than its owner and its group can read.
+/// The warning about a keyring that others than its owner and its group can read.
 #[cfg(unix)]
 fn too_open(file: &Path) -> Option<String> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The command `scratchbook`: serves a database, plays the demo, and looks at and changes what is in a database.
+//! The command `scratchbook`: serves a database, runs the demo, and reads and changes sessions and state.
 
 mod agents;
 mod args;
@@ -50,12 +50,12 @@ use output::Output;
 use scratchbook::{Error, ErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
-/// Threads that read hand what they allocate to threads that answer: an allocator that is made for it saves a third of a
-/// read by HTTP.
+/// Memory that one thread allocates for a read is freed by another that answers. An allocator made for this saves a third
+/// of the time of a read over HTTP.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// How long a server that ends waits for who reads standard error.
+/// How long a server that ends waits for the reader of standard error.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     let is_server = matches!(cli.command, Command::Serve(_));
     let outcome = runtime(&cli.command).and_then(|runtime| {
         let outcome = runtime.block_on(until_interrupted(cli, &settings));
-        // Threads may still wait for a lock or an answer, and nobody for them.
+        // Threads may still wait for a lock or an answer that is no longer needed.
         runtime.shutdown_background();
         outcome
     });
@@ -86,22 +86,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what went wrong, unless nobody reads standard error: a server ends all the same.
+/// Reports a failure, but does not wait for long if nobody reads standard error.
 fn report_in_time(failure: Failure, json: bool) {
-    let (said, all) = mpsc::channel();
+    let (done, reported) = mpsc::channel();
     thread::spawn(move || {
         report(&failure, json);
-        // Nobody may wait any more.
-        let _ = said.send(());
+        // The receiver may have stopped waiting.
+        let _ = done.send(());
     });
-    let _ = all.recv_timeout(LAST_WORDS);
+    let _ = reported.recv_timeout(LAST_WORDS);
 }
 
-/// How many tasks a worker runs between two looks at the sockets. A large answer is made in one go of some ten
-/// milliseconds, and 61 of these, tokio's own number, are a second in which nobody sees that clients have gone.
+/// How many tasks a worker runs before it polls the sockets. Serializing a large answer takes about ten milliseconds
+/// without a pause; with tokio's default of 61 such tasks, it takes a second to notice that a client has gone.
 const TASKS_BETWEEN_LOOKS: u32 = 7;
 
-/// A server has a worker for each core; whatever does one thing after the other needs none.
+/// A server has a worker for each core; every other command runs in one thread.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
     let mut runtime = match command {
         Command::Serve(_) => Builder::new_multi_thread(),
@@ -116,15 +116,15 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
 
 async fn until_interrupted(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
     if matches!(cli.command, Command::Serve(_) | Command::Chat(_)) {
-        // They hear signals themselves, and finish what was begun.
+        // These handle signals themselves, and finish what has begun.
         return Box::pin(run(cli, settings)).await;
     }
     let mut running = Box::pin(run(cli, settings));
     tokio::select! {
-        // First, so that a command which tidies up when interrupted can do so.
+        // The command first, so that it can clean up when it is interrupted.
         biased;
         outcome = &mut running => outcome,
-        // What was being written is committed whole or not at all: there is nothing else to tidy up.
+        // A write is committed completely or not at all, so that there is nothing else to clean up.
         Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
     }
 }

@@ -1,4 +1,4 @@
-//! `scratchbook reseal`: the state of a database sealed by the current key.
+//! `scratchbook reseal`: encrypts the state of a database with the current key.
 
 use futures_util::{TryStreamExt, future};
 use scratchbook::{Error, ErrorKind, SessionKey};
@@ -12,10 +12,10 @@ use crate::output::{BAD, DIM, Format, Output, plural, styled, visible};
 use crate::progress::Progress;
 use crate::walk::{Depth, Entry, Selection, walk};
 
-/// How many sessions and owners are sealed at once. A store writes one after the other.
+/// How many sessions and owners are processed concurrently. A store writes one after the other.
 const AT_ONCE: usize = 4;
 
-/// Goes through a database as it is stored: a value that cannot be opened is in the way of no other.
+/// Walks through a database as it is stored, so that a value that cannot be decrypted does not stop the others.
 pub(crate) async fn reseal(
     database: &Database,
     sealed: &EncryptedSessions,
@@ -32,7 +32,7 @@ pub(crate) async fn reseal(
     report.print(sealed.current_key(), out)
 }
 
-/// Something that has state of its own, and how many of its values were sealed again.
+/// An owner of state, and how many of its values were encrypted again.
 struct Answer {
     of: Of,
     outcome: Result<u64, Error>,
@@ -45,7 +45,7 @@ enum Of {
     Session,
 }
 
-/// Only what is said of one place is an answer; what concerns all, as a key that is missing, ends it.
+/// Processes one entry. An error that concerns more than the entry, such as a missing key, ends the command.
 async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<Answer, Failure> {
     let (of, outcome) = match place {
         Entry::Owner(owner) => {
@@ -62,7 +62,7 @@ async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<Answer, Failure
     }
 }
 
-/// Seals a session that was listed, and may have been deleted since.
+/// Encrypts a listed session, which may have been deleted since.
 async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<u64, Error> {
     match sealed.reseal_session(key).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
@@ -70,14 +70,14 @@ async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<
     }
 }
 
-/// What was sealed again, and of what.
+/// The counts of what was encrypted again.
 #[derive(Debug, Default)]
 struct Report {
     values: u64,
     apps: u64,
     users: u64,
     sessions: u64,
-    /// What is said of values that cannot be opened.
+    /// The errors for values that cannot be decrypted.
     unreadable: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `scratchbook schema check`, and the schema that writes are held to.
+//! `scratchbook schema check`.
 
 use futures_util::{StreamExt, pin_mut};
 use scratchbook::{
@@ -52,10 +52,10 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
     check.print(out)
 }
 
-/// What breaks the schema, and where.
+/// A violation of the schema.
 #[derive(Debug)]
 struct Broken {
-    /// An app, a user, or a session.
+    /// The app, user or session.
     of: String,
     message: String,
 }
@@ -91,7 +91,7 @@ impl Check {
         })
     }
 
-    /// One scope: each key by itself, and then all of them as one object.
+    /// Checks one scope: each key by itself, and then all keys as one object.
     async fn state(&mut self, of: &str, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Vec<Broken> {
         self.keys += state.len() as u64;
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl Check {
         found.into_iter().map(|message| Broken { of: of.to_owned(), message }).collect()
     }
 
-    /// As a store that checks would take it, if all of it were written at once.
+    /// Checks a scope as a store with this schema would, if all keys were written at once.
     async fn as_a_whole(&self, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Result<(), Error> {
         if state.is_empty() {
             return Ok(());

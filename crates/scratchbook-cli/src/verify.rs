@@ -1,4 +1,4 @@
-//! `scratchbook verify`: whether what is stored is what events and logs come to.
+//! `scratchbook verify`: compares stored state with the state that events and logs give.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::output::{BAD, BOLD, Format, GOOD, Output, plural, styled, visible};
 use crate::progress::Progress;
 use crate::walk::{Depth, Entry, Selection, walk};
 
-/// How many sessions and owners are verified at once: a store has several readers, and a server is some way off.
+/// How many sessions and owners are verified concurrently: a store has several readers, and a server has some latency.
 const AT_ONCE: usize = 8;
 
 pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
     report.print(out)
 }
 
-/// What was verified, and what came of it.
+/// A verified owner or session, and the outcome.
 struct Answer {
     of: Of,
     outcome: Result<Option<Verified>, Error>,
@@ -40,11 +40,11 @@ struct Answer {
 enum Of {
     Owner(StateOwner),
     Session(SessionKey),
-    /// The sessions of a user that cannot be listed.
+    /// A user whose sessions cannot be listed.
     Rest(StateOwner),
 }
 
-/// Only what is said of one place is an answer; what concerns all, as a server that is gone, ends it.
+/// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
 async fn check(database: &Database, place: Entry) -> Result<Answer, Failure> {
     let (of, outcome) = match place {
         Entry::Owner(owner) => {
@@ -72,23 +72,23 @@ struct Report {
     users: u64,
     sessions: u64,
     events: u64,
-    /// In the logs of users' and apps' state.
+    /// Changes in the state logs of users and apps.
     changes: u64,
     differences: Vec<Value>,
     undecided: Vec<Value>,
-    /// A row of an app's state that cannot be read is met again with each session.
-    told: HashSet<String>,
+    /// The reported errors: an unreadable row of an app's state gives the same error for each session.
+    reported: HashSet<String>,
 }
 
 impl Report {
     fn take(&mut self, answer: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let Answer { of, outcome } = answer;
         let events = match outcome {
-            // Deleted since it was listed.
+            // It was deleted since it was listed.
             Ok(None) => return Ok(()),
             Ok(Some(verified)) => verified.events,
             Err(error) => {
-                self.tell(&of, &error, progress, out)?;
+                self.report(&of, &error, progress, out)?;
                 0
             }
         };
@@ -104,9 +104,9 @@ impl Report {
         Ok(())
     }
 
-    fn tell(&mut self, of: &Of, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+    fn report(&mut self, of: &Of, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let message = error.to_string();
-        if !self.told.insert(message.clone()) {
+        if !self.reported.insert(message.clone()) {
             return Ok(());
         }
         let differs = error.kind() == ErrorKind::DataCorrupted;
@@ -123,9 +123,9 @@ impl Report {
         Ok(())
     }
 
-    /// Whether nothing was there of what was asked for by name.
+    /// Whether nothing exists under the name on the command line.
     fn is_of_nothing(&self, selection: &Selection) -> bool {
-        let nothing = self.sessions + self.changes == 0 && self.told.is_empty();
+        let nothing = self.sessions + self.changes == 0 && self.reported.is_empty();
         nothing
             && match selection {
                 Selection::Everything => false,

@@ -1,4 +1,4 @@
-//! Goes through a database: apps, users and sessions, page by page.
+//! Walks through the apps, users and sessions of a database, page by page.
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use scratchbook::{Error, ErrorKind, ListSessionsConfig, Session, SessionKey, StateOwner};
@@ -6,21 +6,21 @@ use scratchbook::{Error, ErrorKind, ListSessionsConfig, Session, SessionKey, Sta
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
 
-/// How many owners or sessions are read at a time. A page of sessions has all their state.
+/// The page size for owners and sessions. A page of sessions contains all their state.
 const PAGE: usize = 100;
 
-/// What of a database is wanted.
+/// The selected part of a database.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     Everything,
-    /// An app with its users.
+    /// An app and its users.
     App(StateOwner),
     User(StateOwner),
     Session(SessionKey),
 }
 
 impl Selection {
-    /// By how much of an address is given.
+    /// Selects by the given parts of an address.
     pub(crate) fn new(app: Option<&str>, user: Option<&str>, session: Option<&str>) -> Result<Self, Error> {
         Ok(match (app, user, session) {
             (Some(app), Some(user), Some(session)) => Self::Session(SessionKey::new(app, user, session)?),
@@ -30,7 +30,7 @@ impl Selection {
         })
     }
 
-    /// The error where nothing of it is there.
+    /// The error if the selection does not exist.
     pub(crate) fn not_found(&self) -> Error {
         let message = match self {
             Self::Everything => "there is nothing in this database".to_owned(),
@@ -44,27 +44,27 @@ impl Selection {
     }
 }
 
-/// How far down a walk goes.
+/// The depth of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
     Owners,
     Sessions,
 }
 
-/// What is found on the way.
+/// An entry of a walk.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// A user or an app; the first of all that is theirs.
+    /// A user or an app. It comes before its sessions.
     Owner(StateOwner),
-    /// A session as a list shows it, without events.
+    /// A listed session, without events.
     Session(Box<Session>),
-    /// A session that was asked for by name, and may not be there.
+    /// The selected session, which may not exist.
     Named(SessionKey),
-    /// The sessions of this user cannot be listed, or not all of them.
+    /// A user whose sessions cannot all be listed.
     Unlisted(StateOwner, Error),
 }
 
-/// Everything that is wanted: each owner, and each user's sessions behind the user where it goes so deep.
+/// Streams the entries of a selection: each owner, followed by a user's sessions if `depth` includes them.
 pub(crate) fn walk<'a>(
     database: &'a Database,
     selection: &Selection,
@@ -83,7 +83,7 @@ pub(crate) fn walk<'a>(
     pages.map_ok(|page| stream::iter(page).map(Ok)).try_flatten()
 }
 
-/// The rest of a walk; the end of the list comes next.
+/// The remaining steps of a walk; the last in `todo` comes next.
 struct Walker<'a> {
     database: &'a Database,
     depth: Depth,
@@ -91,7 +91,7 @@ struct Walker<'a> {
 }
 
 enum Next {
-    /// Owners in order, of one app or of all.
+    /// Owners in order, of one app or of all apps.
     Owners {
         after: Option<StateOwner>,
         app: Option<StateOwner>,
@@ -130,7 +130,7 @@ impl Walker<'_> {
         if !is_end {
             self.todo.push(Next::Owners { after: page.last().cloned(), app: app.clone() });
         }
-        // A user's sessions are read when it is their turn.
+        // A user's sessions are read after the user.
         let mut found: Vec<_> = page.into_iter().filter(wanted).collect();
         let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Entry::Owner).collect();
         found.retain(|owner| owner.user_id().is_some());
@@ -138,7 +138,7 @@ impl Walker<'_> {
         Ok(apps)
     }
 
-    /// A page of a user's sessions. Where a row of one cannot be read, those before it are read one by one.
+    /// Reads a page of a user's sessions. If a row is damaged, the sessions before it are read one by one.
     async fn sessions(&mut self, user: StateOwner, mut config: ListSessionsConfig) -> Result<Vec<Entry>, Failure> {
         match self.database.sessions.list_sessions(user.app_name(), &config).await {
             Ok(page) => {
@@ -158,7 +158,7 @@ impl Walker<'_> {
     }
 }
 
-/// How a place is called in messages.
+/// The name of an owner in messages.
 pub(crate) fn name_of(owner: &StateOwner) -> String {
     match owner.user_id() {
         Some(user_id) => format!("the user {}/{user_id}", owner.app_name()),

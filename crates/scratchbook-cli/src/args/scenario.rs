@@ -41,11 +41,11 @@ impl Scenario {
     pub(crate) fn teaches(self) -> &'static str {
         match self {
             Self::ShoppingCart => "a cart for each session, points for each user, one tax rate for the app",
-            Self::SupportChat => "a chat starts anew, the customer's tickets and score stay",
-            Self::Game => "two players, their leaderboard, and a tournament that is another app",
-            Self::DeltaFlow => "writes gather in a delta and are committed with its event",
-            Self::Greeting => "an agent's answer goes into the state by output_key",
-            Self::ManualDelta => "a program appends an event of its own that changes all scopes",
+            Self::SupportChat => "a new chat starts empty, the customer's tickets and score stay",
+            Self::Game => "two players share a leaderboard; a tournament is another app",
+            Self::DeltaFlow => "writes collect in a delta and are committed with its event",
+            Self::Greeting => "output_key saves an agent's answer in the state",
+            Self::ManualDelta => "a program appends its own event, which changes all scopes",
             Self::CallbackAndTool => "callbacks and tools write to the state of their context",
         }
     }

@@ -1,4 +1,4 @@
-//! Calls that wait for somebody: a confirmation, or an answer that comes later.
+//! Tool calls that wait for the user: for a confirmation, or for an answer that comes later.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 /// The author of the user's events.
 pub(super) const USER: &str = "user";
 
-/// How a hint begins that is for programs: ADK's, where the tool has none of its own.
+/// The beginning of ADK's default hint, which is meant for programs.
 const NO_HINT: &str = "Please approve or reject the tool call ";
 
-/// The calls of a session that are not answered yet, the oldest first.
+/// The unanswered calls of a session, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls(Vec<PendingCall>);
 
 #[derive(Debug)]
 struct PendingCall {
     call: FunctionCall,
-    /// The run that it is of: one message answers calls of one.
+    /// The run of the call. A message answers calls of one run.
     run: String,
 }
 
 impl PendingCalls {
-    /// Takes note of an event of the session, in their order.
+    /// Records an event of the session. Events come in order.
     pub(super) fn note(&mut self, event: &Event) {
         if event.is_partial() {
             return;
@@ -32,21 +32,21 @@ impl PendingCalls {
         let later = event.long_running_tool_ids.as_ref().unwrap_or(&none);
         let open = event.function_calls().filter(|call| call.id.as_ref().is_some_and(|id| later.contains(id)));
         self.0.extend(open.map(|call| PendingCall { call: call.clone(), run: event.invocation_id.clone() }));
-        // What the tool itself says meanwhile is no answer yet.
+        // A preliminary response of the tool itself is no answer.
         if event.author == USER {
             let answered: Vec<_> = event.function_responses().filter_map(|answer| answer.id.as_deref()).collect();
             self.0.retain(|PendingCall { call, .. }| call.id.as_deref().is_none_or(|id| !answered.contains(&id)));
         }
     }
 
-    /// Those that ask for a confirmation, of the first run that has any.
+    /// The calls of the oldest run that ask for a confirmation.
     pub(super) fn confirmations(&self) -> Vec<FunctionCall> {
         let asking = || self.0.iter().filter(|open| is_confirmation(&open.call));
         let run = asking().next().map(|open| open.run.as_str());
         asking().filter(|open| Some(open.run.as_str()) == run).map(|open| open.call.clone()).collect()
     }
 
-    /// Those that wait for an answer of another kind.
+    /// The calls that wait for another kind of answer.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &FunctionCall> {
         self.0.iter().map(|open| &open.call).filter(|call| !is_confirmation(call))
     }
@@ -57,7 +57,7 @@ pub(super) fn is_confirmation(call: &FunctionCall) -> bool {
     call.name.as_deref() == Some(ToolConfirmation::CALL_NAME)
 }
 
-/// What is to be confirmed: a call, and what its tool says about it.
+/// The call to confirm, and the hint of its tool.
 pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>) {
     let args = call.args.as_ref();
     let original = args.and_then(|args| args.get("originalFunctionCall"));
@@ -66,7 +66,7 @@ pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>)
     (original, hint.filter(|hint| !hint.is_empty() && !hint.starts_with(NO_HINT)))
 }
 
-/// The message that answers questions for confirmation.
+/// The message that answers confirmations.
 pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
     let response = |(call, said): &(FunctionCall, Confirmed)| {
         let confirmation = ToolConfirmation { confirmed: *said == Confirmed::Yes, ..ToolConfirmation::default() };
@@ -75,7 +75,7 @@ pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
     Content::new("user", answers.iter().map(response).collect())
 }
 
-/// What the user says to a question for confirmation.
+/// The user's answer to a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmed {
     Yes,
@@ -83,8 +83,8 @@ pub(super) enum Confirmed {
 }
 
 impl Confirmed {
-    /// Understands what was typed.
-    pub(super) fn understand(line: &str) -> Option<Self> {
+    /// Parses a typed answer.
+    pub(super) fn parse(line: &str) -> Option<Self> {
         match line.trim().to_lowercase().as_str() {
             "y" | "yes" => Some(Self::Yes),
             "n" | "no" => Some(Self::No),
@@ -93,7 +93,7 @@ impl Confirmed {
     }
 }
 
-/// The message that answers a call that has waited: JSON, or text.
+/// The message that answers a waiting call. The answer is JSON, or else text.
 pub(super) fn answer(call: &FunctionCall, typed: &str) -> Content {
     let value = scratchbook::json::from_str(typed).unwrap_or_else(|_| Value::from(typed));
     Content::new("user", vec![response(call, value)])

@@ -1,20 +1,19 @@
-//! What can be said to the program itself: lines that begin with a slash.
+//! The lines of a conversation: messages, and commands that begin with a slash.
 
-/// What `/help` says.
+/// The answer to `/help`.
 pub(super) const HELP: &str = "\
-/state [BEGINNING]  the state, or its keys that begin so
-/history            what was said in this session
-/answer VALUE       answers a tool that waits for an answer: JSON, or text
-/retry              asks for the answer again, after Ctrl-C or a failure
-/new                begins a new session
-/quit               ends, as Ctrl-D does; the session stays
+/state [BEGINNING]  show the state, or the keys that begin with BEGINNING
+/history            show the messages of this session
+/answer VALUE       answer a tool that waits for an answer, with JSON or text
+/retry              ask for the answer again, after Ctrl-C or a failure
+/new                begin a new session
+/quit               end, as Ctrl-D does; the session stays
 
-Ctrl-C ends an answer. A message that begins with a slash is written with two.";
+Ctrl-C stops an answer. Begin a message that starts with a slash with two slashes.";
 
-/// A line, understood.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// Nothing.
     Blank,
     /// A message to the agent.
     Message(&'a str),
@@ -25,12 +24,12 @@ pub(super) enum Said<'a> {
     Retry,
     New,
     Quit,
-    /// A command that there is not.
+    /// A command that does not exist.
     Unknown(&'a str),
 }
 
-/// Understands a line.
-pub(super) fn understand(line: &str) -> Said<'_> {
+/// Parses a line.
+pub(super) fn parse(line: &str) -> Said<'_> {
     let line = line.trim();
     let Some(command) = line.strip_prefix('/') else {
         return if line.is_empty() { Said::Blank } else { Said::Message(line) };
@@ -74,7 +73,7 @@ mod tests {
             ("/etc", Said::Unknown("/etc")),
             ("/", Said::Unknown("/")),
         ] {
-            assert_eq!(understand(line), said, "{line}");
+            assert_eq!(parse(line), said, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A conversation: messages and answers in turns, in one session after the other.
+//! The loop of a conversation. `/new` continues it in a new session.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::agent::ChatAgent;
 use super::calls::{self, Confirmed, PendingCalls, USER};
-use super::command::{HELP, Said, understand};
-use super::history::{is_message, last_exchanges, standing};
+use super::command::{self, HELP, Said};
+use super::history::{is_message, last_exchanges, without_rewound};
 use super::input::{Input, Line};
 use super::resume::ResumeCommand;
 use super::screen::{PROMPT, Screen};
@@ -19,43 +19,42 @@ use super::turn::{self, TurnOutcome};
 use crate::failure::{Failure, report};
 use crate::output::{Format, plural, visible};
 
-/// How much of a session is read to go on with it, in events.
+/// How many events of a session are read to continue it.
 const RECENT: usize = 200;
-/// How many exchanges are shown when a session goes on, and by `/history`.
+/// How many exchanges are shown when a session is continued, and by `/history`.
 const SHOWN: usize = 3;
 const HISTORY: usize = 20;
 
-/// A conversation under way.
+/// A conversation in progress.
 pub(super) struct Conversation<'a> {
     runner: Runner,
     key: SessionKey,
     screen: Screen<'a>,
     resume: ResumeCommand,
     calls: PendingCalls,
-    /// Whether calls that wait for the user were asked about since the last turn.
+    /// Whether the user was asked for confirmations since the last run.
     asked: bool,
-    /// Whether the session is there already.
+    /// Whether the session exists already.
     exists: bool,
     /// How the last answer failed, if it did.
     failed: Option<ErrorKind>,
-    /// How often Ctrl-C was pressed since something was said.
+    /// How often Ctrl-C was pressed since the last line.
     interrupts: u32,
-    /// Who reads along.
     reader: Reader,
-    /// A line that came where a yes or a no was asked for, and is neither.
-    unheard: Option<String>,
+    /// A line that came in place of a yes or a no, and is read next.
+    unread: Option<String>,
 }
 
-/// Who reads along.
+/// The reader of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Somebody at a terminal.
+    /// A person at a terminal.
     Person,
     /// A program, or a file.
     Pipe,
 }
 
-/// Whether there is more to come.
+/// Whether the conversation continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     GoOn,
@@ -82,11 +81,11 @@ impl<'a> Conversation<'a> {
             failed: None,
             interrupts: 0,
             reader,
-            unheard: None,
+            unread: None,
         }
     }
 
-    /// Says who is there, and what was said last.
+    /// Shows the agent, the session and its last exchanges.
     pub(super) async fn greet(
         &mut self,
         chat_agent: &ChatAgent,
@@ -94,7 +93,7 @@ impl<'a> Conversation<'a> {
         input: &mut Input,
     ) -> Result<(), Failure> {
         let session = self.session(GetSessionConfig::default().with_num_recent_events(RECENT)).await?;
-        let past = session.as_ref().map(|session| standing(session.events())).unwrap_or_default();
+        let past = session.as_ref().map(|session| without_rewound(session.events())).unwrap_or_default();
         past.iter().for_each(|event| self.calls.note(event));
         self.exists = session.is_some();
         let (app, agent, model) = (&chat_agent.app, chat_agent.agent.name(), chat_agent.model());
@@ -115,13 +114,13 @@ impl<'a> Conversation<'a> {
             self.screen.note(&visible(note))?;
         }
         if self.reader == Reader::Person {
-            self.screen.aside("  /help says what else there is; Ctrl-D ends.")?;
+            self.screen.aside("  /help shows the commands; Ctrl-D ends the conversation.")?;
         }
         input.recall(past.iter().filter(|event| is_message(event)).filter_map(first_text));
         self.show(last_exchanges(&past, SHOWN))
     }
 
-    /// Takes turns until somebody has had enough.
+    /// Runs the conversation until its end.
     pub(super) async fn hold(&mut self, input: &mut Input) -> Result<(), Failure> {
         let ended = loop {
             let next = match self.ask(input).await? {
@@ -140,25 +139,25 @@ impl<'a> Conversation<'a> {
                 break Ok(());
             }
         };
-        self.part()?;
+        self.end()?;
         match self.failed {
-            // Where nobody saw it, the exit code says so.
+            // A program learns of the failure by the exit code.
             Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
             _ => ended,
         }
     }
 
     async fn next(&mut self, input: &mut Input) -> Result<Line, Failure> {
-        match self.unheard.take() {
+        match self.unread.take() {
             Some(line) => Ok(Line::Said(line)),
             None => input.next(PROMPT).await,
         }
     }
 
-    /// Does what a line asks for.
+    /// Carries out a line.
     async fn obey(&mut self, line: &str) -> Result<Next, Failure> {
         self.interrupts = 0;
-        match understand(line) {
+        match command::parse(line) {
             Said::Blank => {}
             Said::Message(text) => return self.say(text.into()).await,
             Said::Help => self.screen.aside(HELP)?,
@@ -172,7 +171,7 @@ impl<'a> Conversation<'a> {
             }
             Said::History => {
                 let session = self.session(GetSessionConfig::default()).await?;
-                let past = session.map(|session| standing(session.events())).unwrap_or_default();
+                let past = session.map(|session| without_rewound(session.events())).unwrap_or_default();
                 self.show(last_exchanges(&past, HISTORY))?;
             }
             Said::Answer(value) => {
@@ -182,11 +181,11 @@ impl<'a> Conversation<'a> {
                     None => self.screen.aside("Nothing waits for an answer.")?,
                 }
             }
-            // Without a message, a run goes on from what the session holds.
+            // Without a message, a run continues from the events of the session.
             Said::Retry if self.exists => return self.run(RunRequest::default()).await,
             Said::Retry => self.screen.aside("Nothing was said yet.")?,
             Said::New => {
-                self.part()?;
+                self.end()?;
                 self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
                 (self.calls, self.exists) = (PendingCalls::default(), false);
                 self.screen.aside(&format!("A new session begins: {}", self.key.session_id()))?;
@@ -199,7 +198,7 @@ impl<'a> Conversation<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Says something to the agent, and shows what comes of it.
+    /// Sends a message to the agent, and shows the run.
     async fn say(&mut self, message: Content) -> Result<Next, Failure> {
         self.calls.note(&Event::new(USER).with_content(message.clone()));
         self.run(RunRequest::message(message)).await
@@ -231,8 +230,8 @@ impl<'a> Conversation<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Asks about calls that may only be made if the user says so; the message with what is said. Nothing where there is
-    /// nothing to ask, or no answer.
+    /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
+    /// confirmation, or if one is not answered.
     async fn ask(&mut self, input: &mut Input) -> Result<Option<Content>, Failure> {
         let asking = self.calls.confirmations();
         if std::mem::replace(&mut self.asked, true) || asking.is_empty() {
@@ -242,29 +241,29 @@ impl<'a> Conversation<'a> {
         for call in asking {
             match self.confirm(&call, input).await? {
                 Some(said) => answers.push((call, said)),
-                // All of one run are answered at once, or none.
+                // The calls of a run are answered together.
                 None => return Ok(None),
             }
         }
         Ok(Some(calls::confirmed(&answers)))
     }
 
-    /// Asks until it is a yes or a no, or nobody wants to say.
+    /// Asks for a yes or a no. Returns `None` if there is no answer.
     async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<Confirmed>, Failure> {
         self.screen.question(call)?;
-        // What was typed before the question was seen is no answer to it.
-        input.forget_typed_ahead();
+        // Text typed before the question appeared is no answer to it.
+        input.discard_typed_ahead();
         loop {
             match input.next("y/n> ").await? {
                 Line::Said(line) => {
                     self.interrupts = 0;
-                    if let Some(said) = Confirmed::understand(&line) {
+                    if let Some(said) = Confirmed::parse(&line) {
                         return Ok(Some(said));
                     }
-                    // Lines of a pipe were written for whatever comes.
+                    // The lines of a pipe were written before the question.
                     if self.reader == Reader::Pipe {
                         self.screen.aside("That is no y or n; the question stays open.")?;
-                        self.unheard = Some(line);
+                        self.unread = Some(line);
                         return Ok(None);
                     }
                     self.screen.aside("Say y or n.")?;
@@ -287,8 +286,8 @@ impl<'a> Conversation<'a> {
         Ok(Next::GoOn)
     }
 
-    /// Says how to come back.
-    fn part(&mut self) -> Result<(), Failure> {
+    /// Shows the command that continues the session.
+    fn end(&mut self) -> Result<(), Failure> {
         if !self.exists {
             return Ok(());
         }
@@ -315,7 +314,7 @@ impl<'a> Conversation<'a> {
         Ok(self.runner.session_service().get_session(&self.key, &config).await?)
     }
 
-    /// The state as the agents see it, also before anything was said.
+    /// The state as the agents see it, even if the session does not exist yet.
     async fn state(&self) -> Result<Map<String, Value>, Failure> {
         if let Some(session) = self.session(GetSessionConfig::state_only()).await? {
             return Ok(session.state().to_map());

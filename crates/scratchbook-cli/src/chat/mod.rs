@@ -1,8 +1,8 @@
-//! `scratchbook chat`: a conversation with an agent in the terminal, which is a session.
+//! `scratchbook chat`: a conversation with an agent in the terminal. Each conversation is a session.
 //!
-//! - `agent.rs`: who is talked to. `conversation.rs`: message and answer in turns; `turn.rs`: one of them.
-//! - `input.rs`: what is typed; `command.rs`: what of it is for this program. `screen.rs`: what is shown.
-//! - `calls.rs`: calls that wait for the user. `past.rs`: what was said before. `farewell.rs`: how to come back.
+//! - `agent.rs`: the agent. `conversation.rs`: the loop of the conversation. `turn.rs`: one run of the agent.
+//! - `input.rs`: reading lines. `command.rs`: parsing them. `screen.rs`: showing events.
+//! - `calls.rs`: calls that wait for the user. `history.rs`: earlier messages. `resume.rs`: the command that continues.
 
 mod agent;
 mod calls;
@@ -31,7 +31,7 @@ use input::Input;
 use resume::ResumeCommand;
 use screen::{Names, Screen};
 
-/// Talks until the user has had enough.
+/// Runs a conversation.
 pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
     let agent = ChatAgent::of(&args)?;
     let id = args.session.clone().unwrap_or_else(|| SystemEnvironment.new_id());
@@ -57,7 +57,7 @@ pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) ->
         conversation.hold(&mut input).await
     };
     let held = held.await;
-    // What was accepted is finished, however it ended.
+    // Accepted writes are finished, however the conversation ended.
     database.close().await?;
     held
 }

@@ -1,4 +1,4 @@
-//! How to come back to a conversation: the command that goes on with it.
+//! The command that continues a conversation.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::args::ChatArgs;
 use crate::context::{Context, DEFAULT_DATABASE};
 use crate::environment;
 
-/// What of the command line is needed again.
+/// The parts of the command line that the next command repeats.
 #[derive(Debug)]
 pub(super) struct ResumeCommand {
     words: Vec<String>,
-    /// Whether there is anything to come back to.
+    /// Whether the database outlives the conversation.
     lasts: bool,
 }
 
@@ -21,7 +21,7 @@ impl ResumeCommand {
         let path = |path: &Path| path.display().to_string();
         let mut words = Vec::new();
         let mut option = |name: &str, value: Option<String>| {
-            words.extend(value.into_iter().flat_map(|value| said(name, value)));
+            words.extend(value.into_iter().flat_map(|value| option_words(name, value)));
         };
         option("--agent", args.agent.as_deref().map(path));
         option("--agents", args.agents.as_deref().map(path));
@@ -32,7 +32,7 @@ impl ResumeCommand {
         option("--schema", context.options.schema.as_deref().map(path));
         let keyring = context.options.keyring.clone().filter(|file| Some(file) != environment::keyring().as_ref());
         option("--keyring", keyring.as_deref().map(path));
-        // What the environment names, it names the next time, too.
+        // The environment names its values again the next time.
         let of_environment = environment::database().ok().flatten();
         let uri = context.options.database.clone().filter(|uri| of_environment.as_ref() != Some(uri));
         let lasts = !context.uri(DEFAULT_DATABASE).starts_with("memory:");
@@ -40,21 +40,21 @@ impl ResumeCommand {
         Self { words, lasts }
     }
 
-    /// What to type to go on with a session.
+    /// The command that continues a session; `None` if the session does not last.
     pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
         let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
-        let own = own.chain(said("--session", session.session_id().to_owned()));
+        let own = own.chain(option_words("--session", session.session_id().to_owned()));
         let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word));
         self.lasts.then(|| words.collect::<Vec<_>>().join(" "))
     }
 }
 
-/// An option and its value, in one word where the value would be taken for an option.
-fn said(name: &str, value: String) -> Vec<String> {
+/// An option and its value, in one word if the value looks like an option.
+fn option_words(name: &str, value: String) -> Vec<String> {
     if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value] }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! A file with values for options: TOML, each key the name of an option.
+//! The config file: TOML, whose keys are names of options.
 
 use std::fs;
 use std::io;
@@ -11,10 +11,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::{SERVE, options};
 
-/// How alike a name must be to be what was meant.
+/// How similar a name must be to be suggested.
 const ALIKE: f64 = 0.75;
 
-/// Gives options the file's values as defaults; and the names of the options it has.
+/// Makes the file's values the defaults of their options. Returns the command and the names of these options.
 pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<String>), Error> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|e| unreadable(&name, e))?;
@@ -25,9 +25,9 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     })?;
     let mut found = Vec::new();
     flatten(&mut found, "", table.get_ref(), &lines)?;
-    // Tables come in the order of their keys' names, people read from the top.
+    // Tables come in the order of their names; errors are reported in the order of the file.
     found.sort_by_key(|found| found.at);
-    for (n, Found { option, place, values, .. }) in found.iter().enumerate() {
+    for (n, FileSetting { option, place, values, .. }) in found.iter().enumerate() {
         if let Some(earlier) = found[..n].iter().find(|earlier| earlier.option == *option) {
             let message = format!("{place}: '{option}' is set already, at {}; write it once", earlier.place);
             return Err(invalid(message));
@@ -37,12 +37,12 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     Ok((command, found.into_iter().map(|found| found.option).collect()))
 }
 
-/// A value of a file.
-struct Found {
-    /// How many bytes into the file.
+/// A setting in the file.
+struct FileSetting {
+    /// The position in the file, in bytes.
     at: usize,
     option: String,
-    /// The file and the line.
+    /// The file and the line, for messages.
     place: String,
     values: Vec<String>,
 }
@@ -59,8 +59,8 @@ impl Lines<'_> {
     }
 }
 
-/// The values of a table and those within it, whose names begin with its own.
-fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Lines<'_>) -> Result<(), Error> {
+/// Collects the settings of a table and of the tables in it, whose names it prefixes.
+fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, lines: &Lines<'_>) -> Result<(), Error> {
     for (key, value) in table {
         let option = format!("{prefix}{}", key.get_ref().replace('_', "-"));
         let place = lines.place(key.span().start);
@@ -72,12 +72,12 @@ fn flatten(found: &mut Vec<Found>, prefix: &str, table: &DeTable<'_>, lines: &Li
             DeValue::Array(items) => items.iter().map(|item| text(item, &place)).collect::<Result<_, _>>()?,
             _ => vec![text(value, &place)?],
         };
-        found.push(Found { at: key.span().start, option, place, values });
+        found.push(FileSetting { at: key.span().start, option, place, values });
     }
     Ok(())
 }
 
-/// A value as it would be written on the command line.
+/// A value as on the command line.
 fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),
@@ -88,7 +88,7 @@ fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
     }
 }
 
-/// Makes the values the default of an option, once they are found to be values of it.
+/// Checks the values of an option, and makes them its default.
 fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result<Command, Error> {
     let Some(arg) = options(&command).find(|arg| arg.get_long() == Some(option)) else {
         return Err(unknown(&command, option, place));
@@ -109,7 +109,7 @@ fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result
     Ok(command.mut_subcommand(SERVE, |serve| serve.mut_arg(id, |arg| arg.default_values(values))))
 }
 
-/// Has the command read the values, as if they were written after it.
+/// Checks values by parsing them as if they were on the command line.
 fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Result<(), Error> {
     let words = [command.get_name().to_owned(), SERVE.to_owned()];
     let words = words.into_iter().chain(values.iter().map(|value| format!("--{option}={value}")));
@@ -135,7 +135,7 @@ fn unknown(command: &Command, option: &str, place: &str) -> Error {
     invalid(format!("{place}: there is no setting '{option}'; {hint}"))
 }
 
-/// What a parser says in lines, as one.
+/// Joins the lines of a parser's message.
 fn one_line(said: &str) -> String {
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
