@@ -38,15 +38,15 @@ pub(crate) enum Failure {
     /// Standard output could not be written.
     Output(io::Error),
     /// The demo found this many wrong values.
-    Different(usize),
+    WrongValues(usize),
     /// An import skipped this many rows.
-    LeftOut(usize),
+    SkippedRows(usize),
     /// This many keys or scopes violate a schema.
-    Broken(usize),
+    SchemaViolations(usize),
     /// An answer failed with an error of this kind, which was already reported.
-    Told(ErrorKind),
+    AlreadyReported(ErrorKind),
     /// Stored state differs in this many places from the state that events and logs give.
-    Damaged(usize),
+    Differences(usize),
     /// Ctrl-C.
     Interrupted,
     /// Ctrl-C, in a command that ends by it.
@@ -57,13 +57,13 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Refused(error) => exit_code_of(error.kind()),
-            Self::Told(kind) => exit_code_of(*kind),
+            Self::AlreadyReported(kind) => exit_code_of(*kind),
             // The reader of our output has closed it. This is no failure.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Ended => 0,
             Self::Output(_) => exit_code_of(ErrorKind::ResourceExhausted),
-            Self::Different(_) | Self::LeftOut(_) | Self::Broken(_) => 1,
-            Self::Damaged(_) => exit_code_of(ErrorKind::DataCorrupted),
+            Self::WrongValues(_) | Self::SkippedRows(_) | Self::SchemaViolations(_) => 1,
+            Self::Differences(_) => exit_code_of(ErrorKind::DataCorrupted),
             Self::Interrupted => 130,
         }
     }
@@ -101,17 +101,17 @@ pub(crate) fn report(failure: &Failure, json: bool) {
             (error.kind().as_str(), error.to_string())
         }
         Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => return,
-        Failure::Ended | Failure::Told(_) => return,
+        Failure::Ended | Failure::AlreadyReported(_) => return,
         Failure::Output(error) => {
             (ErrorKind::ResourceExhausted.as_str(), format!("standard output cannot be written: {error}"))
         }
-        Failure::Different(1) => ("different", "1 value is different from what it must be".to_owned()),
-        Failure::Different(count) => ("different", format!("{count} values are different from what they must be")),
-        Failure::LeftOut(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
-        Failure::LeftOut(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
-        Failure::Broken(1) => ("broken", "1 value breaks the schema".to_owned()),
-        Failure::Broken(count) => ("broken", format!("{count} values break the schema")),
-        Failure::Damaged(count) => {
+        Failure::WrongValues(1) => ("different", "1 value is different from what it must be".to_owned()),
+        Failure::WrongValues(count) => ("different", format!("{count} values are different from what they must be")),
+        Failure::SkippedRows(1) => ("left_out", "1 row was left out; all others are imported".to_owned()),
+        Failure::SkippedRows(count) => ("left_out", format!("{count} rows were left out; all others are imported")),
+        Failure::SchemaViolations(1) => ("broken", "1 value breaks the schema".to_owned()),
+        Failure::SchemaViolations(count) => ("broken", format!("{count} values break the schema")),
+        Failure::Differences(count) => {
             let found = plural(*count as u64, "difference");
             (ErrorKind::DataCorrupted.as_str(), format!("{found} between what is stored and what it was made of"))
         }

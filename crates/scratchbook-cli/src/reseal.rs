@@ -24,7 +24,7 @@ pub(crate) async fn reseal(
 ) -> Result<(), Failure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("resealing", out.format());
-    let mut report = Report::default();
+    let mut report = ResealReport::default();
     let answers =
         walk(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
@@ -33,32 +33,32 @@ pub(crate) async fn reseal(
 }
 
 /// An owner of state, and how many of its values were encrypted again.
-struct Answer {
-    of: Of,
+struct ResealOutcome {
+    of: OwnerKind,
     outcome: Result<u64, Error>,
 }
 
 #[derive(Clone, Copy)]
-enum Of {
+enum OwnerKind {
     App,
     User,
     Session,
 }
 
 /// Processes one entry. An error that concerns more than the entry, such as a missing key, ends the command.
-async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<Answer, Failure> {
+async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<ResealOutcome, Failure> {
     let (of, outcome) = match place {
         Entry::Owner(owner) => {
-            let of = if owner.user_id().is_some() { Of::User } else { Of::App };
+            let of = if owner.user_id().is_some() { OwnerKind::User } else { OwnerKind::App };
             (of, sealed.reseal_state(&owner).await)
         }
-        Entry::Session(session) => (Of::Session, unless_deleted(sealed, session.key()).await),
-        Entry::Named(key) => (Of::Session, sealed.reseal_session(&key).await),
-        Entry::Unlisted(_, error) => (Of::User, Err(error)),
+        Entry::Session(session) => (OwnerKind::Session, unless_deleted(sealed, session.key()).await),
+        Entry::Named(key) => (OwnerKind::Session, sealed.reseal_session(&key).await),
+        Entry::Unlisted(_, error) => (OwnerKind::User, Err(error)),
     };
     match outcome {
         Err(error) if error.kind() != ErrorKind::DataCorrupted => Err(error.into()),
-        outcome => Ok(Answer { of, outcome }),
+        outcome => Ok(ResealOutcome { of, outcome }),
     }
 }
 
@@ -72,7 +72,7 @@ async fn unless_deleted(sealed: &EncryptedSessions, key: &SessionKey) -> Result<
 
 /// The counts of what was encrypted again.
 #[derive(Debug, Default)]
-struct Report {
+struct ResealReport {
     values: u64,
     apps: u64,
     users: u64,
@@ -81,8 +81,13 @@ struct Report {
     unreadable: Vec<String>,
 }
 
-impl Report {
-    fn take(&mut self, Answer { of, outcome }: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+impl ResealReport {
+    fn take(
+        &mut self,
+        ResealOutcome { of, outcome }: ResealOutcome,
+        progress: &Progress,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
         let values = match outcome {
             Ok(values) => values,
             Err(error) => {
@@ -97,9 +102,9 @@ impl Report {
         if values > 0 {
             self.values += values;
             match of {
-                Of::App => self.apps += 1,
-                Of::User => self.users += 1,
-                Of::Session => self.sessions += 1,
+                OwnerKind::App => self.apps += 1,
+                OwnerKind::User => self.users += 1,
+                OwnerKind::Session => self.sessions += 1,
             }
         }
         progress.tell(self.counts());

@@ -36,7 +36,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
             let broken = check.place(&database, place?).await?;
             progress.tell(plural(check.keys, "key"));
             if out.format() == Format::Text {
-                let lines = broken.iter().map(|Broken { of, message }| (visible(of), visible(message)));
+                let lines = broken.iter().map(|SchemaViolation { of, message }| (visible(of), visible(message)));
                 let mut print =
                     lines.map(|(of, what)| out.line(format_args!("{}  {of}: {what}", styled(BAD, "breaks"))));
                 progress.aside(|| print.try_for_each(|printed| printed))?;
@@ -54,7 +54,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
 
 /// A violation of the schema.
 #[derive(Debug)]
-struct Broken {
+struct SchemaViolation {
     /// The app, user or session.
     of: String,
     message: String,
@@ -65,7 +65,7 @@ struct Check {
     schema: StateSchema,
     keys: u64,
     sessions: u64,
-    broken: Vec<Broken>,
+    broken: Vec<SchemaViolation>,
 }
 
 impl Check {
@@ -73,7 +73,7 @@ impl Check {
         Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }
 
-    async fn place(&mut self, database: &Database, place: Entry) -> Result<Vec<Broken>, Failure> {
+    async fn place(&mut self, database: &Database, place: Entry) -> Result<Vec<SchemaViolation>, Failure> {
         Ok(match place {
             Entry::Owner(owner) => {
                 let state = database.sessions.get_state(&owner).await?;
@@ -92,7 +92,13 @@ impl Check {
     }
 
     /// Checks one scope: each key by itself, and then all keys as one object.
-    async fn state(&mut self, of: &str, scope: Scope, owner: &StateOwner, state: Map<String, Value>) -> Vec<Broken> {
+    async fn state(
+        &mut self,
+        of: &str,
+        scope: Scope,
+        owner: &StateOwner,
+        state: Map<String, Value>,
+    ) -> Vec<SchemaViolation> {
         self.keys += state.len() as u64;
         let mut found = Vec::new();
         for (name, value) in &state {
@@ -105,7 +111,7 @@ impl Check {
                 found.push(message);
             }
         }
-        found.into_iter().map(|message| Broken { of: of.to_owned(), message }).collect()
+        found.into_iter().map(|message| SchemaViolation { of: of.to_owned(), message }).collect()
     }
 
     /// Checks a scope as a store with this schema would, if all keys were written at once.
@@ -124,7 +130,8 @@ impl Check {
     fn print(self, out: &mut Output) -> Result<(), Failure> {
         let version = self.schema.version();
         if out.format() == Format::Json {
-            let broken = self.broken.iter().map(|Broken { of, message }| json!({"of": of, "message": message}));
+            let broken =
+                self.broken.iter().map(|SchemaViolation { of, message }| json!({"of": of, "message": message}));
             let broken: Vec<_> = broken.collect();
             out.json(&json!({"version": version, "keys": self.keys, "broken": broken}))?;
         } else {
@@ -132,7 +139,7 @@ impl Check {
         }
         match self.broken.len() {
             0 => Ok(()),
-            count => Err(Failure::Broken(count)),
+            count => Err(Failure::SchemaViolations(count)),
         }
     }
 }

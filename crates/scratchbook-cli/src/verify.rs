@@ -19,7 +19,7 @@ const AT_ONCE: usize = 8;
 pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Output) -> Result<(), Failure> {
     let selection = Selection::new(args.app.as_deref(), args.user.as_deref(), args.session.as_deref())?;
     let progress = Progress::counting("verifying", out.format());
-    let mut report = Report::default();
+    let mut report = VerifyReport::default();
     let answers = walk(database, &selection, Depth::Sessions)
         .map_ok(|place| check(database, place))
         .try_buffer_unordered(AT_ONCE);
@@ -32,12 +32,12 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
 }
 
 /// A verified owner or session, and the outcome.
-struct Answer {
-    of: Of,
+struct VerifyOutcome {
+    of: Verifiable,
     outcome: Result<Option<Verified>, Error>,
 }
 
-enum Of {
+enum Verifiable {
     Owner(StateOwner),
     Session(SessionKey),
     /// A user whose sessions cannot be listed.
@@ -45,29 +45,29 @@ enum Of {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(database: &Database, place: Entry) -> Result<Answer, Failure> {
+async fn check(database: &Database, place: Entry) -> Result<VerifyOutcome, Failure> {
     let (of, outcome) = match place {
         Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
-            (Of::Owner(owner), outcome.map(Some))
+            (Verifiable::Owner(owner), outcome.map(Some))
         }
         Entry::Session(session) => of_session(database, session.key().clone()).await,
         Entry::Named(key) => of_session(database, key).await,
-        Entry::Unlisted(user, error) => (Of::Rest(user), Err(error)),
+        Entry::Unlisted(user, error) => (Verifiable::Rest(user), Err(error)),
     };
     match outcome {
         Err(error) if !matches!(error.kind(), ErrorKind::DataCorrupted | ErrorKind::Conflict) => Err(error.into()),
-        outcome => Ok(Answer { of, outcome }),
+        outcome => Ok(VerifyOutcome { of, outcome }),
     }
 }
 
-async fn of_session(database: &Database, key: SessionKey) -> (Of, Result<Option<Verified>, Error>) {
+async fn of_session(database: &Database, key: SessionKey) -> (Verifiable, Result<Option<Verified>, Error>) {
     let outcome = database.sessions.verify_session(&key).await;
-    (Of::Session(key), outcome)
+    (Verifiable::Session(key), outcome)
 }
 
 #[derive(Debug, Default)]
-struct Report {
+struct VerifyReport {
     apps: u64,
     users: u64,
     sessions: u64,
@@ -80,9 +80,9 @@ struct Report {
     reported: HashSet<String>,
 }
 
-impl Report {
-    fn take(&mut self, answer: Answer, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
-        let Answer { of, outcome } = answer;
+impl VerifyReport {
+    fn take(&mut self, answer: VerifyOutcome, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let VerifyOutcome { of, outcome } = answer;
         let events = match outcome {
             // It was deleted since it was listed.
             Ok(None) => return Ok(()),
@@ -93,18 +93,18 @@ impl Report {
             }
         };
         match of {
-            Of::Session(_) => (self.sessions, self.events) = (self.sessions + 1, self.events + events),
-            Of::Owner(owner) if owner.user_id().is_some() => {
+            Verifiable::Session(_) => (self.sessions, self.events) = (self.sessions + 1, self.events + events),
+            Verifiable::Owner(owner) if owner.user_id().is_some() => {
                 (self.users, self.changes) = (self.users + 1, self.changes + events);
             }
-            Of::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
-            Of::Rest(_) => {}
+            Verifiable::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
+            Verifiable::Rest(_) => {}
         }
         progress.tell(self.counts());
         Ok(())
     }
 
-    fn report(&mut self, of: &Of, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+    fn report(&mut self, of: &Verifiable, error: &Error, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
         let message = error.to_string();
         if !self.reported.insert(message.clone()) {
             return Ok(());
@@ -115,8 +115,8 @@ impl Report {
             progress.aside(|| out.line(format_args!("{label}  {}", visible(&message))))?;
         }
         let (app, user, session) = match of {
-            Of::Session(key) => (key.app_name(), Some(key.user_id()), Some(key.session_id())),
-            Of::Owner(owner) | Of::Rest(owner) => (owner.app_name(), owner.user_id(), None),
+            Verifiable::Session(key) => (key.app_name(), Some(key.user_id()), Some(key.session_id())),
+            Verifiable::Owner(owner) | Verifiable::Rest(owner) => (owner.app_name(), owner.user_id(), None),
         };
         let list = if differs { &mut self.differences } else { &mut self.undecided };
         list.push(json!({"appName": app, "userId": user, "sessionId": session, "message": message}));
@@ -165,7 +165,7 @@ impl Report {
                 );
                 Err(Error::new(ErrorKind::Conflict, message).into())
             }
-            _ => Err(Failure::Damaged(wrong)),
+            _ => Err(Failure::Differences(wrong)),
         }
     }
 }

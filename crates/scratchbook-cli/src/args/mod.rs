@@ -179,7 +179,7 @@ pub(crate) enum Command {
 pub(crate) struct ImportArgs {
     /// The kind of source
     #[arg(long, value_enum, value_name = "KIND")]
-    pub(crate) from: Source,
+    pub(crate) from: ImportFormat,
     /// A file, a database URL in google-adk's form (postgresql://..., sqlite:///PATH), or - for standard input
     #[arg(value_name = "SOURCE")]
     pub(crate) source: String,
@@ -187,7 +187,7 @@ pub(crate) struct ImportArgs {
 
 /// A kind of source to import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Source {
+pub(crate) enum ImportFormat {
     /// A file written by google-adk's SqliteSessionService
     AdkSqlite,
     /// A database written by google-adk's DatabaseSessionService: SQLite or PostgreSQL, schema version 1

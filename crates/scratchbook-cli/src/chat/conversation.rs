@@ -142,7 +142,7 @@ impl<'a> Conversation<'a> {
         self.end()?;
         match self.failed {
             // A program learns of the failure by the exit code.
-            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::Told(kind))),
+            Some(kind) if self.reader == Reader::Pipe => ended.and(Err(Failure::AlreadyReported(kind))),
             _ => ended,
         }
     }

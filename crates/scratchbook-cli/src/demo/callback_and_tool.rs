@@ -1,4 +1,4 @@
-//! The recommended way: callbacks and tools write to the state of their context, and the event carries it.
+//! The recommended way to update state: callbacks and tools write to the state of their context.
 
 use schemars::JsonSchema;
 use scratchbook::{CallbackContext, FunctionTool, LlmAgent, LlmResponse, Result, ScriptedLlm, ToolContext};
@@ -52,7 +52,7 @@ pub(super) async fn play(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What callback and tool both do; a tool's context is a callback's as well.
+/// Called by the callback and the tool. A tool's context dereferences to a callback's.
 fn count_action(context: &CallbackContext) -> Result<()> {
     let count = context.state().get_as::<u64>("user_action_count")?.unwrap_or(0);
     context.state().set("user_action_count", count + 1)?;

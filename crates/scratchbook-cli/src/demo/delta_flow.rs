@@ -1,5 +1,4 @@
-//! The life of a delta: a tool's writes are seen over the committed values at once, travel in its event, and are
-//! the committed values afterwards.
+//! The life of a delta: a tool's writes are visible at once, are part of its event, and are committed with it.
 
 use schemars::JsonSchema;
 use scratchbook::{Event, FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, State, StateDelta, ToolContext};
@@ -41,7 +40,7 @@ pub(super) async fn play(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
     run.check("the name was left alone", stored.state().get("name"), "Bob")
 }
 
-/// The same with `State` alone, as an agent has it in its context.
+/// Shows the same with `State` alone, which an agent has in its context.
 fn in_code(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
     let committed: Map<_, _> =
         [("count".to_owned(), json!(10)), ("name".to_owned(), json!("Alice"))].into_iter().collect();
@@ -74,7 +73,7 @@ struct Update {
     values: Map<String, Value>,
 }
 
-/// A field of what the tool answered.
+/// A field of the tool's response.
 fn answer(events: &[Event], field: &str) -> Option<Value> {
     let answer = events.iter().flat_map(Event::function_responses).next()?;
     answer.response.as_ref()?.get(field).cloned()

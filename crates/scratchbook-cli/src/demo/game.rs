@@ -1,4 +1,4 @@
-//! Alice wins a game and Bob plays his first; a tool keeps their leaderboard. A tournament is another app: it has
+//! Alice wins a game and Bob plays his first one; a tool keeps the leaderboard. A tournament is another app, which shares
 //! neither the game's settings nor the players' wins.
 
 use schemars::JsonSchema;
@@ -16,7 +16,7 @@ const ALICE: &str = "player_alice";
 const BOB: &str = "player_bob";
 
 pub(super) async fn play(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
-    // All of it is read before anything is written: what leaks from one owner to another is then not expected.
+    // All state is read before the first write, so that a leak between owners is found.
     let alice_before = run.before(GAME, ALICE).await?;
     let bob_before = run.before(GAME, BOB).await?;
     let tournament_before = run.before(TOURNAMENT, ALICE).await?;
@@ -95,7 +95,7 @@ async fn tournament(run: &mut ScenarioRun<'_>, alice: &DemoSession, before: &Sta
     run.check("Alice's wins in the game", game.state().get("user:total_wins"), 11)
 }
 
-/// Bob's best game: this one, unless he had a better one.
+/// Bob's high score: this one or a higher one from before.
 fn best(before: &StateBefore, score: u64) -> u64 {
     before.count("user:high_score").max(score)
 }

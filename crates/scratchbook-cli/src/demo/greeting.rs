@@ -1,4 +1,4 @@
-//! The easy way: `output_key` saves an agent's final answer in the state.
+//! The easy way to update state: `output_key` saves an agent's final answer in the state.
 
 use scratchbook::{LlmAgent, ScriptedLlm};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The standard way: a program appends an event of its own whose delta changes all scopes, here a login.
+//! The standard way to update state: a program appends its own event, here a login that changes all scopes.
 
 use scratchbook::{Environment, Event, SessionServiceExt, StateDelta, SystemEnvironment};
 use serde_json::json;

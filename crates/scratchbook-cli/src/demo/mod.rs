@@ -1,4 +1,4 @@
-//! `scratchbook demo`: the scenarios of the state guide as real agent runs, with the values that must come out.
+//! `scratchbook demo`: runs the scenarios of the guide with real agents, and checks the state they produce.
 
 mod callback_and_tool;
 mod delta_flow;
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::output::{BOLD, Format, GOOD, Output, styled, visible};
 use scenario_run::ScenarioRun;
 
-/// Names the scenarios.
+/// Lists the scenarios.
 pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
     if out.format() == Format::Json {
         let scenarios: Vec<_> = Scenario::ALL
@@ -37,7 +37,7 @@ pub(crate) fn list(out: &mut Output) -> Result<(), Failure> {
     )?)
 }
 
-/// Plays scenarios, all of them where none is named, and fails where a value is different.
+/// Runs scenarios, or all if none is named, and fails if a value differs.
 pub(crate) async fn play(
     sessions: &Arc<dyn SessionService>,
     place: &str,
@@ -72,7 +72,7 @@ pub(crate) async fn play(
     } else if different == 0 {
         out.line(format_args!("\n{}", styled(GOOD, format_args!("all {checks} values are as they must be"))))?;
     }
-    if different == 0 { Ok(()) } else { Err(Failure::Different(different)) }
+    if different == 0 { Ok(()) } else { Err(Failure::WrongValues(different)) }
 }
 
 async fn play_one(scenario: Scenario, run: &mut ScenarioRun<'_>) -> Result<(), Failure> {

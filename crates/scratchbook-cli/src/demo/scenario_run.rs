@@ -1,4 +1,4 @@
-//! What a scenario is played on: it runs agents, shows what happens, and checks what comes out.
+//! The run of a scenario: it runs agents, shows their events, and checks values.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::failure::Failure;
 use crate::output::{BAD, DIM, Format, GOOD, Output, styled, visible};
 use crate::show;
 
-/// A scenario under way.
+/// A scenario in progress.
 pub(super) struct ScenarioRun<'a> {
     sessions: &'a Arc<dyn SessionService>,
     out: &'a mut Output,
     record: Record,
 }
 
-/// What has happened, for JSON.
+/// The record of a run, for JSON.
 #[derive(Default)]
 pub(super) struct Record {
     pub(super) carried_on: Vec<Value>,
@@ -38,8 +38,9 @@ impl Record {
 /// A session of a scenario.
 pub(super) struct DemoSession {
     pub(super) key: SessionKey,
-    /// The state as the events seen so far leave it.
+    /// The state after the events shown so far.
     state: Map<String, Value>,
+    /// The number of the last event shown.
     seen: u64,
 }
 
@@ -56,12 +57,12 @@ impl<'a> ScenarioRun<'a> {
         self.sessions
     }
 
-    /// A runner of an app on this stage's database.
+    /// Builds a runner on the demo's database.
     pub(super) fn runner(&self, app_name: &str, agent: impl Agent) -> Result<Runner, Failure> {
         Ok(Runner::builder(app_name, agent, Arc::clone(self.sessions)).build()?)
     }
 
-    /// What the user and the app have before the scenario writes anything; said, as it carries on.
+    /// Reads and shows the state of the user and the app that an earlier run left.
     pub(super) async fn before(&mut self, app_name: &str, user_id: &str) -> Result<StateBefore, Failure> {
         let before = StateBefore::read(self.sessions, app_name, user_id).await?;
         if before.keys().is_empty() {
@@ -76,8 +77,7 @@ impl<'a> ScenarioRun<'a> {
         Ok(before)
     }
 
-    /// Begins a session with a new id. Its state is as given; `user:` and `app:` keys only where there is none,
-    /// so that what an earlier run has left carries on.
+    /// Creates a session with a new id and the given state, except for `user:` and `app:` keys that exist already.
     pub(super) async fn begin(&mut self, app_name: &str, user_id: &str, state: Value) -> Result<DemoSession, Failure> {
         let there = StateBefore::read(self.sessions, app_name, user_id).await?;
         let Value::Object(mut given) = state else {
@@ -97,7 +97,7 @@ impl<'a> ScenarioRun<'a> {
         Ok(scene)
     }
 
-    /// Has the agent answer a message, which carries a delta, and shows every event of the run.
+    /// Sends a message with a delta to the agent, and shows every event of the run.
     pub(super) async fn say(
         &mut self,
         scene: &mut DemoSession,
@@ -117,18 +117,18 @@ impl<'a> ScenarioRun<'a> {
         Ok(events)
     }
 
-    /// Shows an event that the scenario has appended itself, with the delta as it was sent.
+    /// Shows an event that the scenario has appended, with the delta that it sent.
     pub(super) async fn appended(&mut self, scene: &mut DemoSession, sent: StateDelta) -> Result<(), Failure> {
         self.catch_up(scene, &mut Some(sent)).await
     }
 
-    /// The session as it is stored now.
+    /// Reads the session from the store.
     pub(super) async fn stored(&self, scene: &DemoSession) -> Result<Session, Failure> {
         let session = self.sessions.get_session(&scene.key, &GetSessionConfig::default()).await?;
         session.ok_or_else(|| crate::failure::no_session(&scene.key).into())
     }
 
-    /// Compares a value with what it must be.
+    /// Checks that a value is as expected.
     pub(super) fn check(
         &mut self,
         what: &str,
@@ -143,7 +143,7 @@ impl<'a> ScenarioRun<'a> {
         self.compare(what, actual, None)
     }
 
-    /// Compares a value, or its absence, with what it must be.
+    /// Checks that a value is present and as expected, or absent as expected.
     pub(super) fn compare(
         &mut self,
         what: &str,
@@ -161,8 +161,8 @@ impl<'a> ScenarioRun<'a> {
         Ok(())
     }
 
-    /// Shows events that were committed since the last look. The first was sent with the given delta, which may
-    /// hold `temp:` keys that no store has.
+    /// Shows the events committed since the last call. `given` is the delta that was sent with the first of them; it may
+    /// have `temp:` keys, which are not stored.
     async fn catch_up(&mut self, scene: &mut DemoSession, given: &mut Option<StateDelta>) -> Result<(), Failure> {
         let config = GetSessionConfig::default().with_events_after(scene.seen, usize::MAX);
         let session = self.sessions.get_session(&scene.key, &config).await?;

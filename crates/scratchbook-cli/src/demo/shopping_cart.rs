@@ -1,4 +1,4 @@
-//! A customer fills a cart; the next session begins with an empty one, and the loyalty points are still there.
+//! A customer fills a cart. The next session has no cart, but the loyalty points stay.
 
 use scratchbook::{LlmAgent, ScriptedLlm};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A customer's order is sorted out in three messages; the next chat begins anew, and the ticket counts.
+//! A customer's problem is solved in three messages. The next chat starts empty, but the number of tickets stays.
 
 use scratchbook::{LlmAgent, ScriptedLlm};
 use serde_json::json;

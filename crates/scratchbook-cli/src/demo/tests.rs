@@ -1,4 +1,4 @@
-//! The demo's checks can fail: a store that gives wrong values is found out.
+//! The demo's checks fail for a store that returns wrong values.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::output::Output;
 /// Changes the state of a session as it is read.
 type Wrong = fn(&SessionKey, &mut Map<String, Value>, &Map<String, Value>);
 
-/// A store that gives the state of sessions wrongly; what `user:` and `app:` keys Alice's game has, it knows.
+/// A store that returns wrong state of sessions, which it makes of the right state and of the shared keys of Alice's game.
 #[derive(Debug)]
 struct WrongStore {
     store: InMemorySessionService,
@@ -168,7 +168,7 @@ fn store(wrong: Wrong) -> Arc<dyn SessionService> {
     Arc::new(WrongStore { store: InMemorySessionService::new(), wrong })
 }
 
-/// Which checks of a scenario fail.
+/// The failing checks of a scenario.
 async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
     let (sessions, mut out) = (store(wrong), Output::new(true));
     let mut run = ScenarioRun::new(&sessions, &mut out);
@@ -233,6 +233,6 @@ async fn a_wrong_value_at_the_start_is_found() {
 async fn a_wrong_value_ends_with_exit_code_1() {
     let (sessions, mut out) = (store(leak_between_users), Output::new(true));
     let failure = play(&sessions, "memory:", &[Scenario::Game], &mut out).await.unwrap_err();
-    assert!(matches!(failure, Failure::Different(n) if n > 0), "{failure:?}");
+    assert!(matches!(failure, Failure::WrongValues(n) if n > 0), "{failure:?}");
     assert_eq!(failure.exit_code(), 1);
 }

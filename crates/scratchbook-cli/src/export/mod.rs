@@ -1,4 +1,4 @@
-//! `scratchbook export`: what is in the database, as lines of JSON.
+//! `scratchbook export`: writes sessions, state and artifacts as JSON Lines.
 
 mod exporter;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where the lines go.
+//! Writes the lines of an export.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -23,7 +23,7 @@ enum Destination {
 }
 
 impl LineWriter {
-    /// Makes a file; one that is there is left alone.
+    /// Creates a file, which must not exist.
     pub(super) fn create(path: &Path, progress: Progress) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create_new(path).map_err(|e| not_written(&name, e))?;
@@ -48,7 +48,7 @@ impl LineWriter {
         self.write(&Line::Header { format: FORMAT, version: VERSION })
     }
 
-    /// Writes the last line and sees that all of it is where it should be.
+    /// Writes the last line and flushes everything.
     pub(super) fn end(mut self) -> Result<Counts, Failure> {
         self.write(&Line::End(self.counts))?;
         let done = match &mut self.to {

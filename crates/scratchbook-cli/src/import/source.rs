@@ -1,12 +1,12 @@
 //! What the readers of all sources share.
 
-/// Who is said to have written what an import writes of its own.
+/// The author of the writes that an import adds.
 pub(super) const IMPORTER: &str = "scratchbook-import";
 
-/// How many rows, events or changes are read at a time.
+/// The page size for rows, events and changes.
 pub(super) const PAGE: usize = 1_000;
 
-/// What is wrong with a text that should be a JSON object, and where, without what stands there: it may be a secret.
+/// Says why and where a text is no JSON object. It does not quote the text, which may be secret.
 pub(super) fn not_an_object(error: &serde_json::Error) -> String {
     let why = match error.classify() {
         serde_json::error::Category::Data => "it is another value",

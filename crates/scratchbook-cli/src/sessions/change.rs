@@ -1,10 +1,10 @@
-//! Back to before an invocation, another way from an event on, another title, and an end.
+//! `scratchbook sessions`: rewind, fork, update and expire.
 
 use jiff::Timestamp;
 use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionUpdate};
 use serde_json::json;
 
-use super::{nothing_of_it, whole};
+use super::{full_json, metadata_only};
 use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, SessionAddress, UpdateArgs};
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
@@ -33,7 +33,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
     }
     let session = database.sessions.fork_session(&key, config).await?;
     if out.format() == Format::Json {
-        return Ok(out.json(&whole(&session)?)?);
+        return Ok(out.json(&full_json(&session)?)?);
     }
     let (new, at) = (session.key().to_string(), session.seq());
     out.line(format_args!("created {} from {} at event {at}", visible(&new), visible(&key.to_string())))?;
@@ -51,7 +51,7 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
         update = update.with_label(name, value);
     }
     database.sessions.update_session(&key, update).await?;
-    let session = database.sessions.get_session(&key, &nothing_of_it()).await?.ok_or_else(|| no_session(&key))?;
+    let session = database.sessions.get_session(&key, &metadata_only()).await?.ok_or_else(|| no_session(&key))?;
     if out.format() == Format::Json {
         let answer = json!({"id": key.session_id(), "title": session.title(), "labels": session.labels()});
         return Ok(out.json(&answer)?);
@@ -72,7 +72,7 @@ pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Outp
         (None, None) => None,
     };
     database.sessions.set_expiry(&key, expiry).await?;
-    let session = database.sessions.get_session(&key, &nothing_of_it()).await?;
+    let session = database.sessions.get_session(&key, &metadata_only()).await?;
     let expires = session.and_then(|session| session.expire_time());
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"id": key.session_id(), "expireTime": expires}))?);

@@ -1,4 +1,4 @@
-//! What state was, what changed, and who wrote it.
+//! `scratchbook state`: at, diff, history and blame.
 
 use comfy_table::Row;
 use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionKey, SessionServiceExt};
@@ -49,7 +49,7 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
         }
     };
     if out.format() == Format::Json {
-        let writes: Vec<_> = writes.iter().map(|write| entry(write.value.as_ref(), &write.writer)).collect();
+        let writes: Vec<_> = writes.iter().map(|write| write_json(write.value.as_ref(), &write.writer)).collect();
         return Ok(out.json(&json!({"key": args.key, "writes": writes}))?);
     }
     if writes.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
     }
     let rows = writes.iter().map(|KeyWrite { value, writer, .. }| {
         let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), show::short);
-        Row::from(place(writer).into_iter().chain([value]).collect::<Vec<_>>())
+        Row::from(writer_columns(writer).into_iter().chain([value]).collect::<Vec<_>>())
     });
     Ok(out.table(&["WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
 }
@@ -70,18 +70,20 @@ pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output
     let blame = database.sessions.blame(&key).await?;
     if out.format() == Format::Json {
         let writers: Map<String, Value> =
-            blame.iter().map(|(key, writer)| (key.clone(), entry(session.state().get(key), writer))).collect();
+            blame.iter().map(|(key, writer)| (key.clone(), write_json(session.state().get(key), writer))).collect();
         return Ok(out.json(&writers)?);
     }
     let rows = blame.iter().map(|(key, writer)| {
         let value = session.state().get(key).map(show::brief).unwrap_or_default();
-        Row::from([visible(key).into_owned()].into_iter().chain(place(writer)).chain([value]).collect::<Vec<_>>())
+        Row::from(
+            [visible(key).into_owned()].into_iter().chain(writer_columns(writer)).chain([value]).collect::<Vec<_>>(),
+        )
     });
     Ok(out.table(&["KEY", "WRITTEN", "AUTHOR", "SESSION", "EVENT", "VALUE"], rows)?)
 }
 
-/// When, by whom, in which session, by which event.
-fn place(writer: &KeyWriter) -> [String; 4] {
+/// The columns of a write: time, author, session and event.
+fn writer_columns(writer: &KeyWriter) -> [String; 4] {
     let at = if writer.time > 0.0 { time(writer.time) } else { "-".to_owned() };
     let author = if writer.author.is_empty() { "-".to_owned() } else { visible(&writer.author).into_owned() };
     let (session, event) = match &writer.session {
@@ -92,8 +94,8 @@ fn place(writer: &KeyWriter) -> [String; 4] {
     [at, author, session, event]
 }
 
-/// A write as JSON; what is not known, or was not there, is left out.
-fn entry(value: Option<&Value>, writer: &KeyWriter) -> Value {
+/// A write as JSON, without unknown fields.
+fn write_json(value: Option<&Value>, writer: &KeyWriter) -> Value {
     let mut shown = Map::new();
     shown.extend(value.map(|value| ("value".to_owned(), value.clone())));
     shown.insert("author".to_owned(), writer.author.clone().into());

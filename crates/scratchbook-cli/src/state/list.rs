@@ -1,4 +1,4 @@
-//! Keys with their values, page by page.
+//! `scratchbook state list`.
 
 use comfy_table::Row;
 use scratchbook::{GetSessionConfig, ListStateConfig, SessionKey, StatePage};
@@ -36,7 +36,7 @@ pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Out
     Ok(())
 }
 
-/// A session's merged state is read whole: it is what every reader of the session gets.
+/// Reads the whole merged state of a session, which the store does not return in pages.
 async fn of_session(database: &Database, key: &SessionKey, config: &ListStateConfig) -> Result<StatePage, Failure> {
     let session = database.sessions.get_session(key, &GetSessionConfig::state_only()).await?;
     let mut keys: Vec<_> = session.ok_or_else(|| no_session(key))?.state().to_map().into_iter().collect();
@@ -48,7 +48,7 @@ async fn of_session(database: &Database, key: &SessionKey, config: &ListStateCon
     Ok(StatePage::new(keys.into_iter().collect(), next))
 }
 
-/// As a shell takes it.
+/// Quotes a token for a shell.
 fn quoted(token: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
     if !token.is_empty() && token.chars().all(is_plain) {

@@ -1,4 +1,5 @@
-//! `scratchbook state`: get, set, unset, increment, append, merge; `list.rs` has list, and `past.rs` what was.
+//! `scratchbook state`: get, set, unset, increment, append and merge. `list.rs` has list, and `history.rs` has at, diff,
+//! history and blame.
 
 mod history;
 mod list;
@@ -46,7 +47,7 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     Ok(out.table(&["KEY", "VALUE"], rows)?)
 }
 
-/// What is to be written, all of it checked.
+/// The checked arguments of a command that writes.
 pub(crate) struct StateWrite {
     target: StateTarget,
     delta: StateDelta,
@@ -80,14 +81,14 @@ impl StateWrite {
         Ok(Self { target, delta, author: writing.author })
     }
 
-    /// Whether it may make the database: a session has to be there, a user or an app need not.
+    /// Whether it may create the database: a session must exist, a user or an app need not.
     pub(crate) fn may_create(&self) -> bool {
         matches!(self.target, StateTarget::Owner(_))
     }
 }
 
-pub(crate) async fn set(database: &Database, setting: StateWrite, out: &mut Output) -> Result<(), Failure> {
-    let StateWrite { target, delta, author } = setting;
+pub(crate) async fn set(database: &Database, change: StateWrite, out: &mut Output) -> Result<(), Failure> {
+    let StateWrite { target, delta, author } = change;
     write(database, &target, delta, &author, &[], out).await
 }
 
@@ -117,11 +118,11 @@ async fn read(database: &Database, target: &StateTarget, keys: &[String]) -> Res
     }
 }
 
-/// What operations came to, as the log has it.
+/// Reads the results of operations from the log.
 async fn logged(database: &Database, owner: &StateOwner, position: u64) -> Result<StateDelta, Failure> {
     let mut delta = StateDelta::new();
     for change in database.sessions.list_state_changes(owner, position.saturating_sub(1), 1).await? {
-        // Where guards alone were asked for, others may come next.
+        // A write with only guards has no entry, so that the next one may be another's.
         if change.position == position {
             delta.insert(change.name, change.value.map_or(Change::Remove, Change::Set))?;
         }
@@ -137,7 +138,7 @@ async fn write(
     missing: &[String],
     out: &mut Output,
 ) -> Result<(), Failure> {
-    // Where nothing changes there is no event to tell of it.
+    // If all keys are missing, nothing changes and there is no event.
     let (event, delta) = match target {
         _ if delta.is_empty() && !missing.is_empty() => (None, delta),
         StateTarget::Owner(owner) => {

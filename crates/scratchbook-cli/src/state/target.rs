@@ -6,11 +6,11 @@ use scratchbook::{Error, ErrorKind, Scope, SessionKey, StateDelta, StateOwner};
 
 use crate::args::StateAddress;
 
-/// Whose state is meant.
+/// The owner of a state on the command line.
 pub(super) enum StateTarget {
-    /// A session's, with prefixed keys; written through an event.
+    /// A session. Its keys have prefixes, and writing appends an event.
     Session(SessionKey),
-    /// A user's or an app's, with bare names.
+    /// A user or an app. Its keys have no prefix.
     Owner(StateOwner),
 }
 
@@ -32,7 +32,7 @@ impl StateTarget {
         }
     }
 
-    /// The delta as a session has it.
+    /// Adds the prefixes that a session uses to a delta.
     pub(super) fn with_prefixes(&self, delta: &StateDelta) -> Result<StateDelta, Error> {
         let mut prefixed = StateDelta::new();
         for (key, change) in delta.iter() {
@@ -41,7 +41,7 @@ impl StateTarget {
         Ok(prefixed)
     }
 
-    /// Refuses a key that would not end up where its prefix says.
+    /// Refuses a key whose prefix does not fit the target.
     pub(super) fn check(&self, key: &str) -> Result<(), Error> {
         let (scope, name) = Scope::split(key);
         let message = match self {

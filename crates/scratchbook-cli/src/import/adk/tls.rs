@@ -1,4 +1,4 @@
-//! A connection to PostgreSQL, encrypted as `sslmode` says. Where it is encrypted, the server's certificate is checked.
+//! Connects to PostgreSQL, encrypted according to `sslmode`. An encrypted connection checks the server's certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::postgres::failed;
 
-/// How long the server may take to answer, unless the URI says otherwise.
+/// The timeout of connecting, unless the URI has one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Disable,
-    /// Where the server can and its certificate is good.
+    /// If the server supports it and its certificate is valid.
     Prefer,
     Require,
 }
@@ -37,7 +37,7 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
         let encrypted = MakeRustlsConnect::new(tls(root.as_deref())?);
         match config.ssl_mode(SslMode::Require).connect(encrypted).await {
             Ok((client, connection)) => return Ok(driven(client, connection)),
-            // What the server itself refuses, it refuses either way.
+            // An error from the server itself would occur without encryption, too.
             Err(error) if mode == Mode::Require || error.code().is_some() => {
                 let hint = "; name the authority of its certificate with sslrootcert=FILE";
                 let hint = if error.code().is_none() { hint } else { "" };
@@ -51,16 +51,16 @@ pub(super) async fn connect(uri: &str) -> Result<Client> {
     Ok(driven(client, connection))
 }
 
-/// Lets a connection do its work until its client is dropped.
+/// Runs a connection in the background until its client is dropped.
 fn driven(client: Client, connection: impl Future + Send + 'static) -> Client {
     tokio::spawn(async move {
-        // What goes wrong here is told to whoever asks the client.
+        // The client reports errors of the connection.
         let _ = connection.await;
     });
     client
 }
 
-/// Takes out of a URI what is ours or Python's, and leaves the rest to the driver.
+/// Reads the parameters of a URI that concern TLS, and leaves the rest to the driver.
 fn read(uri: &str) -> Result<(Config, Mode, Option<String>)> {
     let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
     let (mut mode, mut root, mut rest) = (Mode::Prefer, None, Vec::new());
@@ -76,7 +76,7 @@ fn read(uri: &str) -> Result<(Config, Mode, Option<String>)> {
     }
     let plain = if rest.is_empty() { address.to_owned() } else { format!("{address}?{}", rest.join("&")) };
     let config = plain.parse().map_err(|e: tokio_postgres::Error| {
-        // Its cause may quote a part of the URI.
+        // The cause may quote a part of the URI.
         let name = without_password(uri);
         invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
     })?;
@@ -93,10 +93,10 @@ fn tls(root: Option<&str>) -> Result<ClientConfig> {
                 trusted.add(certificate).map_err(|e| invalid(format!("sslrootcert: {path}: {e}")))?;
             }
         }
-        // Some of the system's may be no good; the others are.
+        // Invalid certificates of the system are ignored.
         None => drop(trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs)),
     }
-    // The provider by name: the process may have none, or several.
+    // The provider is explicit, because the process may have none or several.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config
         .with_safe_default_protocol_versions()

@@ -1,5 +1,5 @@
-//! State as google-adk has stored it: one JSON object, or nearly. Python writes NaN and infinities into it, and
-//! integers of any length; so it is read key by key, and a key that cannot be kept is told by itself.
+//! Reads state from google-adk's databases. Python writes NaN, infinities and integers of any length into its JSON, so that
+//! it is read key by key, and invalid keys are reported one by one.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::super::report::{Refusal, Report};
+use super::super::report::{ImportReport, Refusal};
 use super::super::source::not_an_object;
 
-/// A number that no float holds, in the place of what is no number at all.
-const NO_NUMBER: &str = "1e9999";
+/// A number out of range, which replaces NaN and infinities.
+const OUT_OF_RANGE: &str = "1e9999";
 
-/// The keys of a state, and those that our rules refuse.
+/// The valid keys of a state, and the refused ones.
 #[derive(Debug, Default)]
 pub(super) struct Values {
     kept: Map<String, Value>,
@@ -49,8 +49,8 @@ impl Values {
         Ok(values)
     }
 
-    /// Reports what is refused and gives what is kept.
-    pub(super) fn report(self, whose: &str, report: &mut Report) -> Map<String, Value> {
+    /// Reports the refused keys and returns the others.
+    pub(super) fn report(self, whose: &str, report: &mut ImportReport) -> Map<String, Value> {
         for (name, why) in self.refused {
             report.refuse(Refusal::new(format!("key '{}' of {whose}", short(&name)), why));
         }
@@ -58,9 +58,9 @@ impl Values {
     }
 }
 
-/// A value, checked as a store would check it under its whole key.
+/// Reads a value and checks it as a store would.
 fn read_value(key: &str, text: &str) -> Result<Value, Error> {
-    if text.contains(NO_NUMBER) && has_no_number(text) {
+    if text.contains(OUT_OF_RANGE) && has_no_number(text) {
         return Err(invalid("it holds NaN or Infinity, which JSON has no form for".to_owned()));
     }
     let value: Value = json::from_str(text)?;
@@ -68,7 +68,7 @@ fn read_value(key: &str, text: &str) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// The name of a key in a message; a long one is cut.
+/// Truncates the name of a key for a message.
 fn short(name: &str) -> Cow<'_, str> {
     match name.char_indices().nth(60) {
         Some((end, _)) => Cow::Owned(format!("{}...", &name[..end])),
@@ -76,12 +76,12 @@ fn short(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether JSON holds, outside of its strings, what Python writes for numbers that are none.
+/// Whether a JSON text contains NaN or infinities outside of strings.
 pub(super) fn has_no_number(text: &str) -> bool {
-    matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(NO_NUMBER))
+    matches!(with_numbers(text), Cow::Owned(_)) || outside(text).any(|(_, part)| part.contains(OUT_OF_RANGE))
 }
 
-/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings made numbers, which no key can hold.
+/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings with a number that is refused as a value.
 fn with_numbers(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     if !outside(text).any(|(_, part)| WORDS.iter().any(|word| part.contains(word))) {
@@ -90,14 +90,14 @@ fn with_numbers(text: &str) -> Cow<'_, str> {
     let (mut changed, mut end) = (String::with_capacity(text.len()), 0);
     for (start, part) in outside(text) {
         changed.push_str(&text[end..start]);
-        changed.push_str(&WORDS.iter().fold(part.to_owned(), |part, word| part.replace(word, NO_NUMBER)));
+        changed.push_str(&WORDS.iter().fold(part.to_owned(), |part, word| part.replace(word, OUT_OF_RANGE)));
         end = start + part.len();
     }
     changed.push_str(&text[end..]);
     Cow::Owned(changed)
 }
 
-/// The parts of a JSON text that are in no string, each with its place.
+/// The parts of a JSON text outside of strings, with their positions.
 fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -107,7 +107,7 @@ fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
         }
         let start = at;
         let end = bytes[at..].iter().position(|byte| *byte == b'"').map_or(bytes.len(), |quote| at + quote);
-        // Over the string that follows.
+        // Skip the following string.
         at = end + 1;
         while at < bytes.len() && bytes[at] != b'"' {
             at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -117,7 +117,7 @@ fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// An object whose values are not looked at yet, in the order of its keys.
+/// An object with unparsed values, in the order of its keys.
 struct Raw(Vec<(String, Box<RawValue>)>);
 
 impl<'de> serde::Deserialize<'de> for Raw {

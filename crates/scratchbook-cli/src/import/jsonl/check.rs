@@ -1,5 +1,5 @@
-//! Goes through a whole file before anything of it is written: every line is checked, and that it stands where it may.
-//! So a file that was cut, or changed by hand and not well, changes nothing.
+//! Checks every line of a file, and the order of the lines, before anything is written, so that a truncated or wrongly edited
+//! file changes nothing.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,24 +9,24 @@ use scratchbook::{Error, ErrorKind, Event, PutStateOptions, Scope, SessionKey, S
 use super::record::{Record, invalid};
 use crate::export_format::Counts;
 
-/// What is known of a file that was gone through.
+/// The contents of a checked file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) counts: Counts,
-    /// Its events that change user or app state, and its puts, by hashes.
+    /// Hashes of the events that change user or app state, and of the puts.
     pub(super) changes: HashSet<u64>,
 }
 
-/// Follows a file line by line.
+/// Checks a file line by line.
 #[derive(Debug, Default)]
 pub(super) struct Checker {
     contents: Contents,
     begun: bool,
     ended: bool,
     owner: Option<StateOwner>,
-    /// The session whose events and artifacts follow, and how many events are missing of how many.
+    /// The current session, the number of its missing events, and the number of all its events.
     session: Option<(SessionKey, u64, u64)>,
-    /// The artifact that came last, and its version.
+    /// The last artifact and its version.
     artifact: Option<(String, u64)>,
 }
 
@@ -75,7 +75,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Ends the file after so many lines.
+    /// Checks the end of the file after this many lines.
     pub(super) fn end(self, lines: usize) -> Result<Contents, Error> {
         if !self.begun {
             return Err(invalid("it is empty; name a file that scratchbook export has made".to_owned()));
@@ -137,7 +137,7 @@ impl Checker {
     }
 }
 
-/// The error for a file that ends in its midst.
+/// The error for a truncated file.
 pub(super) fn cut(lines: usize) -> Error {
     let message = format!(
         "the file was cut: it ends after line {lines}, without its end; export it again, or bring over the whole of it"
@@ -149,7 +149,7 @@ pub(super) fn hash_of_event(session: &SessionKey, id: &str) -> u64 {
     hash(&("event", session, id))
 }
 
-/// A hash for each key of a put: a change in the log is one key.
+/// The hashes of a put, one for each key, because each change in the log has one key.
 fn hashes_of_put(owner: &StateOwner, delta: &StateDelta, options: &PutStateOptions) -> Vec<u64> {
     let time = options.time.unwrap_or_default();
     delta.iter().map(|(name, change)| hash_of_put(owner, name, change.value(), &options.author, time)).collect()

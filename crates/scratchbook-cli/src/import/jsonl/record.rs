@@ -1,4 +1,4 @@
-//! A line of an export, read and checked by itself.
+//! Reads and checks a line of an export.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::super::source::{IMPORTER, not_an_object};
 use crate::export_format::{Counts, FORMAT, VERSION};
 
-/// What a line says.
+/// A line of an export.
 #[derive(Debug)]
 pub(super) enum Record {
     Header,
@@ -36,7 +36,7 @@ pub(super) struct Artifact {
 }
 
 impl Record {
-    /// Reads a line.
+    /// Parses a line.
     pub(super) fn read(line: &str) -> Result<Self, Error> {
         let mut fields = Fields::read(line)?;
         let kind: String = fields.take("type")?;
@@ -113,10 +113,10 @@ impl Record {
         }
     }
 
-    /// Checks all that a store would, for the owner and in the session it stands under.
+    /// Checks a line as a store would, for the owner that it belongs to.
     pub(super) fn check(&self, owner: &StateOwner) -> Result<(), Error> {
         let (app, user) = (owner.app_name(), owner.user_id().unwrap_or_default());
-        // How much the store takes it says itself.
+        // The store checks its own limits.
         let limits = Limits::unlimited();
         match self {
             Self::Owner(owner, state) => {
@@ -148,12 +148,12 @@ impl Record {
     }
 }
 
-/// The fields of a line that nobody has asked for yet.
+/// The fields of a line that were not taken yet.
 struct Fields(HashMap<String, Box<RawValue>>);
 
 impl Fields {
     fn read(line: &str) -> Result<Self, Error> {
-        // Values are read one by one: an event may be as deep as it can be by itself.
+        // Values are parsed one by one, so that an event can have its full depth.
         serde_json::from_str(line).map(Self).map_err(|e| invalid(not_an_object(&e)))
     }
 
