@@ -5,7 +5,7 @@ use std::path::Path;
 
 use scratchbook::{Error, ErrorKind, Result, StateSchema};
 
-use crate::args::{Cli, Command, Global};
+use crate::args::{Cli, Command, GlobalOptions};
 use crate::environment;
 
 /// The database if no option and no variable names one.
@@ -14,7 +14,7 @@ pub(crate) const DEFAULT_DATABASE: &str = "sqlite://scratchbook.db";
 /// The context of a command.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) options: Global,
+    pub(crate) options: GlobalOptions,
     pub(crate) schema: Option<AppSchema>,
 }
 

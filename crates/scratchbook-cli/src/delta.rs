@@ -6,7 +6,7 @@ use scratchbook::{Error, ErrorKind, StateDelta, json};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::args::{AppendArgs, Assignments, IncrementArgs, MergeArgs, Writing};
+use crate::args::{AppendArgs, Assignments, IncrementArgs, MergeArgs, WriteOptions};
 
 /// Reads assignments and `--delta` into one delta. A key can be given only once.
 pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
@@ -58,7 +58,7 @@ pub(crate) fn merges(args: &MergeArgs) -> Result<StateDelta, Error> {
 }
 
 /// Puts the guards of `--expect` and `--expect-absent` before a delta.
-pub(crate) fn guarded(delta: StateDelta, writing: &Writing) -> Result<StateDelta, Error> {
+pub(crate) fn guarded(delta: StateDelta, writing: &WriteOptions) -> Result<StateDelta, Error> {
     let mut guards = StateDelta::new();
     for expected in &writing.expect {
         let (key, value) = halves(expected)?;

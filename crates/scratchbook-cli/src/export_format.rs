@@ -19,7 +19,7 @@ pub(crate) const VERSION: u64 = 1;
 /// A line to write.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum Line<'a> {
+pub(crate) enum ExportLine<'a> {
     Header {
         format: &'a str,
         version: u64,
@@ -101,7 +101,7 @@ impl Counts {
     }
 }
 
-impl Line<'_> {
+impl ExportLine<'_> {
     /// The line's `type`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

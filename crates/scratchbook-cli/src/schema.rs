@@ -27,7 +27,7 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
     };
     let selection = Selection::new(Some(app), args.user.as_deref(), None)?;
     let database = Database::open(context).await?;
-    let mut check = Check::new(app, schema);
+    let mut check = SchemaCheck::new(app, schema);
     let progress = Progress::counting("checking", out.format());
     {
         let places = walk(&database, &selection, Depth::Sessions);
@@ -60,7 +60,7 @@ struct SchemaViolation {
     message: String,
 }
 
-struct Check {
+struct SchemaCheck {
     app: String,
     schema: StateSchema,
     keys: u64,
@@ -68,7 +68,7 @@ struct Check {
     broken: Vec<SchemaViolation>,
 }
 
-impl Check {
+impl SchemaCheck {
     fn new(app: &str, schema: StateSchema) -> Self {
         Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }

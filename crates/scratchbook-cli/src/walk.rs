@@ -71,10 +71,10 @@ pub(crate) fn walk<'a>(
     depth: Depth,
 ) -> impl Stream<Item = Result<Entry, Failure>> + 'a {
     let next = match selection {
-        Selection::Everything => Next::Owners { after: None, app: None },
-        Selection::App(app) => Next::App(app.clone()),
-        Selection::User(user) => Next::User(user.clone()),
-        Selection::Session(key) => Next::Named(key.clone()),
+        Selection::Everything => Step::Owners { after: None, app: None },
+        Selection::App(app) => Step::App(app.clone()),
+        Selection::User(user) => Step::User(user.clone()),
+        Selection::Session(key) => Step::Named(key.clone()),
     };
     let walker = Walker { database, depth, todo: vec![next] };
     let pages = stream::try_unfold(walker, |mut walker| async {
@@ -87,10 +87,10 @@ pub(crate) fn walk<'a>(
 struct Walker<'a> {
     database: &'a Database,
     depth: Depth,
-    todo: Vec<Next>,
+    todo: Vec<Step>,
 }
 
-enum Next {
+enum Step {
     /// Owners in order, of one app or of all apps.
     Owners {
         after: Option<StateOwner>,
@@ -106,20 +106,20 @@ impl Walker<'_> {
     async fn page(&mut self) -> Result<Option<Vec<Entry>>, Failure> {
         let Some(next) = self.todo.pop() else { return Ok(None) };
         Ok(Some(match next {
-            Next::App(app) => {
-                self.todo.push(Next::Owners { after: Some(app.clone()), app: Some(app.clone()) });
+            Step::App(app) => {
+                self.todo.push(Step::Owners { after: Some(app.clone()), app: Some(app.clone()) });
                 vec![Entry::Owner(app)]
             }
-            Next::User(user) => {
+            Step::User(user) => {
                 let config = ListSessionsConfig::default().with_user_id(user.user_id().unwrap_or_default());
                 if self.depth == Depth::Sessions {
-                    self.todo.push(Next::Sessions(user.clone(), config.with_page_size(PAGE)));
+                    self.todo.push(Step::Sessions(user.clone(), config.with_page_size(PAGE)));
                 }
                 vec![Entry::Owner(user)]
             }
-            Next::Owners { after, app } => self.owners(after, app).await?,
-            Next::Sessions(user, config) => self.sessions(user, config).await?,
-            Next::Named(key) => vec![Entry::Named(key)],
+            Step::Owners { after, app } => self.owners(after, app).await?,
+            Step::Sessions(user, config) => self.sessions(user, config).await?,
+            Step::Named(key) => vec![Entry::Named(key)],
         }))
     }
 
@@ -128,13 +128,13 @@ impl Walker<'_> {
         let wanted = |owner: &StateOwner| app.as_ref().is_none_or(|app| app.app_name() == owner.app_name());
         let is_end = page.len() < PAGE || !page.last().is_some_and(wanted);
         if !is_end {
-            self.todo.push(Next::Owners { after: page.last().cloned(), app: app.clone() });
+            self.todo.push(Step::Owners { after: page.last().cloned(), app: app.clone() });
         }
         // A user's sessions are read after the user.
         let mut found: Vec<_> = page.into_iter().filter(wanted).collect();
         let apps = found.iter().filter(|owner| owner.user_id().is_none()).cloned().map(Entry::Owner).collect();
         found.retain(|owner| owner.user_id().is_some());
-        self.todo.extend(found.into_iter().rev().map(Next::User));
+        self.todo.extend(found.into_iter().rev().map(Step::User));
         Ok(apps)
     }
 
@@ -144,12 +144,12 @@ impl Walker<'_> {
             Ok(page) => {
                 config.page_token = page.next_page_token;
                 if config.page_token.is_some() {
-                    self.todo.push(Next::Sessions(user, config));
+                    self.todo.push(Step::Sessions(user, config));
                 }
                 Ok(page.sessions.into_iter().map(Box::new).map(Entry::Session).collect())
             }
             Err(error) if error.kind() == ErrorKind::DataCorrupted && config.page_size > 1 => {
-                self.todo.push(Next::Sessions(user, config.with_page_size(1)));
+                self.todo.push(Step::Sessions(user, config.with_page_size(1)));
                 Ok(Vec::new())
             }
             Err(error) if error.kind() == ErrorKind::DataCorrupted => Ok(vec![Entry::Unlisted(user, error)]),

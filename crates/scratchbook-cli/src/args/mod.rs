@@ -25,17 +25,17 @@ pub(crate) use sessions::{
 };
 pub(crate) use state::{
     AppendArgs, Assignments, AtArgs, BlameArgs, DiffArgs, GetArgs, HistoryArgs, IncrementArgs, ListStateArgs,
-    MergeArgs, SetArgs, StateCommand, UnsetArgs, Writing,
+    MergeArgs, SetArgs, StateCommand, UnsetArgs, WriteOptions,
 };
 pub(crate) use token::{NewTokenArgs, TokenCommand};
-pub(crate) use values::{Label, Moment};
+pub(crate) use values::{Label, PointInTime};
 
 /// The hint for keys and values that look like options.
 pub(crate) const DASHES: &str =
     "Write a key or value that begins with '-' after '--': scratchbook state set --app APP -- -dash=1";
 
 /// The heading of the options that every command has.
-const GLOBAL: &str = "Global options";
+const GLOBAL: &str = "GlobalOptions options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
@@ -45,14 +45,14 @@ const GLOBAL: &str = "Global options";
 #[command(name = "scratchbook", version, propagate_version = true, after_long_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 /// The options that every command has.
 #[derive(Debug, Args)]
-pub(crate) struct Global {
+pub(crate) struct GlobalOptions {
     /// The database: sqlite://PATH, postgresql://USER:PASSWORD@HOST/DATABASE, mysql://USER:PASSWORD@HOST/DATABASE, or
     /// memory: [default: $SCRATCHBOOK_DATABASE, or else sqlite://scratchbook.db; for demo, memory:]
     #[arg(long, short, global = true, help_heading = GLOBAL, value_name = "URI")]

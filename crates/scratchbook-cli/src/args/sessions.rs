@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::values::{self, Label, Moment, Span};
+use super::values::{self, Label, PointInTime, Span};
 use super::{Assignments, DASHES, SessionAddress, named};
 
 #[derive(Debug, Subcommand)]
@@ -169,13 +169,13 @@ pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
     #[command(flatten)]
-    pub(crate) changes: Changes,
+    pub(crate) changes: MetadataChanges,
 }
 
 /// The changes to a session, at least one.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub(crate) struct Changes {
+pub(crate) struct MetadataChanges {
     /// The new title; '' removes it
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
@@ -192,19 +192,19 @@ pub(crate) struct ExpireArgs {
     #[command(flatten)]
     pub(crate) session: SessionAddress,
     #[command(flatten)]
-    pub(crate) when: When,
+    pub(crate) when: ExpiryOptions,
 }
 
-/// When a session expires.
+/// ExpiryOptions a session expires.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct When {
+pub(crate) struct ExpiryOptions {
     /// After this time from now: 30d, 12h, "1 week"
     #[arg(long = "in", value_name = "SPAN", value_parser = values::span)]
     pub(crate) span: Option<Span>,
     /// At this time: 2027-01-01T00:00:00Z; without an offset it is UTC
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub(crate) at: Option<Moment>,
+    pub(crate) at: Option<PointInTime>,
     /// Never
     #[arg(long)]
     pub(crate) never: bool,

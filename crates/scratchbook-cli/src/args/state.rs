@@ -99,7 +99,7 @@ pub(crate) struct SetArgs {
     #[command(flatten)]
     pub(crate) values: Assignments,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ pub(crate) struct IncrementArgs {
     #[arg(value_name = "KEY[=N]", required = true)]
     pub(crate) keys: Vec<String>,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
@@ -124,7 +124,7 @@ pub(crate) struct AppendArgs {
     #[arg(long)]
     pub(crate) string: bool,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 #[derive(Debug, Args)]
@@ -135,12 +135,12 @@ pub(crate) struct MergeArgs {
     #[arg(value_name = "KEY=PATCH", required = true)]
     pub(crate) patches: Vec<String>,
     #[command(flatten)]
-    pub(crate) writing: Writing,
+    pub(crate) writing: WriteOptions,
 }
 
 /// The author and the conditions of a write.
 #[derive(Debug, Args)]
-pub(crate) struct Writing {
+pub(crate) struct WriteOptions {
     /// Write only if the key has this value at the moment of the commit; can be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) expect: Vec<String>,

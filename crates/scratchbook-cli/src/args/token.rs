@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use scratchbook_server::Right;
 
 use super::named;
-use super::values::{self, Moment};
+use super::values::{self, PointInTime};
 
 pub(super) const NEW_EXAMPLES: &str = "\
 Examples:
@@ -41,5 +41,5 @@ pub(crate) struct NewTokenArgs {
     pub(crate) rights: Vec<Right>,
     /// When the token expires
     #[arg(long, value_name = "TIME", value_parser = values::moment)]
-    pub(crate) expires: Option<Moment>,
+    pub(crate) expires: Option<PointInTime>,
 }

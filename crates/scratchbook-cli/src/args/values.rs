@@ -14,16 +14,16 @@ pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
     /// The time this long before now.
-    pub(crate) fn ago(self) -> Moment {
-        Moment(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
+    pub(crate) fn ago(self) -> PointInTime {
+        PointInTime(Timestamp::now().checked_sub(self.0).unwrap_or(Timestamp::MIN))
     }
 }
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Timestamp);
+pub(crate) struct PointInTime(pub(crate) Timestamp);
 
-impl Moment {
+impl PointInTime {
     /// In seconds since 1970, to the microsecond.
     pub(crate) fn seconds(self) -> f64 {
         self.0.as_microsecond() as f64 / 1e6
@@ -56,12 +56,12 @@ pub(super) fn span(text: &str) -> Result<Span, String> {
 }
 
 /// Parses a time: in RFC 3339's form, or a date with or without a time of day in UTC.
-pub(super) fn moment(text: &str) -> Result<Moment, String> {
+pub(super) fn moment(text: &str) -> Result<PointInTime, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(Moment(time));
+        return Ok(PointInTime(time));
     }
     let in_utc = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
-    in_utc.map(|time| Moment(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
+    in_utc.map(|time| PointInTime(time.timestamp())).map_err(|_| "write a time such as 2027-01-01T00:00:00Z".to_owned())
 }
 
 /// Parses a number of a type that excludes 0.
@@ -113,7 +113,7 @@ mod tests {
     fn times_without_an_offset_are_utc() {
         let expected: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
         for text in ["2027-01-01", "2027-01-01T00:00", "2027-01-01 00:00:00", "2027-01-01T01:00:00+01:00"] {
-            assert_eq!(moment(text), Ok(Moment(expected)), "{text}");
+            assert_eq!(moment(text), Ok(PointInTime(expected)), "{text}");
         }
         for text in ["", "tomorrow", "1798761600", "2027-13-01", "12:00"] {
             assert!(moment(text).is_err(), "{text}");

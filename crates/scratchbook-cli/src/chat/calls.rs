@@ -67,9 +67,9 @@ pub(super) fn asked(call: &FunctionCall) -> (Option<FunctionCall>, Option<&str>)
 }
 
 /// The message that answers confirmations.
-pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
-    let response = |(call, said): &(FunctionCall, Confirmed)| {
-        let confirmation = ToolConfirmation { confirmed: *said == Confirmed::Yes, ..ToolConfirmation::default() };
+pub(super) fn confirmed(answers: &[(FunctionCall, YesOrNo)]) -> Content {
+    let response = |(call, said): &(FunctionCall, YesOrNo)| {
+        let confirmation = ToolConfirmation { confirmed: *said == YesOrNo::Yes, ..ToolConfirmation::default() };
         response(call, json!(confirmation))
     };
     Content::new("user", answers.iter().map(response).collect())
@@ -77,12 +77,12 @@ pub(super) fn confirmed(answers: &[(FunctionCall, Confirmed)]) -> Content {
 
 /// The user's answer to a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Confirmed {
+pub(super) enum YesOrNo {
     Yes,
     No,
 }
 
-impl Confirmed {
+impl YesOrNo {
     /// Parses a typed answer.
     pub(super) fn parse(line: &str) -> Option<Self> {
         match line.trim().to_lowercase().as_str() {

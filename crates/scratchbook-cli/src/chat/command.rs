@@ -13,7 +13,7 @@ Ctrl-C stops an answer. Begin a message that starts with a slash with two slashe
 
 /// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum ParsedLine<'a> {
     Blank,
     /// A message to the agent.
     Message(&'a str),
@@ -29,24 +29,24 @@ pub(super) enum Said<'a> {
 }
 
 /// Parses a line.
-pub(super) fn parse(line: &str) -> Said<'_> {
+pub(super) fn parse(line: &str) -> ParsedLine<'_> {
     let line = line.trim();
     let Some(command) = line.strip_prefix('/') else {
-        return if line.is_empty() { Said::Blank } else { Said::Message(line) };
+        return if line.is_empty() { ParsedLine::Blank } else { ParsedLine::Message(line) };
     };
     if command.starts_with('/') {
-        return Said::Message(command);
+        return ParsedLine::Message(command);
     }
     let (name, rest) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
     match (name, rest.trim()) {
-        ("help" | "?", "") => Said::Help,
-        ("state", beginning) => Said::State(beginning),
-        ("history", "") => Said::History,
-        ("answer", value) if !value.is_empty() => Said::Answer(value),
-        ("retry", "") => Said::Retry,
-        ("new", "") => Said::New,
-        ("quit" | "exit", "") => Said::Quit,
-        _ => Said::Unknown(line),
+        ("help" | "?", "") => ParsedLine::Help,
+        ("state", beginning) => ParsedLine::State(beginning),
+        ("history", "") => ParsedLine::History,
+        ("answer", value) if !value.is_empty() => ParsedLine::Answer(value),
+        ("retry", "") => ParsedLine::Retry,
+        ("new", "") => ParsedLine::New,
+        ("quit" | "exit", "") => ParsedLine::Quit,
+        _ => ParsedLine::Unknown(line),
     }
 }
 
@@ -57,21 +57,21 @@ mod tests {
     #[test]
     fn lines_are_messages_unless_they_begin_with_one_slash() {
         for (line, said) in [
-            ("  ", Said::Blank),
-            (" Add two apples ", Said::Message("Add two apples")),
-            ("//etc is a folder", Said::Message("/etc is a folder")),
-            ("/help", Said::Help),
-            ("/state", Said::State("")),
-            ("/state  user: ", Said::State("user:")),
-            ("/history", Said::History),
-            ("/answer {\"ok\": true}", Said::Answer("{\"ok\": true}")),
-            ("/answer", Said::Unknown("/answer")),
-            ("/retry", Said::Retry),
-            ("/new", Said::New),
-            ("/exit", Said::Quit),
-            ("/quit now", Said::Unknown("/quit now")),
-            ("/etc", Said::Unknown("/etc")),
-            ("/", Said::Unknown("/")),
+            ("  ", ParsedLine::Blank),
+            (" Add two apples ", ParsedLine::Message("Add two apples")),
+            ("//etc is a folder", ParsedLine::Message("/etc is a folder")),
+            ("/help", ParsedLine::Help),
+            ("/state", ParsedLine::State("")),
+            ("/state  user: ", ParsedLine::State("user:")),
+            ("/history", ParsedLine::History),
+            ("/answer {\"ok\": true}", ParsedLine::Answer("{\"ok\": true}")),
+            ("/answer", ParsedLine::Unknown("/answer")),
+            ("/retry", ParsedLine::Retry),
+            ("/new", ParsedLine::New),
+            ("/exit", ParsedLine::Quit),
+            ("/quit now", ParsedLine::Unknown("/quit now")),
+            ("/etc", ParsedLine::Unknown("/etc")),
+            ("/", ParsedLine::Unknown("/")),
         ] {
             assert_eq!(parse(line), said, "{line}");
         }

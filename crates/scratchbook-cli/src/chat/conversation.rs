@@ -9,10 +9,10 @@ use scratchbook::{
 use serde_json::{Map, Value, json};
 
 use super::agent::ChatAgent;
-use super::calls::{self, Confirmed, PendingCalls, USER};
-use super::command::{self, HELP, Said};
+use super::calls::{self, PendingCalls, USER, YesOrNo};
+use super::command::{self, HELP, ParsedLine};
 use super::history::{is_message, last_exchanges, without_rewound};
-use super::input::{Input, Line};
+use super::input::{Input, InputLine};
 use super::resume::ResumeCommand;
 use super::screen::{PROMPT, Screen};
 use super::turn::{self, TurnOutcome};
@@ -56,8 +56,8 @@ pub(super) enum Reader {
 
 /// Whether the conversation continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    GoOn,
+enum Flow {
+    Continue,
     End,
 }
 
@@ -114,7 +114,7 @@ impl<'a> Conversation<'a> {
             self.screen.note(&visible(note))?;
         }
         if self.reader == Reader::Person {
-            self.screen.aside("  /help shows the commands; Ctrl-D ends the conversation.")?;
+            self.screen.aside("  /help says what else there is; Ctrl-D ends.")?;
         }
         input.recall(past.iter().filter(|event| is_message(event)).filter_map(first_text));
         self.show(last_exchanges(&past, SHOWN))
@@ -125,17 +125,17 @@ impl<'a> Conversation<'a> {
         let ended = loop {
             let next = match self.ask(input).await? {
                 Some(answer) => self.say(answer).await?,
-                None if self.interrupts > 1 => Next::End,
+                None if self.interrupts > 1 => Flow::End,
                 None => match self.next(input).await? {
-                    Line::Said(line) => self.obey(&line).await?,
-                    Line::Interrupted => self.interrupted()?,
-                    Line::End => Next::End,
+                    InputLine::Text(line) => self.obey(&line).await?,
+                    InputLine::Interrupted => self.interrupted()?,
+                    InputLine::End => Flow::End,
                 },
             };
             if self.interrupts > 0 && self.reader == Reader::Pipe {
                 break Err(Failure::Interrupted);
             }
-            if next == Next::End {
+            if next == Flow::End {
                 break Ok(());
             }
         };
@@ -147,21 +147,21 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    async fn next(&mut self, input: &mut Input) -> Result<Line, Failure> {
+    async fn next(&mut self, input: &mut Input) -> Result<InputLine, Failure> {
         match self.unread.take() {
-            Some(line) => Ok(Line::Said(line)),
+            Some(line) => Ok(InputLine::Text(line)),
             None => input.next(PROMPT).await,
         }
     }
 
     /// Carries out a line.
-    async fn obey(&mut self, line: &str) -> Result<Next, Failure> {
+    async fn obey(&mut self, line: &str) -> Result<Flow, Failure> {
         self.interrupts = 0;
         match command::parse(line) {
-            Said::Blank => {}
-            Said::Message(text) => return self.say(text.into()).await,
-            Said::Help => self.screen.aside(HELP)?,
-            Said::State(beginning) => {
+            ParsedLine::Blank => {}
+            ParsedLine::Message(text) => return self.say(text.into()).await,
+            ParsedLine::Help => self.screen.aside(HELP)?,
+            ParsedLine::State(beginning) => {
                 let state = self.state().await?;
                 let state: Map<_, _> = state.into_iter().filter(|(key, _)| key.starts_with(beginning)).collect();
                 match state.is_empty() {
@@ -169,12 +169,12 @@ impl<'a> Conversation<'a> {
                     false => self.screen.state(&state)?,
                 }
             }
-            Said::History => {
+            ParsedLine::History => {
                 let session = self.session(GetSessionConfig::default()).await?;
                 let past = session.map(|session| without_rewound(session.events())).unwrap_or_default();
                 self.show(last_exchanges(&past, HISTORY))?;
             }
-            Said::Answer(value) => {
+            ParsedLine::Answer(value) => {
                 let answer = self.calls.waiting().next().map(|call| calls::answer(call, value));
                 match answer {
                     Some(answer) => return self.say(answer).await,
@@ -182,29 +182,29 @@ impl<'a> Conversation<'a> {
                 }
             }
             // Without a message, a run continues from the events of the session.
-            Said::Retry if self.exists => return self.run(RunRequest::default()).await,
-            Said::Retry => self.screen.aside("Nothing was said yet.")?,
-            Said::New => {
+            ParsedLine::Retry if self.exists => return self.run(RunRequest::default()).await,
+            ParsedLine::Retry => self.screen.aside("Nothing was said yet.")?,
+            ParsedLine::New => {
                 self.end()?;
                 self.key = SessionKey::new(self.key.app_name(), self.key.user_id(), &SystemEnvironment.new_id())?;
                 (self.calls, self.exists) = (PendingCalls::default(), false);
                 self.screen.aside(&format!("A new session begins: {}", self.key.session_id()))?;
             }
-            Said::Quit => return Ok(Next::End),
-            Said::Unknown(command) => {
-                self.screen.aside(&format!("There is no {}. /help says what there is.", visible(command)))?;
+            ParsedLine::Quit => return Ok(Flow::End),
+            ParsedLine::Unknown(command) => {
+                self.screen.aside(&format!("There is no {}. /help shows the commands.", visible(command)))?;
             }
         }
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
     /// Sends a message to the agent, and shows the run.
-    async fn say(&mut self, message: Content) -> Result<Next, Failure> {
+    async fn say(&mut self, message: Content) -> Result<Flow, Failure> {
         self.calls.note(&Event::new(USER).with_content(message.clone()));
         self.run(RunRequest::message(message)).await
     }
 
-    async fn run(&mut self, request: RunRequest) -> Result<Next, Failure> {
+    async fn run(&mut self, request: RunRequest) -> Result<Flow, Failure> {
         let request = request.with_config(RunConfig::default().with_streaming());
         let run = self.runner.run(self.key.user_id(), self.key.session_id(), request);
         (self.exists, self.asked, self.failed) = (true, false, None);
@@ -217,7 +217,7 @@ impl<'a> Conversation<'a> {
             }
             TurnOutcome::CutOff => {
                 self.interrupts += 1;
-                self.screen.aside("Cut off. What was said and done before stays in the session.")?;
+                self.screen.aside("Cut off. What was committed before stays in the session.")?;
             }
         }
         let waiting = self.calls.waiting().filter_map(|call| call.name.as_deref()).map(visible);
@@ -227,7 +227,7 @@ impl<'a> Conversation<'a> {
             self.screen.aside(&format!("Waiting for an answer, given by /answer VALUE: {names}"))?;
         }
         self.screen.gap()?;
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
     /// Asks the user to confirm calls, and returns the message with the answers. Returns `None` if no call needs a
@@ -249,15 +249,15 @@ impl<'a> Conversation<'a> {
     }
 
     /// Asks for a yes or a no. Returns `None` if there is no answer.
-    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<Confirmed>, Failure> {
+    async fn confirm(&mut self, call: &FunctionCall, input: &mut Input) -> Result<Option<YesOrNo>, Failure> {
         self.screen.question(call)?;
         // Text typed before the question appeared is no answer to it.
         input.discard_typed_ahead();
         loop {
             match input.next("y/n> ").await? {
-                Line::Said(line) => {
+                InputLine::Text(line) => {
                     self.interrupts = 0;
-                    if let Some(said) = Confirmed::parse(&line) {
+                    if let Some(said) = YesOrNo::parse(&line) {
                         return Ok(Some(said));
                     }
                     // The lines of a pipe were written before the question.
@@ -268,22 +268,22 @@ impl<'a> Conversation<'a> {
                     }
                     self.screen.aside("Say y or n.")?;
                 }
-                Line::Interrupted => {
+                InputLine::Interrupted => {
                     self.interrupted()?;
                     return Ok(None);
                 }
-                Line::End => return Ok(None),
+                InputLine::End => return Ok(None),
             }
         }
     }
 
-    fn interrupted(&mut self) -> Result<Next, Failure> {
+    fn interrupted(&mut self) -> Result<Flow, Failure> {
         self.interrupts += 1;
         if self.interrupts > 1 || self.reader == Reader::Pipe {
-            return Ok(Next::End);
+            return Ok(Flow::End);
         }
         self.screen.aside("Once more, or Ctrl-D, ends the conversation.")?;
-        Ok(Next::GoOn)
+        Ok(Flow::Continue)
     }
 
     /// Shows the command that continues the session.

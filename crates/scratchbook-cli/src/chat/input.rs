@@ -24,8 +24,8 @@ pub(super) enum Input {
 
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
-    Said(String),
+pub(super) enum InputLine {
+    Text(String),
     /// Ctrl-C.
     Interrupted,
     /// Ctrl-D, or the end of a pipe.
@@ -69,18 +69,18 @@ impl Input {
     }
 
     /// Reads the next line, after a prompt on a terminal.
-    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<Line, Failure> {
+    pub(super) async fn next(&mut self, prompt: &'static str) -> Result<InputLine, Failure> {
         match self {
             Self::Terminal(editor) => {
-                let Some(mut taken) = editor.take() else { return Ok(Line::End) };
+                let Some(mut taken) = editor.take() else { return Ok(InputLine::End) };
                 let typing = tokio::task::spawn_blocking(move || (taken.readline(prompt), taken));
                 let (line, given_back) =
                     typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
                 *editor = Some(given_back);
                 match line {
-                    Ok(line) => Ok(Line::Said(line)),
-                    Err(ReadlineError::Interrupted) => Ok(Line::Interrupted),
-                    Err(ReadlineError::Eof) => Ok(Line::End),
+                    Ok(line) => Ok(InputLine::Text(line)),
+                    Err(ReadlineError::Interrupted) => Ok(InputLine::Interrupted),
+                    Err(ReadlineError::Eof) => Ok(InputLine::End),
                     Err(error) => Err(unusable(error).into()),
                 }
             }
@@ -88,10 +88,10 @@ impl Input {
                 let reading = tokio::task::spawn_blocking(read_line);
                 tokio::select! {
                     biased;
-                    Ok(()) = tokio::signal::ctrl_c() => Ok(Line::Interrupted),
+                    Ok(()) = tokio::signal::ctrl_c() => Ok(InputLine::Interrupted),
                     line = reading => {
                         let line = line.map_err(|_| Error::new(ErrorKind::Internal, "reading a line panicked"))?;
-                        Ok(line?.map_or(Line::End, Line::Said))
+                        Ok(line?.map_or(InputLine::End, InputLine::Text))
                     }
                 }
             }

@@ -29,7 +29,7 @@ use agent::ChatAgent;
 use conversation::{Conversation, Reader};
 use input::Input;
 use resume::ResumeCommand;
-use screen::{Names, Screen};
+use screen::{AgentNames, Screen};
 
 /// Runs a conversation.
 pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) -> Result<(), Failure> {
@@ -47,7 +47,7 @@ pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) ->
     let runner = Runner::builder(&agent.app, Arc::clone(&agent.agent), sessions).artifacts(artifacts);
     let runner = runner.auto_create_session().build()?;
 
-    let names = if agent.agent.sub_agents().is_empty() { Names::One } else { Names::Several };
+    let names = if agent.agent.sub_agents().is_empty() { AgentNames::One } else { AgentNames::Several };
     let screen = Screen::new(out, secret, names);
     let resume = ResumeCommand::new(context, &args);
     let reader = if input.is_terminal() { Reader::Person } else { Reader::Pipe };

@@ -22,26 +22,26 @@ const CREDENTIALS: [&str; 2] = ["_existing_exchanged_credential", "_token_cache"
 pub(super) struct Screen<'a> {
     out: &'a mut Output,
     secret: SecretKeys,
-    names: Names,
+    names: AgentNames,
     /// The author of the last message.
     speaker: Option<String>,
     /// The shown part of the current answer, and of its thoughts.
     said: String,
     thought: String,
     /// The kind of text on the current line, unless the line is empty.
-    begun: Option<Kind>,
+    begun: Option<TextKind>,
 }
 
 /// A kind of text from a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TextKind {
     Thought,
     Answer,
 }
 
 /// Whether messages show their agent's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum AgentNames {
     /// There is only one agent.
     One,
     /// There are several.
@@ -49,7 +49,7 @@ pub(super) enum Names {
 }
 
 impl<'a> Screen<'a> {
-    pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: Names) -> Self {
+    pub(super) fn new(out: &'a mut Output, secret: SecretKeys, names: AgentNames) -> Self {
         Self { out, secret, names, speaker: None, said: String::new(), thought: String::new(), begun: None }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Screen<'a> {
             return self.out.text(format_args!("{} {}", styled(DIM, PROMPT.trim()), visible_lines(&text)));
         }
         self.named(event)?;
-        self.write(Kind::Answer, &text)?;
+        self.write(TextKind::Answer, &text)?;
         self.end_line()
     }
 
@@ -175,7 +175,7 @@ impl<'a> Screen<'a> {
         for part in event.content.iter().flat_map(Content::parts) {
             let Some(text) = part.text.as_deref().filter(|text| !text.is_empty()) else { continue };
             self.named(event)?;
-            let kind = Kind::of(part);
+            let kind = TextKind::of(part);
             self.write(kind, text)?;
             self.shown(kind).push_str(text);
         }
@@ -184,9 +184,9 @@ impl<'a> Screen<'a> {
 
     fn whole(&mut self, event: &Event) -> io::Result<()> {
         let parts = || event.content.iter().flat_map(Content::parts);
-        for kind in [Kind::Thought, Kind::Answer] {
+        for kind in [TextKind::Thought, TextKind::Answer] {
             let shown = std::mem::take(self.shown(kind));
-            let of_kind = parts().filter(|part| Kind::of(part) == kind);
+            let of_kind = parts().filter(|part| TextKind::of(part) == kind);
             let text: String = of_kind.filter_map(|part| part.text.as_deref()).collect();
             // An answer that differs from its streamed parts is shown again.
             let Some(rest) = text.strip_prefix(shown.as_str()) else {
@@ -237,7 +237,7 @@ impl<'a> Screen<'a> {
     }
 
     fn named(&mut self, event: &Event) -> io::Result<()> {
-        if self.names == Names::One || self.speaker.as_ref() == Some(&event.author) {
+        if self.names == AgentNames::One || self.speaker.as_ref() == Some(&event.author) {
             return Ok(());
         }
         self.end_line()?;
@@ -246,14 +246,14 @@ impl<'a> Screen<'a> {
     }
 
     /// The shown part of the current answer.
-    fn shown(&mut self, kind: Kind) -> &mut String {
+    fn shown(&mut self, kind: TextKind) -> &mut String {
         match kind {
-            Kind::Thought => &mut self.thought,
-            Kind::Answer => &mut self.said,
+            TextKind::Thought => &mut self.thought,
+            TextKind::Answer => &mut self.said,
         }
     }
 
-    fn write(&mut self, kind: Kind, text: &str) -> io::Result<()> {
+    fn write(&mut self, kind: TextKind, text: &str) -> io::Result<()> {
         if self.begun.is_some_and(|begun| begun != kind) {
             self.end_line()?;
         }
@@ -262,8 +262,8 @@ impl<'a> Screen<'a> {
         }
         self.begun = (!text.ends_with('\n')).then_some(kind);
         match kind {
-            Kind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
-            Kind::Answer => self.out.piece(visible_lines(text)),
+            TextKind::Thought => self.out.piece(styled(DIM, visible_lines(text))),
+            TextKind::Answer => self.out.piece(visible_lines(text)),
         }
     }
 
@@ -287,7 +287,7 @@ impl<'a> Screen<'a> {
     }
 }
 
-impl Kind {
+impl TextKind {
     fn of(part: &Part) -> Self {
         if part.thought == Some(true) { Self::Thought } else { Self::Answer }
     }

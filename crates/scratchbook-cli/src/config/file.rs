@@ -18,7 +18,7 @@ const ALIKE: f64 = 0.75;
 pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<String>), Error> {
     let name = file.display().to_string();
     let text = fs::read_to_string(file).map_err(|e| unreadable(&name, e))?;
-    let lines = Lines { name: &name, text: &text };
+    let lines = FileText { name: &name, text: &text };
     let table = DeTable::parse(&text).map_err(|e| {
         let place = e.span().map_or_else(|| name.clone(), |span| lines.place(span.start));
         invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
@@ -47,12 +47,12 @@ struct FileSetting {
     values: Vec<String>,
 }
 
-struct Lines<'a> {
+struct FileText<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-impl Lines<'_> {
+impl FileText<'_> {
     fn place(&self, at: usize) -> String {
         let line = self.text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         format!("{}:{line}", self.name)
@@ -60,7 +60,7 @@ impl Lines<'_> {
 }
 
 /// Collects the settings of a table and of the tables in it, whose names it prefixes.
-fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, lines: &Lines<'_>) -> Result<(), Error> {
+fn flatten(found: &mut Vec<FileSetting>, prefix: &str, table: &DeTable<'_>, lines: &FileText<'_>) -> Result<(), Error> {
     for (key, value) in table {
         let option = format!("{prefix}{}", key.get_ref().replace('_', "-"));
         let place = lines.place(key.span().start);

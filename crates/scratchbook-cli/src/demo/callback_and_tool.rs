@@ -10,12 +10,13 @@ use crate::failure::Failure;
 
 pub(super) async fn play(run: &mut ScenarioRun<'_>) -> Result<(), Failure> {
     #[derive(Deserialize, JsonSchema)]
-    struct Nothing {}
-    let tool = FunctionTool::new("act", "Does what the user wants.", |_: Nothing, context: ToolContext| async move {
-        let before = context.state().get("temp:last_operation_status");
-        count_action(&context)?;
-        Ok(json!({"status_before": before}))
-    });
+    struct ActArguments {}
+    let tool =
+        FunctionTool::new("act", "Does what the user wants.", |_: ActArguments, context: ToolContext| async move {
+            let before = context.state().get("temp:last_operation_status");
+            count_action(&context)?;
+            Ok(json!({"status_before": before}))
+        });
     let turns = [
         LlmResponse::call("act", json!({})),
         "Done.".into(),

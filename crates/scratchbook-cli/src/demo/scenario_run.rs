@@ -18,18 +18,18 @@ use crate::show;
 pub(super) struct ScenarioRun<'a> {
     sessions: &'a Arc<dyn SessionService>,
     out: &'a mut Output,
-    record: Record,
+    record: RunRecord,
 }
 
 /// The record of a run, for JSON.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct RunRecord {
     pub(super) carried_on: Vec<Value>,
     pub(super) events: Vec<Value>,
     pub(super) checks: Vec<Value>,
 }
 
-impl Record {
+impl RunRecord {
     pub(super) fn different(&self) -> usize {
         self.checks.iter().filter(|check| check["ok"] == false).count()
     }
@@ -46,10 +46,10 @@ pub(super) struct DemoSession {
 
 impl<'a> ScenarioRun<'a> {
     pub(super) fn new(sessions: &'a Arc<dyn SessionService>, out: &'a mut Output) -> Self {
-        Self { sessions, out, record: Record::default() }
+        Self { sessions, out, record: RunRecord::default() }
     }
 
-    pub(super) fn finish(self) -> Record {
+    pub(super) fn finish(self) -> RunRecord {
         self.record
     }
 

@@ -13,7 +13,7 @@ use scratchbook::{
 };
 use serde_json::{Map, Value, json};
 
-use super::scenario_run::{Record, ScenarioRun};
+use super::scenario_run::{RunRecord, ScenarioRun};
 use super::{play, play_one};
 use crate::args::Scenario;
 use crate::failure::Failure;
@@ -173,7 +173,7 @@ async fn failing(scenario: Scenario, wrong: Wrong) -> Vec<String> {
     let (sessions, mut out) = (store(wrong), Output::new(true));
     let mut run = ScenarioRun::new(&sessions, &mut out);
     play_one(scenario, &mut run).await.unwrap();
-    let Record { checks, .. } = run.finish();
+    let RunRecord { checks, .. } = run.finish();
     let failing = checks.iter().filter(|check| check["ok"] == false);
     failing.map(|check| check["what"].as_str().unwrap().to_owned()).collect()
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::writer::LineWriter;
 use crate::database::Database;
-use crate::export_format::{Line, any_session};
+use crate::export_format::{ExportLine, any_session};
 use crate::failure::Failure;
 use crate::walk::Selection;
 
@@ -85,8 +85,8 @@ impl<'a> Exporter<'a> {
     async fn owner(&mut self, owner: &StateOwner, state: &Map<String, Value>) -> Result<(), Failure> {
         let app_name = owner.app_name();
         self.lines.write(&match owner.user_id() {
-            Some(user_id) => Line::User { app_name, user_id, state },
-            None => Line::App { app_name, state },
+            Some(user_id) => ExportLine::User { app_name, user_id, state },
+            None => ExportLine::App { app_name, state },
         })?;
         let (mut after, mut known) = (0, SeqRanges::new());
         loop {
@@ -128,7 +128,7 @@ impl<'a> Exporter<'a> {
             }
         }
         let StateChange { author, time, .. } = &commit[0];
-        self.lines.write(&Line::Put { author, time: *time, state_delta: &delta })
+        self.lines.write(&ExportLine::Put { author, time: *time, state_delta: &delta })
     }
 
     /// Writes a user's sessions and artifacts, and returns how many sessions there were.
@@ -163,7 +163,7 @@ impl<'a> Exporter<'a> {
         let events = last.saturating_sub(pruned);
         let (id, expire_time) = (key.session_id(), session.expire_time());
         let (title, labels) = (session.title(), session.labels());
-        self.lines.write(&Line::Session { id, create_time, expire_time, title, labels, state, events })?;
+        self.lines.write(&ExportLine::Session { id, create_time, expire_time, title, labels, state, events })?;
         let mut seq = pruned;
         while seq < last {
             let limit = usize::try_from(last - seq).map_or(PAGE, |rest| rest.min(PAGE));
@@ -181,7 +181,7 @@ impl<'a> Exporter<'a> {
                     return Err(Error::new(ErrorKind::Conflict, message).into());
                 }
                 seq = number;
-                self.lines.write(&Line::Event { seq: seq - pruned, event })?;
+                self.lines.write(&ExportLine::Event { seq: seq - pruned, event })?;
             }
         }
         self.artifacts(key, |name| !name.starts_with("user:")).await
@@ -194,7 +194,12 @@ impl<'a> Exporter<'a> {
                 let version = found.version;
                 if let Some(artifact) = artifacts.load_artifact(key, &filename, Some(version)).await? {
                     let (filename, custom_metadata) = (&filename, &found.custom_metadata);
-                    self.lines.write(&Line::Artifact { filename, version, custom_metadata, artifact: &artifact })?;
+                    self.lines.write(&ExportLine::Artifact {
+                        filename,
+                        version,
+                        custom_metadata,
+                        artifact: &artifact,
+                    })?;
                 }
             }
         }

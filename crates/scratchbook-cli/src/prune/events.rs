@@ -3,7 +3,7 @@
 use scratchbook::{GetSessionConfig, Session, SessionKey};
 
 use super::{PruneMode, STEP};
-use crate::args::Moment;
+use crate::args::PointInTime;
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::plural;
@@ -12,7 +12,7 @@ use crate::output::plural;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventRule {
     /// Prune the events up to the first that is not before this time; all events, if there is no time.
-    pub(super) before: Option<Moment>,
+    pub(super) before: Option<PointInTime>,
     /// Keep at least this many of the last events.
     pub(super) keep: u64,
 }
@@ -98,7 +98,7 @@ async fn find(
     after: u64,
     last: u64,
     page: usize,
-    before: Option<Moment>,
+    before: Option<PointInTime>,
 ) -> Result<EventRange, Failure> {
     let config = GetSessionConfig::default().without_state().with_events_after(after, page);
     let session = database.sessions.get_session(key, &config).await?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use scratchbook::StateOwner;
 
 use super::{PruneMode, STEP};
-use crate::args::Moment;
+use crate::args::PointInTime;
 use crate::database::Database;
 use crate::failure::Failure;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 pub(super) async fn prune(
     database: &Database,
     owner: &StateOwner,
-    before: Moment,
+    before: PointInTime,
     mode: PruneMode,
 ) -> Result<u64, Failure> {
     let (mut after, mut changes, mut names) = (0, 0, HashSet::new());

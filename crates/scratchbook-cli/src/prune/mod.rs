@@ -7,7 +7,7 @@ use serde_json::json;
 mod events;
 mod log;
 
-use crate::args::{Moment, PruneArgs};
+use crate::args::{PointInTime, PruneArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::output::{Format, Output, plural, visible};
@@ -27,7 +27,7 @@ struct PrunePlan {
     expired: bool,
     events: Option<events::EventRule>,
     /// Prune overwritten changes in logs up to the first that is not before this time.
-    log_before: Option<Moment>,
+    log_before: Option<PointInTime>,
     mode: PruneMode,
 }
 
@@ -156,7 +156,7 @@ impl PrunePlan {
             }))?);
         }
         if is_dry && self.expired {
-            out.line("expired sessions are not seen any more, so that they are not counted")?;
+            out.line("expired sessions are invisible, so that a dry run cannot count them")?;
         }
         let counts = pruned.counts(self);
         let done = if is_dry { "would go:" } else { "gone:" };

@@ -159,7 +159,7 @@ fn print(session: &Session, out: &mut Output) -> Result<(), Failure> {
             out.line(styled(DIM, format_args!("the last {shown} of {all} events; --events N shows more")))?;
         }
         None if shown > 0 => {
-            out.line(styled(DIM, format_args!("the last {shown} events; --events N shows more where there are any")))?;
+            out.line(styled(DIM, format_args!("the last {shown} events; --events N shows more, if there are any")))?;
         }
         _ => {}
     }

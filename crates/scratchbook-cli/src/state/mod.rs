@@ -9,7 +9,9 @@ use comfy_table::Row;
 use scratchbook::{AppendOptions, Change, Error, ErrorKind, Event, GetSessionConfig, StateDelta, StateOwner};
 use serde_json::{Map, Value, json};
 
-use crate::args::{AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, Writing};
+use crate::args::{
+    AppendArgs, DASHES, GetArgs, IncrementArgs, MergeArgs, SetArgs, StateAddress, UnsetArgs, WriteOptions,
+};
 use crate::database::Database;
 use crate::delta;
 use crate::failure::Failure;
@@ -75,7 +77,7 @@ impl StateWrite {
         Self::of(&args.owner, delta::merges(&args)?, args.writing)
     }
 
-    fn of(owner: &StateAddress, delta: StateDelta, writing: Writing) -> Result<Self, Error> {
+    fn of(owner: &StateAddress, delta: StateDelta, writing: WriteOptions) -> Result<Self, Error> {
         let (target, delta) = (StateTarget::new(owner)?, delta::guarded(delta, &writing)?);
         delta.iter().try_for_each(|(key, _)| target.check(key))?;
         Ok(Self { target, delta, author: writing.author })

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// A page of a session's events, in order.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct EventPage {
     pub(super) events: Vec<Event>,
     /// The events that are invalid here.
     pub(super) refused: Vec<Refusal>,
@@ -23,7 +23,7 @@ pub(super) struct Page {
     pub(super) last: Option<String>,
 }
 
-impl Page {
+impl EventPage {
     /// Reads the page after an event; `None` if there are no more events.
     pub(super) async fn read(
         source: &dyn AdkDatabase,

@@ -9,7 +9,7 @@ use serde_json::Map;
 use super::super::report::ImportReport;
 use super::super::session::{SessionWriter, WHOLE, correction};
 use super::super::source::PAGE;
-use super::event::Page;
+use super::event::EventPage;
 use super::rows::{AdkDatabase, SessionRow};
 use super::values::Values;
 use crate::database::Database;
@@ -28,7 +28,7 @@ pub(super) async fn import(
         return Err(Error::new(ErrorKind::InvalidArgument, message).into());
     }
     let state = Values::of_session(&row.state)?.report(&format!("session {key}"), report);
-    let Survey { first, pages, count, changes, time: last_time } = Survey::of(source, &key).await?;
+    let EventSummary { first, pages, count, changes, time: last_time } = EventSummary::of(source, &key).await?;
     let initial: Map<_, _> = state
         .iter()
         .filter(|(name, _)| !changes.contains(name))
@@ -41,7 +41,7 @@ pub(super) async fn import(
     // Then the session is written in one commit, and nobody sees it with another state.
     let whole = writer.is_new() && count < WHOLE;
     let (mut page, mut left, mut after) = (Some(first), pages, None);
-    while let Some(Page { mut events, refused, rows, last }) = page {
+    while let Some(EventPage { mut events, refused, rows, last }) = page {
         left = left.saturating_sub(1);
         if whole && left == 0 {
             events.extend(correction(&fold(initial.clone(), [&changes]), &state, count as u64, time)?);
@@ -50,15 +50,15 @@ pub(super) async fn import(
         writer.events(events).await?;
         report.progress.advance(rows);
         after = last.or(after);
-        page = if left > 0 { Page::read(source, &key, after.as_deref()).await? } else { None };
+        page = if left > 0 { EventPage::read(source, &key, after.as_deref()).await? } else { None };
     }
     report.session(writer.finish((!whole).then_some((&state, time))).await?);
     Ok(())
 }
 
 /// A summary of a session's events, from a first pass over them.
-struct Survey {
-    first: Page,
+struct EventSummary {
+    first: EventPage,
     pages: usize,
     /// How many events are valid.
     count: usize,
@@ -68,11 +68,12 @@ struct Survey {
     time: Option<f64>,
 }
 
-impl Survey {
+impl EventSummary {
     async fn of(source: &dyn AdkDatabase, key: &SessionKey) -> Result<Self, Failure> {
-        let mut survey = Self { first: Page::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
+        let mut survey =
+            Self { first: EventPage::default(), pages: 0, count: 0, changes: StateDelta::new(), time: None };
         let mut after: Option<String> = None;
-        while let Some(page) = Page::read(source, key, after.as_deref()).await? {
+        while let Some(page) = EventPage::read(source, key, after.as_deref()).await? {
             for event in &page.events {
                 let changes = event.actions.state_delta.iter();
                 let mut own = changes.filter(|(name, _)| Scope::split(name).0 == Scope::Session);

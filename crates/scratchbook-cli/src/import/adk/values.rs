@@ -37,7 +37,8 @@ impl Values {
 
     fn read(text: &str, key_of: impl Fn(&str) -> Result<Cow<'_, str>, Error>) -> Result<Self, Error> {
         let text = with_numbers(text);
-        let raw: Raw = serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
+        let raw: RawState =
+            serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
         let mut values = Self::default();
         for (name, text) in raw.0 {
             let value = key_of(&name).and_then(|key| read_value(&key, text.get()));
@@ -118,24 +119,24 @@ fn outside(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// An object with unparsed values, in the order of its keys.
-struct Raw(Vec<(String, Box<RawValue>)>);
+struct RawState(Vec<(String, Box<RawValue>)>);
 
-impl<'de> serde::Deserialize<'de> for Raw {
+impl<'de> serde::Deserialize<'de> for RawState {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> serde::de::Visitor<'de> for Entries {
-            type Value = Raw;
+            type Value = RawState;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object of state keys")
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<RawState, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Raw(entries))
+                Ok(RawState(entries))
             }
         }
         deserializer.deserialize_map(Entries)

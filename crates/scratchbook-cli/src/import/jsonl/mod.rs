@@ -36,7 +36,7 @@ pub(super) struct CheckedFile {
 pub(super) fn open(source: &str) -> Result<CheckedFile, Failure> {
     let mut file = if source == "-" { standard_input()? } else { File::open(source).map_err(|e| unread(source, e))? };
     let mut checker = Checker::default();
-    let mut lines = Lines::new(&file);
+    let mut lines = RecordReader::new(&file);
     while let Some(record) = lines.next().map_err(|e| e.context(source))? {
         let checked = checker.line(&record);
         checked.map_err(|e| e.context(format!("{source}: line {}", lines.number)))?;
@@ -69,13 +69,13 @@ fn unread(source: &str, error: io::Error) -> Error {
 }
 
 /// Reads the lines of a file one by one.
-struct Lines<'a> {
+struct RecordReader<'a> {
     reader: BufReader<&'a File>,
     line: Vec<u8>,
     number: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> RecordReader<'a> {
     fn new(file: &'a File) -> Self {
         Self { reader: BufReader::new(file), line: Vec::new(), number: 0 }
     }
@@ -103,7 +103,7 @@ impl<'a> Lines<'a> {
 pub(super) async fn import(source: CheckedFile, database: &Database, report: &mut ImportReport) -> Result<(), Failure> {
     let CheckedFile { file, contents } = source;
     report.progress.of(contents.counts.events);
-    let mut import = Import {
+    let mut import = JsonlImport {
         database,
         report,
         contents: &contents,
@@ -113,7 +113,7 @@ pub(super) async fn import(source: CheckedFile, database: &Database, report: &mu
         artifacts: None,
         is_left_out: false,
     };
-    let mut lines = Lines::new(&file);
+    let mut lines = RecordReader::new(&file);
     while let Some(record) = lines.next()? {
         import.record(record).await?;
     }
@@ -121,7 +121,7 @@ pub(super) async fn import(source: CheckedFile, database: &Database, report: &mu
     import.end_app().await
 }
 
-struct Import<'a> {
+struct JsonlImport<'a> {
     database: &'a Database,
     report: &'a mut ImportReport,
     contents: &'a Contents,
@@ -151,7 +151,7 @@ struct SessionInProgress<'a> {
     missing: u64,
 }
 
-impl<'a> Import<'a> {
+impl<'a> JsonlImport<'a> {
     async fn record(&mut self, record: Record) -> Result<(), Failure> {
         match record {
             Record::Owner(owner, state) if owner.user_id().is_none() => {

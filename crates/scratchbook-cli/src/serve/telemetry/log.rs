@@ -26,7 +26,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// The queue of lines to write.
 #[derive(Clone, Debug)]
 pub(super) struct LogQueue {
-    shared: Arc<Shared>,
+    shared: Arc<SharedQueue>,
 }
 
 /// Waits on drop until the lines are written, as long as somebody reads them.
@@ -34,9 +34,9 @@ pub(super) struct LogQueue {
 pub(super) struct Flush(LogQueue);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedQueue {
     most_bytes: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Notified when there are lines to write.
     more: Condvar,
     /// Notified when lines were written.
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Complete lines that the thread has not taken yet.
     waiting: Vec<u8>,
     /// How many bytes the thread has taken but not written yet.
@@ -64,7 +64,7 @@ impl LogQueue {
     }
 
     fn new(most_bytes: usize, out: impl Write + Send + 'static) -> Result<Self, Error> {
-        let shared = Shared { most_bytes, state: Mutex::default(), more: Condvar::new(), written: Condvar::new() };
+        let shared = SharedQueue { most_bytes, state: Mutex::default(), more: Condvar::new(), written: Condvar::new() };
         let queue = Self { shared: Arc::new(shared) };
         let shared = Arc::clone(&queue.shared);
         thread::Builder::new().name("log".to_owned()).spawn(move || write_out(&shared, out)).map_err(|e| {
@@ -119,8 +119,8 @@ impl Drop for Flush {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,14 +141,14 @@ impl Shared {
     }
 }
 
-impl State {
+impl QueueState {
     fn left(&self) -> usize {
         self.waiting.len() + self.under_way
     }
 }
 
 /// Writes lines until the process ends.
-fn write_out(shared: &Shared, mut out: impl Write) {
+fn write_out(shared: &SharedQueue, mut out: impl Write) {
     let mut lines = Vec::new();
     loop {
         let dropped = shared.take(&mut lines);

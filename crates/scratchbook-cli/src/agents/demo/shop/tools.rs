@@ -13,21 +13,21 @@ use super::request::Item;
 const MOST: u32 = 1000;
 
 #[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+struct NoArguments {}
 
 #[derive(Deserialize, JsonSchema)]
-struct Added {
+struct AddArguments {
     items: Vec<Item>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Removed {
+struct RemoveArguments {
     /// The items to remove; everything, if there are none.
     items: Vec<Item>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Remembered {
+struct RememberArguments {
     /// The customer's name.
     name: Option<String>,
     /// Any other fact to remember.
@@ -35,7 +35,7 @@ struct Remembered {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Note {
+struct NoteArguments {
     text: String,
 }
 
@@ -55,7 +55,7 @@ pub(in crate::agents) fn tools() -> Vec<Arc<dyn Tool>> {
 }
 
 fn add_to_cart() -> impl Tool {
-    FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: Added, context: ToolContext| async move {
+    FunctionTool::new("add_to_cart", "Adds items to the cart.", |args: AddArguments, context: ToolContext| async move {
         let mut cart = cart(&context)?;
         let mut changed = Map::new();
         for Item { name, quantity } in args.items {
@@ -77,7 +77,7 @@ fn add_to_cart() -> impl Tool {
 }
 
 fn remove_from_cart() -> impl Tool {
-    let remove = |args: Removed, context: ToolContext| async move {
+    let remove = |args: RemoveArguments, context: ToolContext| async move {
         let mut cart = cart(&context)?;
         if args.items.is_empty() {
             context.state().remove("cart")?;
@@ -105,13 +105,13 @@ fn remove_from_cart() -> impl Tool {
 }
 
 fn show_cart() -> impl Tool {
-    FunctionTool::new("show_cart", "Shows the cart.", |_: Nothing, context: ToolContext| async move {
+    FunctionTool::new("show_cart", "Shows the cart.", |_: NoArguments, context: ToolContext| async move {
         Ok(json!({"cart": cart(&context)?}))
     })
 }
 
 fn remember() -> impl Tool {
-    let remember = |args: Remembered, context: ToolContext| async move {
+    let remember = |args: RememberArguments, context: ToolContext| async move {
         if let Some(name) = &args.name {
             context.state().set("user:name", name)?;
         }
@@ -127,7 +127,7 @@ fn recall() -> impl Tool {
     FunctionTool::new(
         "recall",
         "Returns what is known about the customer.",
-        |_: Nothing, context: ToolContext| async move {
+        |_: NoArguments, context: ToolContext| async move {
             let state = context.state();
             Ok(json!({
                 "name": state.get("user:name"),
@@ -141,22 +141,26 @@ fn recall() -> impl Tool {
 }
 
 fn save_note() -> impl Tool {
-    FunctionTool::new("save_note", "Saves a note as an artifact.", |args: Note, context: ToolContext| async move {
-        let version = context.save_artifact("note.txt", Part::bytes(args.text, "text/plain")).await?;
-        Ok(json!({"filename": "note.txt", "version": version}))
-    })
+    FunctionTool::new(
+        "save_note",
+        "Saves a note as an artifact.",
+        |args: NoteArguments, context: ToolContext| async move {
+            let version = context.save_artifact("note.txt", Part::bytes(args.text, "text/plain")).await?;
+            Ok(json!({"filename": "note.txt", "version": version}))
+        },
+    )
 }
 
 /// A long-running tool: the answer comes later, from the shop's owner or from the user at the terminal.
 fn ask_for_discount() -> impl Tool {
-    let ask = |_: Nothing, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
+    let ask = |_: NoArguments, _: ToolContext| async move { Ok(json!({"status": "pending"})) };
     let what = "Asks the owner of the shop for a discount. The answer, a percentage or none, comes later.";
     FunctionTool::new("ask_for_discount", what, ask).long_running()
 }
 
 /// Asks for confirmation, because it cannot be undone.
 fn forget_customer() -> impl Tool {
-    let forget = |_: Nothing, context: ToolContext| async move {
+    let forget = |_: NoArguments, context: ToolContext| async move {
         let state = context.state();
         for key in ["user:name", "user:facts"] {
             state.remove(key)?;
@@ -168,7 +172,7 @@ fn forget_customer() -> impl Tool {
 }
 
 fn check_out() -> impl Tool {
-    let check_out = |_: Nothing, context: ToolContext| async move {
+    let check_out = |_: NoArguments, context: ToolContext| async move {
         let cart = cart(&context)?;
         if cart.is_empty() {
             return Ok(json!({"error": "the cart is empty"}));
