@@ -68,7 +68,7 @@ impl AppSchema {
     fn read(file: &Path, command: &Command) -> Result<Self> {
         let app = command.app().ok_or_else(|| {
             let message = "--schema is for commands on the state of one app: sessions, state, and chat with its --app; leave it out here";
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid(message)
         })?;
         Ok(Self { app, schema: read_schema(file)? })
     }

@@ -133,7 +133,7 @@ fn check(uri: &str) -> Result<(), Error> {
     let dashes = if uri.contains('=') { format!(". {DASHES}") } else { String::new() };
     let uri = scratchbook::without_password(uri);
     let message = format!("'{uri}' is not the URI of a database; write --database {meant}{dashes}");
-    Err(Error::new(ErrorKind::InvalidArgument, message))
+    Err(Error::invalid(message))
 }
 
 fn existing(uri: &str) -> Result<(), Failure> {

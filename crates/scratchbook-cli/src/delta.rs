@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use scratchbook::{Error, ErrorKind, StateDelta, json};
+use scratchbook::{Error, StateDelta, json};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
@@ -19,7 +19,7 @@ pub(crate) fn read(args: &Assignments) -> Result<StateDelta, Error> {
     for assignment in &args.assignments {
         let (key, value) = halves(assignment)?;
         if delta.contains(key) {
-            return Err(invalid(format!("the key '{key}' is given twice; give each key one value")));
+            return Err(Error::invalid(format!("the key '{key}' is given twice; give each key one value")));
         }
         let value = if args.string { Value::String(value.to_owned()) } else { json_value(key, value)? };
         delta.set(key, value)?;
@@ -71,14 +71,14 @@ pub(crate) fn guarded(delta: StateDelta, writing: &WriteOptions) -> Result<State
 
 /// Splits an assignment at the first '='.
 fn halves(assignment: &str) -> Result<(&str, &str), Error> {
-    assignment.split_once('=').ok_or_else(|| invalid(format!("'{assignment}' sets nothing; write KEY=VALUE")))
+    assignment.split_once('=').ok_or_else(|| Error::invalid(format!("'{assignment}' sets nothing; write KEY=VALUE")))
 }
 
 fn standard_input() -> Result<String, Error> {
     let mut text = String::new();
-    io::stdin().read_to_string(&mut text).map_err(|e| {
-        Error::new(ErrorKind::InvalidArgument, "--delta -: standard input cannot be read as text").with_source(e)
-    })?;
+    io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|e| Error::invalid("--delta -: standard input cannot be read as text").with_source(e))?;
     Ok(text)
 }
 
@@ -92,8 +92,4 @@ fn json_value(key: &str, text: &str) -> Result<Value, Error> {
         });
     }
     Ok(Value::String(text.to_owned()))
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

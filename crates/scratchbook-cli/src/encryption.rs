@@ -30,7 +30,7 @@ impl Encryption {
             if context.options.plain_values.is_some() {
                 let message =
                     "--plain-values says what happens beside sealed values; name the keys with --keyring FILE";
-                return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+                return Err(Error::invalid(message).into());
             }
             return Ok(None);
         };
@@ -66,7 +66,7 @@ impl Encryption {
 /// The error of a command that requires a keyring.
 pub(crate) fn no_keyring() -> Error {
     let message = "say by which keys: --keyring FILE, with the new one as its current key and the old ones beside it";
-    Error::new(ErrorKind::InvalidArgument, message)
+    Error::invalid(message)
 }
 
 /// Checks that the key of the newest session is in the keyring, and warns if there is no keyring.

@@ -1,11 +1,11 @@
-//! GlobalOptions options from the environment. A variable that is set to nothing counts as not set.
+//! Global options from the environment. A variable that is set to nothing counts as not set.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use scratchbook::{Error, ErrorKind, Result};
+use scratchbook::{Error, Result};
 
 use crate::args::Plain;
 
@@ -18,7 +18,7 @@ pub(crate) fn database() -> Result<Option<String>> {
     let Some(value) = variable(DATABASE) else { return Ok(None) };
     value.into_string().map(Some).map_err(|_| {
         let message = format!("{DATABASE} is not UTF-8; name a database as sqlite://PATH");
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::invalid(message)
     })
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn plain_values() -> Result<Option<Plain>> {
     let value = value.to_string_lossy();
     Plain::from_str(&value, false).map(Some).map_err(|_| {
         let message = format!("{PLAIN_VALUES}={value}; it is 'read' or 'refused'");
-        Error::new(ErrorKind::InvalidArgument, message)
+        Error::invalid(message)
     })
 }
 

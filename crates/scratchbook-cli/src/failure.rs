@@ -167,7 +167,7 @@ fn conflict(conflict: &KeyConflict) -> Value {
 /// The error for a session that does not exist.
 pub(crate) fn no_session(key: &SessionKey) -> Error {
     let message = format!("session not found: {key}; see: scratchbook sessions list --app {}", key.app_name());
-    Error::new(ErrorKind::NotFound, message)
+    Error::not_found(message)
 }
 
 /// Prints an error as JSON to standard error.

@@ -24,6 +24,7 @@ mod reseal;
 mod schema;
 mod serve;
 mod sessions;
+mod shell;
 mod show;
 mod state;
 mod times;
@@ -56,7 +57,7 @@ use tokio::runtime::{Builder, Runtime};
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// How long a server that ends waits for the reader of standard error.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(250);
 
 fn main() -> ExitCode {
     let (cli, settings) = match usage::parse() {
@@ -94,12 +95,12 @@ fn report_in_time(failure: Failure, json: bool) {
         // The receiver may have stopped waiting.
         let _ = done.send(());
     });
-    let _ = reported.recv_timeout(LAST_WORDS);
+    let _ = reported.recv_timeout(REPORT_TIMEOUT);
 }
 
 /// How many tasks a worker runs before it polls the sockets. Serializing a large answer takes about ten milliseconds
 /// without a pause; with tokio's default of 61 such tasks, it takes a second to notice that a client has gone.
-const TASKS_BETWEEN_LOOKS: u32 = 7;
+const TASKS_BETWEEN_POLLS: u32 = 7;
 
 /// A server has a worker for each core; every other command runs in one thread.
 fn runtime(command: &Command) -> Result<Runtime, Failure> {
@@ -107,7 +108,7 @@ fn runtime(command: &Command) -> Result<Runtime, Failure> {
         Command::Serve(_) => Builder::new_multi_thread(),
         _ => Builder::new_current_thread(),
     };
-    runtime.event_interval(TASKS_BETWEEN_LOOKS).enable_all().build().map_err(|e| {
+    runtime.event_interval(TASKS_BETWEEN_POLLS).enable_all().build().map_err(|e| {
         Error::new(ErrorKind::ResourceExhausted, "there are no threads or files left to begin with")
             .with_source(e)
             .into()

@@ -186,7 +186,7 @@ fn escape_controls(json: &str) -> Cow<'_, str> {
     let mut escaped = String::with_capacity(json.len() + 8);
     for c in json.chars() {
         if is_bare(c) {
-            // WriteOptions to a string cannot fail.
+            // Writing to a string cannot fail.
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(escaped, "\\u{unit:04x}");
             }

@@ -28,7 +28,7 @@ impl Progress {
         if io::stdout().is_terminal() { Self::to(ProgressDrawTarget::hidden(), what) } else { Self::new(what, format) }
     }
 
-    /// For work of unknown size: shows the text given to `tell`.
+    /// For work of unknown size: shows the text given to `show`.
     pub(crate) fn counting(what: &'static str, format: Format) -> Self {
         let Self { bar } = Self::new(what, format);
         Self { bar: styled(bar.with_prefix(what).with_message(""), "{spinner} {prefix} {msg}") }
@@ -42,7 +42,7 @@ impl Progress {
     }
 
     /// Shows the progress in words.
-    pub(crate) fn tell(&self, counts: String) {
+    pub(crate) fn show(&self, counts: String) {
         self.bar.set_message(counts);
     }
 

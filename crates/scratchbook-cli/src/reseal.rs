@@ -26,7 +26,7 @@ pub(crate) async fn reseal(
     let progress = Progress::counting("resealing", out.format());
     let mut report = ResealReport::default();
     let answers =
-        walk(database, &selection, Depth::Sessions).map_ok(|place| one(sealed, place)).try_buffer_unordered(AT_ONCE);
+        walk(database, &selection, Depth::Sessions).map_ok(|entry| one(sealed, entry)).try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
     report.print(sealed.current_key(), out)
@@ -46,8 +46,8 @@ enum OwnerKind {
 }
 
 /// Processes one entry. An error that concerns more than the entry, such as a missing key, ends the command.
-async fn one(sealed: &EncryptedSessions, place: Entry) -> Result<ResealOutcome, Failure> {
-    let (of, outcome) = match place {
+async fn one(sealed: &EncryptedSessions, entry: Entry) -> Result<ResealOutcome, Failure> {
+    let (of, outcome) = match entry {
         Entry::Owner(owner) => {
             let of = if owner.user_id().is_some() { OwnerKind::User } else { OwnerKind::App };
             (of, sealed.reseal_state(&owner).await)
@@ -107,7 +107,7 @@ impl ResealReport {
                 OwnerKind::Session => self.sessions += 1,
             }
         }
-        progress.tell(self.counts());
+        progress.show(self.counts());
         Ok(())
     }
 

@@ -30,11 +30,11 @@ pub(crate) async fn check(context: &Context, args: SchemaCheckArgs, out: &mut Ou
     let mut check = SchemaCheck::new(app, schema);
     let progress = Progress::counting("checking", out.format());
     {
-        let places = walk(&database, &selection, Depth::Sessions);
-        pin_mut!(places);
-        while let Some(place) = places.next().await {
-            let broken = check.place(&database, place?).await?;
-            progress.tell(plural(check.keys, "key"));
+        let entries = walk(&database, &selection, Depth::Sessions);
+        pin_mut!(entries);
+        while let Some(entry) = entries.next().await {
+            let broken = check.entry(&database, entry?).await?;
+            progress.show(plural(check.keys, "key"));
             if out.format() == Format::Text {
                 let lines = broken.iter().map(|SchemaViolation { of, message }| (visible(of), visible(message)));
                 let mut print =
@@ -73,8 +73,8 @@ impl SchemaCheck {
         Self { app: app.to_owned(), schema, keys: 0, sessions: 0, broken: Vec::new() }
     }
 
-    async fn place(&mut self, database: &Database, place: Entry) -> Result<Vec<SchemaViolation>, Failure> {
-        Ok(match place {
+    async fn entry(&mut self, database: &Database, entry: Entry) -> Result<Vec<SchemaViolation>, Failure> {
+        Ok(match entry {
             Entry::Owner(owner) => {
                 let state = database.sessions.get_state(&owner).await?;
                 let scope = if owner.user_id().is_some() { Scope::User } else { Scope::App };

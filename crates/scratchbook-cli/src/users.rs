@@ -52,7 +52,7 @@ async fn confirm(name: &str, there: &str) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         let message =
             format!("erasing the user {name} cannot be undone, and there is no terminal to ask on; add --yes");
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid(message).into());
     }
     let question = format!("Erase the user {name} wholly ({there})? This cannot be undone. [y/N] ");
     // On another thread, so that Ctrl-C works while it waits.

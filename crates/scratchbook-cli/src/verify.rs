@@ -21,7 +21,7 @@ pub(crate) async fn verify(database: &Database, args: VerifyArgs, out: &mut Outp
     let progress = Progress::counting("verifying", out.format());
     let mut report = VerifyReport::default();
     let answers = walk(database, &selection, Depth::Sessions)
-        .map_ok(|place| check(database, place))
+        .map_ok(|entry| check(database, entry))
         .try_buffer_unordered(AT_ONCE);
     answers.try_for_each(|answer| future::ready(report.take(answer, &progress, out))).await?;
     progress.finish();
@@ -45,8 +45,8 @@ enum Verifiable {
 }
 
 /// Verifies one entry. An error that concerns more than the entry, such as an unreachable server, ends the command.
-async fn check(database: &Database, place: Entry) -> Result<VerifyOutcome, Failure> {
-    let (of, outcome) = match place {
+async fn check(database: &Database, entry: Entry) -> Result<VerifyOutcome, Failure> {
+    let (of, outcome) = match entry {
         Entry::Owner(owner) => {
             let outcome = database.sessions.verify_state(&owner).await;
             (Verifiable::Owner(owner), outcome.map(Some))
@@ -100,7 +100,7 @@ impl VerifyReport {
             Verifiable::Owner(_) => (self.apps, self.changes) = (self.apps + 1, self.changes + events),
             Verifiable::Rest(_) => {}
         }
-        progress.tell(self.counts());
+        progress.show(self.counts());
         Ok(())
     }
 

@@ -40,7 +40,7 @@ impl Selection {
             }
             Self::Session(key) => return no_session(key),
         };
-        Error::new(ErrorKind::NotFound, message)
+        Error::not_found(message)
     }
 }
 

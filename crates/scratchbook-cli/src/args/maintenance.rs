@@ -93,13 +93,13 @@ pub(crate) struct PruneArgs {
     /// Delete all expired sessions of the database
     #[arg(long, conflicts_with = "app")]
     pub(crate) expired: bool,
-    /// Prune the events of each session that are older than this: 30d, 12h, "1 week"
+    /// Prune the events of each session before the first that is newer than this: 30d, 12h, "1 week"
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) older_than: Option<Span>,
     /// Keep at least this many of the last events of each session; without --older-than, prune all others
     #[arg(long, value_name = "N")]
     pub(crate) keep_last: Option<u64>,
-    /// Prune the changes older than this from the state logs of users and apps, if a later change overwrote them
+    /// Prune overwritten changes in the state logs of users and apps, before the first that is newer than this
     #[arg(long, value_name = "SPAN", value_parser = values::span)]
     pub(crate) log_older_than: Option<Span>,
     /// Only count what would be pruned

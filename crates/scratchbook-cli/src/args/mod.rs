@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use scratchbook::SessionKey;
 
 use crate::failure::EXIT_CODES;
 
@@ -35,7 +36,7 @@ pub(crate) const DASHES: &str =
     "Write a key or value that begins with '-' after '--': scratchbook state set --app APP -- -dash=1";
 
 /// The heading of the options that every command has.
-const GLOBAL: &str = "GlobalOptions options";
+const GLOBAL: &str = "Global options";
 
 /// Durable sessions and scoped state for AI agents.
 ///
@@ -278,6 +279,12 @@ pub(crate) struct StateAddress {
     /// The session
     #[arg(long, short, requires = "user")]
     pub(crate) session: Option<String>,
+}
+
+impl SessionAddress {
+    pub(crate) fn key(&self) -> scratchbook::Result<SessionKey> {
+        SessionKey::new(&self.app, &self.user, &self.session)
+    }
 }
 
 impl Command {

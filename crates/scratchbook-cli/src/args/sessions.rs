@@ -195,7 +195,7 @@ pub(crate) struct ExpireArgs {
     pub(crate) when: ExpiryOptions,
 }
 
-/// ExpiryOptions a session expires.
+/// When a session expires.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ExpiryOptions {

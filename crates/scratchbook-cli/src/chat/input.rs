@@ -74,8 +74,7 @@ impl Input {
             Self::Terminal(editor) => {
                 let Some(mut taken) = editor.take() else { return Ok(InputLine::End) };
                 let typing = tokio::task::spawn_blocking(move || (taken.readline(prompt), taken));
-                let (line, given_back) =
-                    typing.await.map_err(|_| Error::new(ErrorKind::Internal, "the line editor panicked"))?;
+                let (line, given_back) = typing.await.map_err(|_| Error::internal("the line editor panicked"))?;
                 *editor = Some(given_back);
                 match line {
                     Ok(line) => Ok(InputLine::Text(line)),
@@ -90,7 +89,7 @@ impl Input {
                     biased;
                     Ok(()) = tokio::signal::ctrl_c() => Ok(InputLine::Interrupted),
                     line = reading => {
-                        let line = line.map_err(|_| Error::new(ErrorKind::Internal, "reading a line panicked"))?;
+                        let line = line.map_err(|_| Error::internal("reading a line panicked"))?;
                         Ok(line?.map_or(InputLine::End, InputLine::Text))
                     }
                 }

@@ -7,6 +7,7 @@ use scratchbook::{SessionKey, without_password};
 use crate::args::ChatArgs;
 use crate::context::{Context, DEFAULT_DATABASE};
 use crate::environment;
+use crate::shell::quoted;
 
 /// The parts of the command line that the next command repeats.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl ResumeCommand {
     pub(super) fn command(&self, session: &SessionKey) -> Option<String> {
         let own = ["scratchbook".to_owned(), "chat".to_owned()].into_iter();
         let own = own.chain(option_words("--session", session.session_id().to_owned()));
-        let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word));
+        let words = own.chain(self.words.iter().cloned()).map(|word| quoted(&word).into_owned());
         self.lasts.then(|| words.collect::<Vec<_>>().join(" "))
     }
 }
@@ -52,31 +53,4 @@ impl ResumeCommand {
 /// An option and its value, in one word if the value looks like an option.
 fn option_words(name: &str, value: String) -> Vec<String> {
     if value.starts_with('-') { vec![format!("{name}={value}")] } else { vec![name.to_owned(), value] }
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn words_are_quoted_as_shells_take_them() {
-        for (word, shown) in [
-            ("sqlite://agents.db", "sqlite://agents.db"),
-            ("s 1", "'s 1'"),
-            ("it's", r"'it'\''s'"),
-            ("$HOME", "'$HOME'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(word), shown);
-        }
-    }
 }

@@ -21,7 +21,7 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     let lines = FileText { name: &name, text: &text };
     let table = DeTable::parse(&text).map_err(|e| {
         let place = e.span().map_or_else(|| name.clone(), |span| lines.place(span.start));
-        invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
+        Error::invalid(format!("{place}: this is not TOML: {}", one_line(e.message())))
     })?;
     let mut found = Vec::new();
     flatten(&mut found, "", table.get_ref(), &lines)?;
@@ -30,7 +30,7 @@ pub(super) fn apply(mut command: Command, file: &Path) -> Result<(Command, Vec<S
     for (n, FileSetting { option, place, values, .. }) in found.iter().enumerate() {
         if let Some(earlier) = found[..n].iter().find(|earlier| earlier.option == *option) {
             let message = format!("{place}: '{option}' is set already, at {}; write it once", earlier.place);
-            return Err(invalid(message));
+            return Err(Error::invalid(message));
         }
         command = set(command, option, place, values)?;
     }
@@ -84,7 +84,7 @@ fn text(value: &Spanned<DeValue<'_>>, place: &str) -> Result<String, Error> {
         DeValue::Integer(number) => Ok(number.to_string()),
         DeValue::Float(number) => Ok(number.to_string()),
         DeValue::Boolean(yes) => Ok(yes.to_string()),
-        _ => Err(invalid(format!("{place}: a value is a string, a number, true or false, or a list of them"))),
+        _ => Err(Error::invalid(format!("{place}: a value is a string, a number, true or false, or a list of them"))),
     }
 }
 
@@ -97,7 +97,7 @@ fn set(command: Command, option: &str, place: &str, values: &[String]) -> Result
     if is_switch {
         let right = matches!(values, [value] if matches!(value.as_str(), "true" | "false"));
         if !right {
-            return Err(invalid(format!("{place}: '{option}' is true or false")));
+            return Err(Error::invalid(format!("{place}: '{option}' is true or false")));
         }
     } else {
         check(&command, option, place, values)?;
@@ -119,7 +119,7 @@ fn check(command: &Command, option: &str, place: &str, values: &[String]) -> Res
             let said = error.render().to_string();
             let said = said.split("\n\nUsage").next().unwrap_or(&said).split("\n\nFor more").next().unwrap_or_default();
             let said = said.trim_start_matches("error: ");
-            Err(invalid(format!("{place}: {}", one_line(said))))
+            Err(Error::invalid(format!("{place}: {}", one_line(said))))
         }
     }
 }
@@ -132,7 +132,7 @@ fn unknown(command: &Command, option: &str, place: &str) -> Error {
         Some(name) => format!("did you mean '{name}'?"),
         None => format!("there are {}", names.join(", ")),
     };
-    invalid(format!("{place}: there is no setting '{option}'; {hint}"))
+    Error::invalid(format!("{place}: there is no setting '{option}'; {hint}"))
 }
 
 /// Joins the lines of a parser's message.
@@ -149,8 +149,4 @@ fn unreadable(name: &str, error: io::Error) -> Error {
         _ => (ErrorKind::Unavailable, "cannot be read"),
     };
     Error::new(kind, format!("{name} {what}")).with_source(error)
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

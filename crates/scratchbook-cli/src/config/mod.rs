@@ -22,7 +22,7 @@ pub(crate) use effective::{Setting, print};
 /// The command that has these options.
 const SERVE: &str = "serve";
 
-/// GlobalOptions options that a server takes from the environment as well, with their variables.
+/// Global options that a server takes from the environment as well, with their variables.
 const GLOBAL_VARIABLES: [(&str, &str); 4] = [
     ("database", environment::DATABASE),
     ("deadline", environment::DEADLINE),

@@ -36,6 +36,7 @@ impl<'a> Exporter<'a> {
     pub(super) async fn all(mut self, selection: &Selection) -> Result<(), Failure> {
         self.lines.header()?;
         let is_empty = match selection {
+            // The command cannot select a single session.
             Selection::Everything | Selection::Session(_) => {
                 self.owners(None, |_| true).await?;
                 false

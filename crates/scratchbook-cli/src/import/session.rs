@@ -239,6 +239,6 @@ fn is_correction(event: &Event) -> bool {
 fn same(stored: &Event, event: &Event) -> Result<bool, Error> {
     let mut prepared = prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?.event;
     prepared.seq = stored.seq;
-    let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::new(ErrorKind::Internal, e.to_string()));
+    let text = |event: &Event| serde_json::to_value(event).map_err(|e| Error::internal(e.to_string()));
     Ok(same_value(&text(stored)?, &text(&prepared)?))
 }

@@ -1,7 +1,7 @@
 //! `scratchbook prune`: deletes expired sessions, old events and old entries of state logs, in small commits.
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use serde_json::json;
 
 mod events;
@@ -59,7 +59,7 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
         loop {
             let deleted = database.sessions.delete_expired(STEP).await?;
             pruned.expired += deleted;
-            progress.tell(pruned.counts(&plan));
+            progress.show(pruned.counts(&plan));
             if deleted < STEP as u64 {
                 break;
             }
@@ -67,10 +67,10 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
     }
     if plan.events.is_some() || plan.log_before.is_some() {
         let depth = if plan.events.is_some() { Depth::Sessions } else { Depth::Owners };
-        let steps = walk(database, &plan.selection, depth).map_ok(|place| one(database, &plan, place));
+        let steps = walk(database, &plan.selection, depth).map_ok(|entry| one(database, &plan, entry));
         let count = |found: Pruned| {
             pruned.add(found);
-            progress.tell(pruned.counts(&plan));
+            progress.show(pruned.counts(&plan));
             future::ready(Ok(()))
         };
         steps.try_buffer_unordered(AT_ONCE).try_for_each(count).await?;
@@ -80,9 +80,9 @@ pub(crate) async fn prune(database: &Database, args: PruneArgs, out: &mut Output
 }
 
 /// Prunes one owner or session.
-async fn one(database: &Database, plan: &PrunePlan, place: Entry) -> Result<Pruned, Failure> {
+async fn one(database: &Database, plan: &PrunePlan, entry: Entry) -> Result<Pruned, Failure> {
     let mut pruned = Pruned::default();
-    match (place, plan.events, plan.log_before) {
+    match (entry, plan.events, plan.log_before) {
         (Entry::Session(session), Some(rule), _) => {
             pruned.events = events::prune(database, &session, rule, plan.mode).await?;
             pruned.sessions = u64::from(pruned.events > 0);
@@ -107,7 +107,7 @@ impl PrunePlan {
         if !args.expired && events.is_none() && args.log_older_than.is_none() {
             let message = "say what is to go: --expired for expired sessions, --older-than SPAN or --keep-last N for \
                            events, --log-older-than SPAN for the logs of users' and apps' state; --dry-run counts only";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         Ok(Self {
             selection: Selection::new(args.app.as_deref(), args.user.as_deref(), None)?,

@@ -17,7 +17,7 @@ pub(super) async fn listen(host: &str, port: u16) -> Result<TcpListener, Error> 
         .map_err(|e| {
             let message =
                 format!("'{host}' is no address of this machine; give --host an IP address, such as 127.0.0.1");
-            Error::new(ErrorKind::InvalidArgument, message).with_source(e)
+            Error::invalid(message).with_source(e)
         })?
         .collect();
     let mut failed = io::ErrorKind::AddrNotAvailable.into();

@@ -1,11 +1,11 @@
 //! `scratchbook sessions`: rewind, fork, update and expire.
 
 use jiff::Timestamp;
-use scratchbook::{Error, ErrorKind, Expiry, ForkConfig, SessionKey, SessionUpdate};
+use scratchbook::{Error, Expiry, ForkConfig, SessionKey, SessionUpdate};
 use serde_json::json;
 
 use super::{full_json, metadata_only};
-use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, SessionAddress, UpdateArgs};
+use crate::args::{ExpireArgs, ForkArgs, Label, RewindArgs, UpdateArgs};
 use crate::database::Database;
 use crate::failure::{Failure, no_session};
 use crate::output::{Format, Output, visible};
@@ -13,7 +13,7 @@ use crate::show;
 use crate::times::time;
 
 pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let event = database.store().rewind(&key, &args.invocation).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&json!({"seq": event.seq, "event": *event}))?);
@@ -24,7 +24,7 @@ pub(crate) async fn rewind(database: &Database, args: RewindArgs, out: &mut Outp
 }
 
 pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let mut config = ForkConfig::default();
     config.at = args.at;
     if let Some(id) = args.id {
@@ -41,7 +41,7 @@ pub(crate) async fn fork(database: &Database, args: ForkArgs, out: &mut Output) 
 }
 
 pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let mut update = SessionUpdate::default();
     update.title = args.changes.title;
     for name in args.changes.removed {
@@ -61,12 +61,12 @@ pub(crate) async fn update(database: &Database, args: UpdateArgs, out: &mut Outp
 }
 
 pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let expiry = match (args.when.span, args.when.at) {
         (Some(span), _) => Some(Expiry::After(span.0)),
         (None, Some(at)) if at.0 <= Timestamp::now() => {
             let message = format!("{} is past; to be rid of the session now: scratchbook sessions delete", at.0);
-            return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+            return Err(Error::invalid(message).into());
         }
         (None, Some(at)) => Some(Expiry::At(at.seconds())),
         (None, None) => None,
@@ -83,8 +83,4 @@ pub(crate) async fn expire(database: &Database, args: ExpireArgs, out: &mut Outp
         None => out.line(format_args!("{name} does not expire"))?,
     }
     Ok(())
-}
-
-fn key_of(address: &SessionAddress) -> Result<SessionKey, Error> {
-    SessionKey::new(&address.app, &address.user, &address.session)
 }

@@ -6,8 +6,8 @@ use std::io;
 
 use comfy_table::Row;
 use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Scope, Session,
-    SessionKey, StateOwner, TitleFilter,
+    CreateSessionConfig, Error, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Scope, Session, SessionKey,
+    StateOwner, TitleFilter,
 };
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,7 @@ impl NewSession {
         let delta = delta::read(&args.values)?;
         if let Some((key, _)) = delta.iter().find(|(key, _)| Scope::split(key).0 == Scope::Temp) {
             let message = format!("'{key}' lives within one run of an agent and is never stored; leave out 'temp:'");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         let values = delta.iter().filter_map(|(key, change)| Some((key.to_owned(), change.value()?.clone())));
         let mut config = CreateSessionConfig::default().with_state(values.collect::<Map<_, _>>());
@@ -107,7 +107,7 @@ pub(crate) async fn list(database: &Database, args: ListArgs, out: &mut Output) 
 }
 
 pub(crate) async fn show(database: &Database, args: ShowArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = SessionKey::new(&args.session.app, &args.session.user, &args.session.session)?;
+    let key = args.session.key()?;
     let config = GetSessionConfig::default().with_num_recent_events(args.events);
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     if out.format() == Format::Json {

@@ -1,11 +1,11 @@
 //! `scratchbook state`: at, diff, history and blame.
 
 use comfy_table::Row;
-use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionKey, SessionServiceExt};
+use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
 use super::target::StateTarget;
-use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs, SessionAddress};
+use crate::args::{AtArgs, BlameArgs, DiffArgs, HistoryArgs};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::failure::no_session;
@@ -14,7 +14,7 @@ use crate::show;
 use crate::times::time;
 
 pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let state = database.sessions.get_state_at(&key, args.seq).await?.to_map();
     if out.format() == Format::Json {
         return Ok(out.json(&state)?);
@@ -24,7 +24,7 @@ pub(crate) async fn at(database: &Database, args: AtArgs, out: &mut Output) -> R
 }
 
 pub(crate) async fn diff(database: &Database, args: DiffArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let diff = database.sessions.diff(&key, args.before, args.after).await?;
     if out.format() == Format::Json {
         return Ok(out.json(&diff)?);
@@ -64,7 +64,7 @@ pub(crate) async fn history(database: &Database, args: HistoryArgs, out: &mut Ou
 }
 
 pub(crate) async fn blame(database: &Database, args: BlameArgs, out: &mut Output) -> Result<(), Failure> {
-    let key = key_of(&args.session)?;
+    let key = args.session.key()?;
     let config = GetSessionConfig::state_only();
     let session = database.sessions.get_session(&key, &config).await?.ok_or_else(|| no_session(&key))?;
     let blame = database.sessions.blame(&key).await?;
@@ -113,8 +113,4 @@ fn write_json(value: Option<&Value>, writer: &KeyWriter) -> Value {
         shown.insert("time".to_owned(), writer.time.into());
     }
     shown.into()
-}
-
-fn key_of(address: &SessionAddress) -> Result<SessionKey, scratchbook::Error> {
-    SessionKey::new(&address.app, &address.user, &address.session)
 }

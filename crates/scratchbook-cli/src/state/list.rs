@@ -10,6 +10,7 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::failure::no_session;
 use crate::output::{DIM, Format, Output, styled, visible};
+use crate::shell::quoted;
 use crate::show;
 
 pub(crate) async fn list(database: &Database, args: ListStateArgs, out: &mut Output) -> Result<(), Failure> {
@@ -46,13 +47,4 @@ async fn of_session(database: &Database, key: &SessionKey, config: &ListStateCon
     keys.truncate(config.page_size);
     let next = keys.last().filter(|_| !is_end).map(|(key, _)| key.clone());
     Ok(StatePage::new(keys.into_iter().collect(), next))
-}
-
-/// Quotes a token for a shell.
-fn quoted(token: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "_-.:/@%+=,".contains(c);
-    if !token.is_empty() && token.chars().all(is_plain) {
-        return token.to_owned();
-    }
-    format!("'{}'", token.replace('\'', r"'\''"))
 }

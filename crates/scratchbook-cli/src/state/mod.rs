@@ -6,7 +6,7 @@ mod list;
 mod target;
 
 use comfy_table::Row;
-use scratchbook::{AppendOptions, Change, Error, ErrorKind, Event, GetSessionConfig, StateDelta, StateOwner};
+use scratchbook::{AppendOptions, Change, Error, Event, GetSessionConfig, StateDelta, StateOwner};
 use serde_json::{Map, Value, json};
 
 use crate::args::{
@@ -28,14 +28,14 @@ pub(crate) async fn get(database: &Database, args: GetArgs, out: &mut Output) ->
     let target = StateTarget::new(&args.owner)?;
     args.keys.iter().try_for_each(|key| target.check(key))?;
     if args.raw && args.keys.len() != 1 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "--raw prints one value; name one KEY").into());
+        return Err(Error::invalid("--raw prints one value; name one KEY").into());
     }
     let mut state = read(database, &target, &args.keys).await?;
     if !args.keys.is_empty() {
         let missing: Vec<_> = args.keys.iter().filter(|key| !state.contains_key(*key)).cloned().collect();
         if !missing.is_empty() {
             let message = format!("{target} has no key '{}'", missing.join("', '"));
-            return Err(Error::new(ErrorKind::NotFound, message).into());
+            return Err(Error::not_found(message).into());
         }
         state.retain(|key, _| args.keys.contains(key));
     }
@@ -60,7 +60,7 @@ impl StateWrite {
     pub(crate) fn new(args: SetArgs) -> Result<Self, Error> {
         if args.values.assignments.is_empty() && args.values.delta.is_none() {
             let message = format!("there is nothing to set; write KEY=VALUE, or --delta. {DASHES}");
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+            return Err(Error::invalid(message));
         }
         Self::of(&args.owner, delta::read(&args.values)?, args.writing)
     }

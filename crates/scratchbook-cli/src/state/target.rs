@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use scratchbook::{Error, ErrorKind, Scope, SessionKey, StateDelta, StateOwner};
+use scratchbook::{Error, Scope, SessionKey, StateDelta, StateOwner};
 
 use crate::args::StateAddress;
 
@@ -55,7 +55,7 @@ impl StateTarget {
             }
             _ => return Ok(()),
         };
-        Err(Error::new(ErrorKind::InvalidArgument, message))
+        Err(Error::invalid(message))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads events from google-adk's databases.
 
 use scratchbook::plan::prepare_event;
-use scratchbook::{Error, ErrorKind, Event, Limits, SessionKey, SystemEnvironment, json};
+use scratchbook::{Error, Event, Limits, SessionKey, SystemEnvironment, json};
 
 use super::super::report::Refusal;
 use super::super::source::PAGE;
@@ -47,7 +47,7 @@ fn read(row: EventRow) -> Result<Event, Error> {
     let text = row.data?;
     let mut event: Event = json::from_str(&text).map_err(|why| {
         if has_no_number(&text) {
-            return invalid("it holds NaN or Infinity, which JSON has no form for");
+            return Error::invalid("it holds NaN or Infinity, which JSON has no form for");
         }
         why.context("the event")
     })?;
@@ -59,19 +59,15 @@ fn read(row: EventRow) -> Result<Event, Error> {
     typescript::convert(&mut event, row.time);
     camel_case::convert(&mut event);
     if event.id.is_empty() {
-        return Err(invalid("it has no id, by which it could be known when it is imported again"));
+        return Err(Error::invalid("it has no id, by which it could be known when it is imported again"));
     }
     if event.timestamp.is_none() {
-        return Err(invalid("it has no time"));
+        return Err(Error::invalid("it has no time"));
     }
     if event.is_partial() {
-        return Err(invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
+        return Err(Error::invalid("it is marked as a piece of a streamed answer, and such pieces are not stored"));
     }
     // The checks of a store, so that an invalid event is reported by itself.
     prepare_event(event.clone(), &SystemEnvironment, &Limits::unlimited())?;
     Ok(event)
-}
-
-fn invalid(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -2,6 +2,8 @@
 
 use scratchbook::{Error, ErrorKind};
 
+use crate::shell::quoted;
+
 /// A layout of google-adk's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Layout {
@@ -74,14 +76,8 @@ impl DetectedTables {
 fn upgrade(source: &str) -> String {
     let stem = source.rsplit(['/', '\\']).next().unwrap_or_default();
     let stem = stem.strip_suffix(".db").unwrap_or(stem);
-    let (source, destination) = (quoted(&format!("--source_db_url={source}")), format!("sqlite:///{stem}-v1.db"));
-    format!("adk migrate session {source} {}", quoted(&format!("--dest_db_url={destination}")))
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:/.@+,%".contains(c);
-    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    let (source, destination) = (format!("--source_db_url={source}"), format!("--dest_db_url=sqlite:///{stem}-v1.db"));
+    format!("adk migrate session {} {}", quoted(&source), quoted(&destination))
 }
 
 fn wrong(message: String) -> Error {

@@ -19,7 +19,7 @@ impl DatabaseLocation {
     pub(super) fn read(source: &str, layout: Layout) -> Result<Self, Error> {
         let Some((scheme, rest)) = source.split_once("://") else {
             if source.is_empty() {
-                return Err(invalid("the source is empty; name a file, or a URL".to_owned()));
+                return Err(Error::invalid("the source is empty; name a file, or a URL"));
             }
             return Ok(Self::File(source.into()));
         };
@@ -27,9 +27,9 @@ impl DatabaseLocation {
         match (scheme.split('+').next().unwrap_or_default(), layout) {
             ("sqlite", _) => file(source, rest),
             ("postgresql" | "postgres", Layout::Database) => Ok(Self::Postgres(format!("postgresql://{rest}"))),
-            ("postgresql" | "postgres", Layout::Sqlite) => Err(invalid(
-                "SqliteSessionService keeps files alone; write --from adk-database for PostgreSQL".to_owned(),
-            )),
+            ("postgresql" | "postgres", Layout::Sqlite) => {
+                Err(Error::invalid("SqliteSessionService keeps files alone; write --from adk-database for PostgreSQL"))
+            }
             (other, _) => {
                 let message = format!(
                     "the command reads databases of google-adk's in SQLite and PostgreSQL, not in '{other}'; import \
@@ -49,16 +49,12 @@ fn file(source: &str, rest: &str) -> Result<DatabaseLocation, Error> {
         Some(path) if !path.is_empty() => Ok(DatabaseLocation::File(path.into())),
         _ => {
             let shown = without_password(source);
-            Err(invalid(format!(
+            Err(Error::invalid(format!(
                 "'{shown}' names no file in the way of google-adk; write the path alone, or sqlite:///PATH with three \
                  slashes before it"
             )))
         }
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The tables contain the state, and the events their changes. A key that no event changes is part of the initial state.
 //! If the events, in google-adk's order, give another value than the table, an additional event at the end corrects it.
 
-use scratchbook::{CreateSessionConfig, Error, ErrorKind, Scope, SessionKey, StateDelta, fold};
+use scratchbook::{CreateSessionConfig, Error, Scope, SessionKey, StateDelta, fold};
 use serde_json::Map;
 
 use super::super::report::ImportReport;
@@ -25,7 +25,7 @@ pub(super) async fn import(
     let key = SessionKey::new(app, user, &row.id)?;
     if key.session_id() != row.id {
         let message = format!("the id '{}' has spaces around it, which would be trimmed; rename the session", row.id);
-        return Err(Error::new(ErrorKind::InvalidArgument, message).into());
+        return Err(Error::invalid(message).into());
     }
     let state = Values::of_session(&row.state)?.report(&format!("session {key}"), report);
     let EventSummary { first, pages, count, changes, time: last_time } = EventSummary::of(source, &key).await?;

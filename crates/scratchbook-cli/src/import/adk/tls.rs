@@ -78,7 +78,7 @@ fn read(uri: &str) -> Result<(Config, TlsMode, Option<String>)> {
     let config = plain.parse().map_err(|e: tokio_postgres::Error| {
         // The cause may quote a part of the URI.
         let name = without_password(uri);
-        invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
+        Error::invalid(format!("{name}: {e}; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"))
     })?;
     Ok((config, mode, root))
 }
@@ -87,10 +87,10 @@ fn tls(root: Option<&str>) -> Result<ClientConfig> {
     let mut trusted = RootCertStore::empty();
     match root {
         Some(path) => {
-            let unreadable = |e| invalid(format!("sslrootcert: {path} cannot be read: {e}"));
+            let unreadable = |e| Error::invalid(format!("sslrootcert: {path} cannot be read: {e}"));
             for certificate in CertificateDer::pem_file_iter(path).map_err(unreadable)? {
                 let certificate = certificate.map_err(unreadable)?;
-                trusted.add(certificate).map_err(|e| invalid(format!("sslrootcert: {path}: {e}")))?;
+                trusted.add(certificate).map_err(|e| Error::invalid(format!("sslrootcert: {path}: {e}")))?;
             }
         }
         // Invalid certificates of the system are ignored.
@@ -100,12 +100,8 @@ fn tls(root: Option<&str>) -> Result<ClientConfig> {
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config
         .with_safe_default_protocol_versions()
-        .map_err(|e| Error::new(ErrorKind::Internal, "no version of TLS can be spoken").with_source(e))?;
+        .map_err(|e| Error::internal("no version of TLS can be spoken").with_source(e))?;
     Ok(config.with_root_certificates(trusted).with_no_client_auth())
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use scratchbook::{Error, ErrorKind, Scope, StateDelta, StateOwner, json};
+use scratchbook::{Error, Scope, StateDelta, StateOwner, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -25,7 +25,9 @@ impl Values {
     pub(super) fn of_session(text: &str) -> Result<Self, Error> {
         Self::read(text, |name| match Scope::split(name).0 {
             Scope::Session => Ok(Cow::Borrowed(name)),
-            scope => Err(invalid(format!("the prefix '{}' makes it no key of the session's own", scope.prefix()))),
+            scope => {
+                Err(Error::invalid(format!("the prefix '{}' makes it no key of the session's own", scope.prefix())))
+            }
         })
     }
 
@@ -38,7 +40,7 @@ impl Values {
     fn read(text: &str, key_of: impl Fn(&str) -> Result<Cow<'_, str>, Error>) -> Result<Self, Error> {
         let text = with_numbers(text);
         let raw: RawState =
-            serde_json::from_str(&text).map_err(|e| invalid(format!("its state: {}", not_an_object(&e))))?;
+            serde_json::from_str(&text).map_err(|e| Error::invalid(format!("its state: {}", not_an_object(&e))))?;
         let mut values = Self::default();
         for (name, text) in raw.0 {
             let value = key_of(&name).and_then(|key| read_value(&key, text.get()));
@@ -62,7 +64,7 @@ impl Values {
 /// Reads a value and checks it as a store would.
 fn read_value(key: &str, text: &str) -> Result<Value, Error> {
     if text.contains(OUT_OF_RANGE) && has_no_number(text) {
-        return Err(invalid("it holds NaN or Infinity, which JSON has no form for".to_owned()));
+        return Err(Error::invalid("it holds NaN or Infinity, which JSON has no form for"));
     }
     let value: Value = json::from_str(text)?;
     StateDelta::new().set(key, &value)?;
@@ -141,10 +143,6 @@ impl<'de> serde::Deserialize<'de> for RawState {
         }
         deserializer.deserialize_map(Entries)
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 #[cfg(test)]

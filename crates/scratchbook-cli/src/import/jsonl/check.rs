@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scratchbook::{Error, ErrorKind, Event, PutStateOptions, Scope, SessionKey, StateDelta, StateOwner};
 
-use super::record::{Record, invalid};
+use super::record::Record;
 use crate::export_format::Counts;
 
 /// The contents of a checked file.
@@ -34,17 +34,19 @@ impl Checker {
     /// Checks the next line.
     pub(super) fn line(&mut self, record: &Record) -> Result<(), Error> {
         if self.ended {
-            return Err(invalid("there is a line after the end".to_owned()));
+            return Err(Error::invalid("there is a line after the end"));
         }
         if self.begun == matches!(record, Record::Header) {
             let message = "it is no export of scratchbook's: it does not begin with one line of the type 'header'";
-            return Err(invalid(message.to_owned()));
+            return Err(Error::invalid(message));
         }
         if let Some((key, missing, of)) = &self.session
             && *missing > 0
             && !matches!(record, Record::Event(..))
         {
-            return Err(invalid(format!("{missing} of the {of} events of the session {key} are missing before it")));
+            return Err(Error::invalid(format!(
+                "{missing} of the {of} events of the session {key} are missing before it"
+            )));
         }
         match record {
             Record::Header => self.begun = true,
@@ -61,7 +63,7 @@ impl Checker {
             Record::End(counts) => {
                 if *counts != self.contents.counts {
                     let found = self.contents.counts;
-                    return Err(invalid(format!(
+                    return Err(Error::invalid(format!(
                         "the end counts {counts:?}, but there are {found:?}; lines are missing"
                     )));
                 }
@@ -78,7 +80,7 @@ impl Checker {
     /// Checks the end of the file after this many lines.
     pub(super) fn end(self, lines: usize) -> Result<Contents, Error> {
         if !self.begun {
-            return Err(invalid("it is empty; name a file that scratchbook export has made".to_owned()));
+            return Err(Error::invalid("it is empty; name a file that scratchbook export has made"));
         }
         if !self.ended {
             return Err(cut(lines));
@@ -88,7 +90,7 @@ impl Checker {
 
     fn owner(&mut self, owner: &StateOwner) -> Result<(), Error> {
         if self.owner.as_ref().is_some_and(|last| last >= owner) {
-            return Err(invalid("it comes after an owner that it should stand before".to_owned()));
+            return Err(Error::invalid("it comes after an owner that it should stand before"));
         }
         (self.owner, self.session, self.artifact) = (Some(owner.clone()), None, None);
         Ok(())
@@ -96,12 +98,12 @@ impl Checker {
 
     fn user(&self) -> Result<&StateOwner, Error> {
         let user = self.owner.as_ref().filter(|owner| owner.user_id().is_some());
-        user.ok_or_else(|| invalid("no line of the type 'user' stands before it".to_owned()))
+        user.ok_or_else(|| Error::invalid("no line of the type 'user' stands before it"))
     }
 
     fn put(&mut self, delta: &StateDelta, options: &PutStateOptions) -> Result<(), Error> {
         let Some(owner) = self.owner.as_ref().filter(|_| self.session.is_none() && self.artifact.is_none()) else {
-            return Err(invalid("it does not stand under the line of an app or a user".to_owned()));
+            return Err(Error::invalid("it does not stand under the line of an app or a user"));
         };
         self.contents.changes.extend(hashes_of_put(owner, delta, options));
         Ok(())
@@ -109,11 +111,13 @@ impl Checker {
 
     fn event(&mut self, seq: u64, event: &Event) -> Result<(), Error> {
         let Some((key, missing, of)) = &mut self.session else {
-            return Err(invalid("no line of the type 'session' stands before it".to_owned()));
+            return Err(Error::invalid("no line of the type 'session' stands before it"));
         };
         let expected = *of - *missing + 1;
         if *missing == 0 || seq != expected {
-            return Err(invalid(format!("it has the number {seq}; number {expected} of {of} would be next in {key}")));
+            return Err(Error::invalid(format!(
+                "it has the number {seq}; number {expected} of {of} would be next in {key}"
+            )));
         }
         *missing -= 1;
         if event.actions.state_delta.iter().any(|(name, _)| matches!(Scope::split(name).0, Scope::User | Scope::App)) {
@@ -125,12 +129,14 @@ impl Checker {
     fn artifact(&mut self, filename: &str, version: u64) -> Result<(), Error> {
         self.user()?;
         if self.session.is_none() && !filename.starts_with("user:") {
-            return Err(invalid(format!("the artifact '{filename}' stands under no session")));
+            return Err(Error::invalid(format!("the artifact '{filename}' stands under no session")));
         }
         let last = self.artifact.as_ref().filter(|(name, _)| name == filename);
         let expected = last.map_or(0, |(_, version)| version + 1);
         if version != expected {
-            return Err(invalid(format!("the artifact '{filename}' has version {version}; {expected} would be next")));
+            return Err(Error::invalid(format!(
+                "the artifact '{filename}' has version {version}; {expected} would be next"
+            )));
         }
         self.artifact = Some((filename.to_owned(), version));
         Ok(())

@@ -24,7 +24,7 @@ use crate::database::Database;
 use crate::export_format::any_session;
 use crate::failure::Failure;
 use check::{Checker, Contents, cut, hash_of_event, hash_of_put};
-use record::{Artifact, Record, invalid};
+use record::{Artifact, Record};
 
 /// A file that was checked.
 pub(super) struct CheckedFile {
@@ -88,7 +88,7 @@ impl<'a> RecordReader<'a> {
         }
         let whole = self.line.ends_with(b"\n");
         self.number += 1;
-        let text = std::str::from_utf8(&self.line).map_err(|_| invalid("it is not UTF-8".to_owned()));
+        let text = std::str::from_utf8(&self.line).map_err(|_| Error::invalid("it is not UTF-8"));
         let record = text.and_then(|text| Record::read(text.trim_end_matches(['\n', '\r'])));
         match record {
             Ok(record) => Ok(Some(record)),

@@ -44,7 +44,7 @@ impl Record {
             "header" => {
                 let (format, version): (String, u64) = (fields.take("format")?, fields.take("version")?);
                 if format != FORMAT {
-                    return Err(invalid(format!("the format is '{format}', not '{FORMAT}'")));
+                    return Err(Error::invalid(format!("the format is '{format}', not '{FORMAT}'")));
                 }
                 if version > VERSION {
                     let message = format!("the file has version {version}, which a newer scratchbook has made");
@@ -93,7 +93,7 @@ impl Record {
                 };
                 Self::End(counts)
             }
-            other => return Err(invalid(format!("there are no lines of the type '{other}'"))),
+            other => return Err(Error::invalid(format!("there are no lines of the type '{other}'"))),
         };
         fields.no_more()?;
         Ok(record)
@@ -127,14 +127,14 @@ impl Record {
             Self::Session { id, config, .. } => {
                 let key = SessionKey::new(app, user, id)?;
                 if key.session_id() != id {
-                    return Err(invalid(format!("the session id '{id}' has spaces around it")));
+                    return Err(Error::invalid(format!("the session id '{id}' has spaces around it")));
                 }
                 let config = config.as_ref().clone().with_session_id(id);
                 drop(prepare_session(app, user, config, &SystemEnvironment, &limits)?);
             }
             Self::Event(_, event) => {
                 if event.id.is_empty() || event.timestamp.is_none() || event.is_partial() {
-                    return Err(invalid("a stored event has an id and a timestamp, and is whole".to_owned()));
+                    return Err(Error::invalid("a stored event has an id and a timestamp, and is whole"));
                 }
                 drop(prepare_event(event.as_ref().clone(), &SystemEnvironment, &limits)?);
             }
@@ -154,11 +154,11 @@ struct Fields(HashMap<String, Box<RawValue>>);
 impl Fields {
     fn read(line: &str) -> Result<Self, Error> {
         // Values are parsed one by one, so that an event can have its full depth.
-        serde_json::from_str(line).map(Self).map_err(|e| invalid(not_an_object(&e)))
+        serde_json::from_str(line).map(Self).map_err(|e| Error::invalid(not_an_object(&e)))
     }
 
     fn raw(&mut self, name: &str) -> Result<Box<RawValue>, Error> {
-        self.0.remove(name).ok_or_else(|| invalid(format!("the field '{name}' is missing")))
+        self.0.remove(name).ok_or_else(|| Error::invalid(format!("the field '{name}' is missing")))
     }
 
     fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Error> {
@@ -171,12 +171,8 @@ impl Fields {
 
     fn no_more(&self) -> Result<(), Error> {
         match self.0.keys().min() {
-            Some(name) => Err(invalid(format!("the field '{name}' is not known"))),
+            Some(name) => Err(Error::invalid(format!("the field '{name}' is not known"))),
             None => Ok(()),
         }
     }
-}
-
-pub(super) fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
 }

@@ -11,7 +11,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfi
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use tokio::task::spawn_blocking;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -43,7 +43,7 @@ impl Traces {
             .build()
             .map_err(|e| {
                 let message = "traces cannot be sent there; give --otlp-endpoint as http://HOST:4318";
-                Error::new(ErrorKind::InvalidArgument, message).with_source(e)
+                Error::invalid(message).with_source(e)
             })?;
         let resource = Resource::builder().with_service_name("scratchbook").build();
         let provider = SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build();

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient, HttpError};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use scratchbook::{Error, ErrorKind};
+use scratchbook::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -47,7 +47,7 @@ impl Client {
     pub(super) fn new(endpoint: &str) -> Result<Self, Error> {
         let wrong = || {
             let message = format!("'{endpoint}' is no URL of a collector; give --otlp-endpoint as http://HOST:4318");
-            Error::new(ErrorKind::InvalidArgument, message)
+            Error::invalid(message)
         };
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
         let host = uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned();
