@@ -7,7 +7,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use scratchbook::{Error, ErrorKind, Result, without_password};
+use scratchbook::{Error, Result, without_password};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -106,6 +106,8 @@ fn tls(root: Option<&str>) -> Result<ClientConfig> {
 
 #[cfg(test)]
 mod tests {
+    use scratchbook::ErrorKind;
+
     use super::*;
 
     #[test]

@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use client::Client;
 
 /// The spans in traces: requests as OpenTelemetry names them, runs, and the store calls in them.
-const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook::adapter"];
+const SPANS: [&str; 3] = ["scratchbook_server::trace", "scratchbook_server::runs", "scratchbook_layers::metrics"];
 
 /// The exporter of traces.
 #[derive(Debug)]
