@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use scratchbook::{Error, ErrorKind, Result, StateSchema};
+use scratchbook::layer::StateSchema;
+use scratchbook::{Error, ErrorKind, Result};
 
 use crate::args::{Cli, Command, GlobalOptions};
 use crate::environment;

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scratchbook::{
-    ArtifactService, Error, ErrorKind, Limits, SessionService, Store, WithDeadline, WithStateSchema, sealed_limits,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::layer::{WithDeadline, WithStateSchema, sealed_limits};
+use scratchbook::store::Limits;
+use scratchbook::{Error, ErrorKind, SessionService, Store};
 
 use crate::args::DASHES;
 use crate::context::{AppSchema, Context, DEFAULT_DATABASE};
@@ -80,7 +81,7 @@ impl Database {
 async fn stored(context: &Context, default: &str, encryption: Option<&Encryption>) -> Result<(Store, Limits), Failure> {
     check(context.uri(default))?;
     let room: fn(Limits) -> Limits = if encryption.is_some() { sealed_limits } else { convert::identity };
-    let opened = context.within(scratchbook::connect_with_limits(context.uri(default), room)).await?;
+    let opened = context.within(scratchbook::store::connect_with_limits(context.uri(default), room)).await?;
     encryption::check(&opened.0, encryption, context).await?;
     Ok(opened)
 }
@@ -131,7 +132,7 @@ fn check(uri: &str) -> Result<(), Error> {
     };
     // `-dash=1` is read as `-d ash=1`.
     let dashes = if uri.contains('=') { format!(". {DASHES}") } else { String::new() };
-    let uri = scratchbook::without_password(uri);
+    let uri = scratchbook::store::without_password(uri);
     let message = format!("'{uri}' is not the URI of a database; write --database {meant}{dashes}");
     Err(Error::invalid(message))
 }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use scratchbook::{
-    Error, ErrorKind, GetSessionConfig, Keyring, Limits, ListSessionsConfig, PlainValues, SessionService, Store,
-    WithEncryption, sealed_by,
-};
+use scratchbook::layer::{Keyring, PlainValues, WithEncryption, sealed_by};
+use scratchbook::session::ListSessionsConfig;
+use scratchbook::store::Limits;
+use scratchbook::{Error, ErrorKind, GetSessionConfig, SessionService, Store};
 
 use crate::args::Plain;
 use crate::context::Context;

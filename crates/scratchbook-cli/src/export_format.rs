@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use scratchbook::{Event, Part, SessionKey, StateDelta};
+use scratchbook::content::Part;
+use scratchbook::{Event, SessionKey, StateDelta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

@@ -4,7 +4,8 @@ use std::error::Error as _;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{ConflictCause, Error, ErrorKind, KeyConflict, KeyWriter, SessionKey};
+use scratchbook::error::{ConflictCause, KeyConflict, KeyWriter};
+use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::{Map, Value, json};
 
 use crate::output::{compact, plural, visible};

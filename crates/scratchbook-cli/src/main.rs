@@ -142,7 +142,7 @@ async fn run(cli: Cli, settings: &[Setting]) -> Result<(), Failure> {
                 return demo::list(&mut out);
             }
             let database = Database::open_or_create(context, "memory:").await?;
-            let place = scratchbook::without_password(context.uri("memory:"));
+            let place = scratchbook::store::without_password(context.uri("memory:"));
             Box::pin(demo::play(&database.sessions, &place, &args.scenarios, &mut out)).await?;
             database.close().await
         }

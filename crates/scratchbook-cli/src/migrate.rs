@@ -1,6 +1,6 @@
 //! `scratchbook migrate`.
 
-use scratchbook::{Migration, MigrationRun};
+use scratchbook::store::{Migration, MigrationRun};
 use serde_json::{Value, json};
 
 use crate::args::MigrateArgs;

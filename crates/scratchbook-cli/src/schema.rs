@@ -1,10 +1,9 @@
 //! `scratchbook schema check`.
 
 use futures_util::{StreamExt, pin_mut};
-use scratchbook::{
-    CreateSessionConfig, Error, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta, StateOwner,
-    StateSchema, WithStateSchema,
-};
+use scratchbook::layer::{StateSchema, WithStateSchema};
+use scratchbook::session::StateOwner;
+use scratchbook::{CreateSessionConfig, Error, InMemorySessionService, Scope, SessionKey, SessionService, StateDelta};
 use serde_json::{Map, Value, json};
 
 use crate::args::SchemaCheckArgs;

@@ -3,7 +3,9 @@
 use std::io;
 
 use anstyle::{AnsiColor, Style};
-use scratchbook::{Change, Content, Event, FunctionCall, FunctionResponse, Part, Scope, Session, StateDelta};
+use scratchbook::content::{FunctionCall, FunctionResponse, Part};
+use scratchbook::state::Change;
+use scratchbook::{Content, Event, Scope, Session, StateDelta};
 use serde_json::{Map, Value};
 
 use crate::output::{BAD, BOLD, DIM, Output, compact, styled, visible};

@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use scratchbook::{Error, ErrorKind, ListSessionsConfig, StateOwner};
+use scratchbook::session::{ListSessionsConfig, StateOwner};
+use scratchbook::{Error, ErrorKind};
 use serde_json::json;
 
 use crate::args::EraseArgs;

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use futures_util::{TryStreamExt, future};
-use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt, StateOwner, Verified};
+use scratchbook::session::{StateOwner, Verified};
+use scratchbook::{Error, ErrorKind, SessionKey, SessionServiceExt};
 use serde_json::{Value, json};
 
 use crate::args::VerifyArgs;

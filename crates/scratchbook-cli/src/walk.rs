@@ -1,7 +1,8 @@
 //! Walks through the apps, users and sessions of a database, page by page.
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use scratchbook::{Error, ErrorKind, ListSessionsConfig, Session, SessionKey, StateOwner};
+use scratchbook::session::{ListSessionsConfig, StateOwner};
+use scratchbook::{Error, ErrorKind, Session, SessionKey};
 
 use crate::database::Database;
 use crate::failure::{Failure, no_session};

@@ -3,9 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use scratchbook::{
-    Change, FeedCommit, FeedEntry, RemovalKind, Scope, SessionServiceExt, StateChange, StateOwner, Watch, Watched,
-};
+use scratchbook::session::{FeedCommit, FeedEntry, RemovalKind, StateChange, StateOwner, Watch, Watched};
+use scratchbook::state::Change;
+use scratchbook::{Scope, SessionServiceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 

@@ -8,7 +8,9 @@ mod models;
 use std::path::Path;
 use std::sync::Arc;
 
-use scratchbook::{Agent, AgentCatalog, Llm, Result, load_agent, load_agents};
+use scratchbook::agent::{AgentCatalog, load_agent, load_agents};
+use scratchbook::model::Llm;
+use scratchbook::{Agent, Result};
 
 pub(crate) use models::hosted;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Llm, RemoteLlm, Result};
+use scratchbook::Result;
+use scratchbook::model::{Llm, RemoteLlm};
 
 /// Returns the model of a name such as `gemini-2.5-flash` or `ollama::llama3`, with its key from the environment.
 ///

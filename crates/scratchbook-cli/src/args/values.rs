@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{SpanRelativeTo, Timestamp};
-use scratchbook::{FeedCursor, FeedStart};
+use scratchbook::session::{FeedCursor, FeedStart};
 
 /// A duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

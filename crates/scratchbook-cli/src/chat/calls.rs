@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use scratchbook::{Content, Event, FunctionCall, Part, ToolConfirmation};
+use scratchbook::agent::ToolConfirmation;
+use scratchbook::content::{FunctionCall, Part};
+use scratchbook::{Content, Event};
 use serde_json::{Value, json};
 
 /// The author of the user's events.

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use scratchbook::agent::RunConfig;
+use scratchbook::content::FunctionCall;
+use scratchbook::environment::{Environment, SystemEnvironment};
 use scratchbook::{
-    Content, Environment, ErrorKind, Event, FunctionCall, GetSessionConfig, RunConfig, RunRequest, Runner, Scope,
-    Session, SessionKey, SessionServiceExt, SystemEnvironment,
+    Content, ErrorKind, Event, GetSessionConfig, RunRequest, Runner, Scope, Session, SessionKey, SessionServiceExt,
 };
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Event, Events};
+use scratchbook::Event;
+use scratchbook::session::Events;
 
 use super::calls::USER;
 

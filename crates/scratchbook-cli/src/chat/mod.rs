@@ -16,9 +16,11 @@ mod turn;
 
 use std::sync::Arc;
 
-use scratchbook::{
-    ArtifactService, Environment, Runner, SecretKeys, SessionKey, SessionService, SystemEnvironment, WithSecretKeys,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::layer::WithSecretKeys;
+use scratchbook::session::SecretKeys;
+use scratchbook::{Runner, SessionKey, SessionService};
 
 use crate::args::ChatArgs;
 use crate::context::{Context, DEFAULT_DATABASE};
@@ -37,7 +39,7 @@ pub(crate) async fn chat(context: &Context, args: ChatArgs, out: &mut Output) ->
     let id = args.session.clone().unwrap_or_else(|| SystemEnvironment.new_id());
     let key = SessionKey::new(&agent.app, &args.user, &id)?;
     let mut input = Input::open(out.format())?;
-    let place = scratchbook::without_password(database::checked_uri(context)?);
+    let place = scratchbook::store::without_password(database::checked_uri(context)?);
     let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;
 
     let secret = SecretKeys::new(&args.secret);

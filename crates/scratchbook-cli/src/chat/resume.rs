@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use scratchbook::{SessionKey, without_password};
+use scratchbook::SessionKey;
+use scratchbook::store::without_password;
 
 use crate::args::ChatArgs;
 use crate::context::{Context, DEFAULT_DATABASE};

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use scratchbook::{Change, Content, Event, FunctionCall, Part, SecretKeys};
+use scratchbook::content::{FunctionCall, Part};
+use scratchbook::session::SecretKeys;
+use scratchbook::state::Change;
+use scratchbook::{Content, Event};
 use serde_json::{Value, json};
 
 use super::calls::{self, USER, is_confirmation};

@@ -3,7 +3,8 @@
 use std::pin::pin;
 
 use futures_util::StreamExt;
-use scratchbook::{Error, Event, EventStream};
+use scratchbook::agent::EventStream;
+use scratchbook::{Error, Event};
 
 use super::calls::PendingCalls;
 use super::screen::Screen;

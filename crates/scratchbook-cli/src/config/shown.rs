@@ -1,6 +1,6 @@
 //! Removes passwords from URIs before they are printed.
 
-use scratchbook::without_password;
+use scratchbook::store::without_password;
 
 /// Parts of the names of secret parameters: `password`, `sslpassword`, `passwd`, `access_token`.
 const SECRET: [&str; 4] = ["pass", "pwd", "secret", "token"];

@@ -1,7 +1,9 @@
 //! The recommended way to update state: callbacks and tools write to the state of their context.
 
 use schemars::JsonSchema;
-use scratchbook::{CallbackContext, FunctionTool, LlmAgent, LlmResponse, Result, ScriptedLlm, ToolContext};
+use scratchbook::agent::{CallbackContext, FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::{LlmAgent, Result};
 use serde::Deserialize;
 use serde_json::json;
 

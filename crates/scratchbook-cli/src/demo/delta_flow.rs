@@ -1,7 +1,10 @@
 //! The life of a delta: a tool's writes are visible at once, are part of its event, and are committed with it.
 
 use schemars::JsonSchema;
-use scratchbook::{Event, FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, State, StateDelta, ToolContext};
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
+use scratchbook::state::State;
+use scratchbook::{Event, LlmAgent, StateDelta};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

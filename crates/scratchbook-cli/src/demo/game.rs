@@ -2,7 +2,9 @@
 //! neither the game's settings nor the players' wins.
 
 use schemars::JsonSchema;
-use scratchbook::{FunctionTool, LlmAgent, LlmResponse, ScriptedLlm, ToolContext};
+use scratchbook::LlmAgent;
+use scratchbook::agent::{FunctionTool, ToolContext};
+use scratchbook::model::{LlmResponse, ScriptedLlm};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,7 @@
 //! The easy way to update state: `output_key` saves an agent's final answer in the state.
 
-use scratchbook::{LlmAgent, ScriptedLlm};
+use scratchbook::LlmAgent;
+use scratchbook::model::ScriptedLlm;
 use serde_json::json;
 
 use super::scenario_run::ScenarioRun;

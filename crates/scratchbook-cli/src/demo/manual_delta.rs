@@ -1,6 +1,7 @@
 //! The standard way to update state: a program appends its own event, here a login that changes all scopes.
 
-use scratchbook::{Environment, Event, SessionServiceExt, StateDelta, SystemEnvironment};
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::{Event, SessionServiceExt, StateDelta};
 use serde_json::json;
 
 use super::scenario_run::ScenarioRun;

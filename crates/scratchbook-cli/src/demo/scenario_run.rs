@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use scratchbook::state::apply;
 use scratchbook::{
     Agent, CreateSessionConfig, Event, GetSessionConfig, RunRequest, Runner, Session, SessionKey, SessionService,
-    StateDelta, apply,
+    StateDelta,
 };
 use serde_json::{Map, Value, json};
 

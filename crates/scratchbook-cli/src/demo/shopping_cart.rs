@@ -1,6 +1,7 @@
 //! A customer fills a cart. The next session has no cart, but the loyalty points stay.
 
-use scratchbook::{LlmAgent, ScriptedLlm};
+use scratchbook::LlmAgent;
+use scratchbook::model::ScriptedLlm;
 use serde_json::json;
 
 use super::scenario_run::ScenarioRun;

@@ -1,6 +1,7 @@
 //! A customer's problem is solved in three messages. The next chat starts empty, but the number of tickets stays.
 
-use scratchbook::{LlmAgent, ScriptedLlm};
+use scratchbook::LlmAgent;
+use scratchbook::model::ScriptedLlm;
 use serde_json::json;
 
 use super::scenario_run::ScenarioRun;

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use scratchbook::error::KeyWriter;
+use scratchbook::session::{
+    CommitNotices, Committed, Expiry, FeedPage, FeedStart, ForkConfig, InitialState, ListSessionsConfig,
+    ListSessionsResponse, ListStateConfig, PutStateOptions, SessionUpdate, StateChange, StateOwner, StatePage,
+};
 use scratchbook::{
-    AppendOptions, CommitNotices, Committed, CreateSessionConfig, Event, Expiry, FeedPage, FeedStart, ForkConfig,
-    GetSessionConfig, InMemorySessionService, InitialState, KeyWriter, ListSessionsConfig, ListSessionsResponse,
-    ListStateConfig, PutStateOptions, Result, Session, SessionKey, SessionService, SessionUpdate, StateChange,
-    StateDelta, StateMap, StateOwner, StatePage,
+    AppendOptions, CreateSessionConfig, Event, GetSessionConfig, InMemorySessionService, Result, Session, SessionKey,
+    SessionService, StateDelta, StateMap,
 };
 use serde_json::{Map, Value, json};
 

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use scratchbook::{
-    Error, ErrorKind, GetSessionConfig, ListSessionsConfig, Session, SessionKey, StateChange, StateDelta, StateOwner,
-};
+use scratchbook::session::{ListSessionsConfig, StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, GetSessionConfig, Session, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
 use super::writer::LineWriter;

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use scratchbook::{
-    AppendOptions, ArtifactService, CreateSessionConfig, Event, Part, SessionKey, SessionService, StateDelta, connect,
-};
+use scratchbook::artifact::ArtifactService;
+use scratchbook::content::Part;
+use scratchbook::{AppendOptions, CreateSessionConfig, Event, SessionKey, SessionService, StateDelta, connect};
 use serde_json::{Map, Value, json};
 
 use super::exporter::Exporter;

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, PutStateOptions, SessionKey, StateChange, StateDelta, StateOwner};
+use scratchbook::session::{PutStateOptions, StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, SessionKey, StateDelta};
 use serde_json::{Map, Value};
 
 use super::report::{ImportReport, Refusal};

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::prepare_event;
+use scratchbook::store::Limits;
 use scratchbook::{
-    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Limits, Scope, SessionKey,
-    StateDelta, SystemEnvironment,
+    AppendOptions, CreateSessionConfig, Error, ErrorKind, Event, GetSessionConfig, Scope, SessionKey, StateDelta,
 };
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use scratchbook::StateOwner;
+use scratchbook::session::StateOwner;
 
 use super::{PruneMode, STEP};
 use crate::args::PointInTime;

@@ -14,7 +14,8 @@ mod telemetry;
 
 use std::sync::Arc;
 
-use scratchbook::{Store, WithMetrics};
+use scratchbook::Store;
+use scratchbook::layer::WithMetrics;
 use scratchbook_server::Server;
 
 use crate::args::ServeArgs;
@@ -42,7 +43,7 @@ pub(crate) async fn serve(
     let shutdown = Shutdown::listen()?;
     let telemetry = Telemetry::begin(&args)?;
     let metrics = Metrics::begin()?;
-    let place = scratchbook::without_password(database::checked_uri(context)?);
+    let place = scratchbook::store::without_password(database::checked_uri(context)?);
     let apps = Apps::of(&args)?;
     let listener = listen::listen(&args.host, args.port).await?;
     let database = Database::open_or_create(context, DEFAULT_DATABASE).await?;

@@ -1,7 +1,8 @@
 //! `scratchbook sessions`: rewind, fork, update and expire.
 
 use jiff::Timestamp;
-use scratchbook::{Error, Expiry, ForkConfig, SessionKey, SessionUpdate};
+use scratchbook::session::{Expiry, ForkConfig, SessionUpdate};
+use scratchbook::{Error, SessionKey};
 use serde_json::json;
 
 use super::{full_json, metadata_only};

@@ -5,10 +5,8 @@ mod change;
 use std::io;
 
 use comfy_table::Row;
-use scratchbook::{
-    CreateSessionConfig, Error, GetSessionConfig, ListSessionsConfig, ListSessionsResponse, Scope, Session, SessionKey,
-    StateOwner, TitleFilter,
-};
+use scratchbook::session::{ListSessionsConfig, ListSessionsResponse, StateOwner, TitleFilter};
+use scratchbook::{CreateSessionConfig, Error, GetSessionConfig, Scope, Session, SessionKey};
 use serde_json::{Map, Value, json};
 
 use crate::args::{CreateArgs, DeleteArgs, Label, ListArgs, ShowArgs};

@@ -1,7 +1,9 @@
 //! `scratchbook state`: at, diff, history and blame.
 
 use comfy_table::Row;
-use scratchbook::{GetSessionConfig, KeyWrite, KeyWriter, SessionServiceExt};
+use scratchbook::error::KeyWriter;
+use scratchbook::session::KeyWrite;
+use scratchbook::{GetSessionConfig, SessionServiceExt};
 use serde_json::{Map, Value, json};
 
 use super::target::StateTarget;

@@ -1,7 +1,8 @@
 //! `scratchbook state list`.
 
 use comfy_table::Row;
-use scratchbook::{GetSessionConfig, ListStateConfig, SessionKey, StatePage};
+use scratchbook::session::{ListStateConfig, StatePage};
+use scratchbook::{GetSessionConfig, SessionKey};
 use serde_json::json;
 
 use super::target::StateTarget;

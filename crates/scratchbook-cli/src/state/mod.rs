@@ -6,7 +6,9 @@ mod list;
 mod target;
 
 use comfy_table::Row;
-use scratchbook::{AppendOptions, Change, Error, Event, GetSessionConfig, StateDelta, StateOwner};
+use scratchbook::session::StateOwner;
+use scratchbook::state::Change;
+use scratchbook::{AppendOptions, Error, Event, GetSessionConfig, StateDelta};
 use serde_json::{Map, Value, json};
 
 use crate::args::{

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use scratchbook::{Error, Scope, SessionKey, StateDelta, StateOwner};
+use scratchbook::session::StateOwner;
+use scratchbook::{Error, Scope, SessionKey, StateDelta};
 
 use crate::args::StateAddress;
 

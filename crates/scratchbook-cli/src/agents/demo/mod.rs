@@ -6,7 +6,8 @@ mod story;
 
 use std::sync::Arc;
 
-use scratchbook::{Agent, Content, Llm, Result};
+use scratchbook::model::Llm;
+use scratchbook::{Agent, Content, Result};
 
 use model::{DemoModel, Script};
 

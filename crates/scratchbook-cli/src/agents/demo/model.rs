@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use async_stream::stream;
-use scratchbook::{Content, Llm, LlmRequest, LlmResponse, LlmStream, Part};
+use scratchbook::Content;
+use scratchbook::content::Part;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse, LlmStream};
 use tokio::time::sleep;
 
 /// The pause between two words of a streamed answer.

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use scratchbook::{Llm, LlmAgent, LlmRequest, LlmResponse, Result, SequentialAgent};
+use scratchbook::agent::SequentialAgent;
+use scratchbook::model::{Llm, LlmRequest, LlmResponse};
+use scratchbook::{LlmAgent, Result};
 
 use super::model::Script;
 

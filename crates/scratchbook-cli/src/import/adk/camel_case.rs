@@ -1,7 +1,8 @@
 //! Converts field names to camelCase. google-adk stores them in snake_case and shows them in camelCase. Our events accept
 //! both for their own fields; this converts the fields that they keep as plain JSON.
 
-use scratchbook::{Content, Event, Part};
+use scratchbook::content::Part;
+use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
 /// Converts the field names inside an event to camelCase, except in a program's own data.

@@ -1,7 +1,9 @@
 //! Reads events from google-adk's databases.
 
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::prepare_event;
-use scratchbook::{Error, Event, Limits, SessionKey, SystemEnvironment, json};
+use scratchbook::store::Limits;
+use scratchbook::{Error, Event, SessionKey, json};
 
 use super::super::report::Refusal;
 use super::super::source::PAGE;

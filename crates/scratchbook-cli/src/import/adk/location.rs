@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use scratchbook::{Error, ErrorKind, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, ErrorKind};
 
 use super::layout::Layout;
 

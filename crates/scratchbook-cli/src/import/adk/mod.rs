@@ -19,7 +19,8 @@ mod typescript;
 mod values;
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, SessionKey, StateChange, StateOwner};
+use scratchbook::session::{StateChange, StateOwner};
+use scratchbook::{Error, ErrorKind, SessionKey};
 use serde_json::Map;
 
 use super::owner_state::{OwnerState, SourceChanges, name_of};

@@ -1,7 +1,8 @@
 //! Reads google-adk's databases in PostgreSQL, written by `DatabaseSessionService`.
 
 use async_trait::async_trait;
-use scratchbook::{Error, ErrorKind, Result, SessionKey, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};

@@ -3,7 +3,8 @@
 //! The tables contain the state, and the events their changes. A key that no event changes is part of the initial state.
 //! If the events, in google-adk's order, give another value than the table, an additional event at the end corrects it.
 
-use scratchbook::{CreateSessionConfig, Error, Scope, SessionKey, StateDelta, fold};
+use scratchbook::state::fold;
+use scratchbook::{CreateSessionConfig, Error, Scope, SessionKey, StateDelta};
 use serde_json::Map;
 
 use super::super::report::ImportReport;

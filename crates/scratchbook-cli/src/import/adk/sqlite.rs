@@ -11,7 +11,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, params};
-use scratchbook::{Error, ErrorKind, Result, SessionKey, without_password};
+use scratchbook::store::without_password;
+use scratchbook::{Error, ErrorKind, Result, SessionKey};
 
 use super::layout::{DetectedTables, Layout};
 use super::rows::{AdkDatabase, Columns, EventRow, SessionRow};

@@ -1,6 +1,7 @@
 //! Converts events of ADK for TypeScript, which stores times in milliseconds and summaries as fields of the event.
 
-use scratchbook::{Content, Event, EventCompaction};
+use scratchbook::event::EventCompaction;
+use scratchbook::{Content, Event};
 use serde_json::{Map, Value};
 
 /// The end of the range of times. A larger number is no time in seconds.

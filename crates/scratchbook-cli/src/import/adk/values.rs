@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use scratchbook::{Error, Scope, StateDelta, StateOwner, json};
+use scratchbook::session::StateOwner;
+use scratchbook::{Error, Scope, StateDelta, json};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use scratchbook::{Error, ErrorKind, Event, PutStateOptions, Scope, SessionKey, StateDelta, StateOwner};
+use scratchbook::session::{PutStateOptions, StateOwner};
+use scratchbook::{Error, ErrorKind, Event, Scope, SessionKey, StateDelta};
 
 use super::record::Record;
 use crate::export_format::Counts;

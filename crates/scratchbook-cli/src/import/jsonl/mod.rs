@@ -10,10 +10,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 
 use async_trait::async_trait;
-use scratchbook::{
-    CreateSessionConfig, Environment, Error, ErrorKind, Event, Expiry, Part, SessionKey, StateChange, StateOwner,
-    SystemEnvironment, without_password,
-};
+use scratchbook::content::Part;
+use scratchbook::environment::{Environment, SystemEnvironment};
+use scratchbook::session::{Expiry, StateChange, StateOwner};
+use scratchbook::store::without_password;
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey};
 use serde_json::{Map, Value};
 
 use super::owner_state::{OwnerState, SourceChanges};

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
+use scratchbook::content::Part;
+use scratchbook::environment::SystemEnvironment;
 use scratchbook::plan::{prepare_artifact, prepare_event, prepare_session, prepare_state};
-use scratchbook::{
-    CreateSessionConfig, Error, ErrorKind, Event, Expiry, Limits, Part, PutStateOptions, SessionKey, StateDelta,
-    StateOwner, SystemEnvironment, json,
-};
+use scratchbook::session::{Expiry, PutStateOptions, StateOwner};
+use scratchbook::store::Limits;
+use scratchbook::{CreateSessionConfig, Error, ErrorKind, Event, SessionKey, StateDelta, json};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

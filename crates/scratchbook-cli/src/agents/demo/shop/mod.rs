@@ -11,7 +11,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use scratchbook::{CallbackContext, Content, Llm, LlmAgent, Result};
+use scratchbook::agent::CallbackContext;
+use scratchbook::model::Llm;
+use scratchbook::{Content, LlmAgent, Result};
 
 pub(super) use script::answer;
 pub(in crate::agents) use tools::tools;

@@ -1,6 +1,7 @@
 //! Answers in the model's place: a request becomes a tool call, and the tool's response becomes a sentence.
 
-use scratchbook::{FunctionResponse, LlmRequest, LlmResponse};
+use scratchbook::content::FunctionResponse;
+use scratchbook::model::{LlmRequest, LlmResponse};
 use serde_json::{Map, Value, json};
 
 use super::request::Request;

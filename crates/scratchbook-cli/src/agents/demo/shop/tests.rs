@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use futures_util::TryStreamExt;
-use scratchbook::{GetSessionConfig, RunConfig, RunRequest, Runner, SessionKey, Store, connect};
+use scratchbook::agent::RunConfig;
+use scratchbook::{GetSessionConfig, RunRequest, Runner, SessionKey, Store, connect};
 use serde_json::{Value, json};
 
 use super::request::{Item, Request};

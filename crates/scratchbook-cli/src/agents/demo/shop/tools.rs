@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use scratchbook::{FunctionTool, Part, Result, Tool, ToolContext};
+use scratchbook::Result;
+use scratchbook::agent::{FunctionTool, Tool, ToolContext};
+use scratchbook::content::Part;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
